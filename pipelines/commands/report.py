@@ -25,7 +25,7 @@ from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import Difference, describe_changes, find_differences
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
-from shardmill.text import html_table, to_printable
+from shardmill.text import html_table, plural, to_printable
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing.catalog import find_version_folder, open_version
 from shardmill.transforms.stores import storage
@@ -206,7 +206,7 @@ def _find_directories(words: Sequence[str]) -> list[str]:
         named = file_names.is_version(version) or version == file_names.LATEST
         if named and not storage.exists(storage.join(words[1], file_names.MANIFEST)):
             raise UserError(
-                f"{' '.join(words)}: a folder and one version, which is compared with none; give a second, such as"
+                f"{' '.join(words)}: one version cannot be compared with anything; give a second, such as"
                 f" {' '.join(words)} {file_names.LATEST}"
             )
         return list(words)
@@ -235,7 +235,7 @@ def difference_lines(
         where = f" in {result.split!r}" if result.split and repr(result.split) not in result.sentence else ""
         yield f"{result.severity}: {result.check}: {result.sentence}{where}"
     if unknown:
-        yield f"{unknown} check{'' if unknown == 1 else 's'} cannot be made of what is on record; --json has them"
+        yield f"{plural(unknown, 'check needs', 'checks need')} data that the versions lack; --json lists them"
 
 
 def _compare_splits(new: Profile, old: Profile) -> str:

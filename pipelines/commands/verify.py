@@ -166,10 +166,10 @@ def _find_unfinished_versions(parent: str, opened: str) -> Iterator[str]:
 
 def _describe_owner(owner: Owner) -> str:
     if owner.is_alive():
-        return f"that of {owner}, which builds this version now"
+        return f"held by {owner}, which builds this version now"
     if owner.is_alive() is False:
-        return f"that of {owner}, which has ended; --repair or the next rebuild deletes it"
-    return f"that of {owner}, of which is not known here if it has ended; --repair deletes it, if it has"
+        return f"left by {owner}, which has ended; --repair or the next rebuild deletes it"
+    return f"held by {owner}; this machine cannot see if that job has ended; --repair deletes it, if it has"
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def shard_faults(
         lines = storage.read_bytes(path).decode().splitlines()
     except FileNotFoundError:
         raise JobError(
-            f"the job left no report at {path}; is it a place that workers and this machine share?"
+            f"the job left no report at {path}; give a --temp_location that the workers and this machine share"
         ) from None
     reports = dict(map(json.loads, lines))
     silent = [file for file in files if file not in reports]

@@ -287,16 +287,18 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
                     is_textual(path)
             if self.folders is not None:
                 raise UserError(
-                    f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it"
+                    f"--folders {self.folders} is about the folders of --input; leave it out with a --manifest,"
+                    " whose columns have the labels and splits"
                 )
         elif self.allow_outside and not self.annotation_flag:
-            raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
+            raise UserError("--allow_outside is about the names in a --manifest; leave it out with --input")
         elif self.on_duplicate_key != "allow":
             raise UserError(
-                "--on_duplicate_key is about the rows of a --manifest; with --input each file is there once"
+                "--on_duplicate_key is about the rows of a --manifest; leave it out with --input, where each"
+                " file is there once"
             )
         elif self.transform is not None:
-            raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
+            raise UserError("--transform is about the columns of a --manifest; leave it out with --input")
         for name in ("label_pattern", "split_lists"):
             if getattr(self, name) and self.input is None:
                 raise UserError(f"--{name} is about the files of --input; {self.source} says the labels and splits")
@@ -392,7 +394,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         ):
             about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
             if value and not about:
-                raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
+                raise UserError(f"{name} {value} is about a --manifest; leave it out with --input")
         names_attribute = self.annotation_flag.startswith("--annotations")
         if self.label_column != "label" and not self.manifest and not names_attribute:
             raise UserError(
@@ -400,8 +402,8 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             )
         if self.label_separator is not None and not self.manifest:
             raise UserError(
-                f"--label_separator {self.label_separator!r} is about the labels of a --manifest; with --input it has"
-                " no meaning"
+                f"--label_separator {self.label_separator!r} is about the labels of a --manifest; leave it out"
+                " with --input"
             )
         if self.label_separator is not None and not self.label_separator.strip():
             raise UserError(

@@ -378,8 +378,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
             )
         if self.materialize and self.schema is not None and self.schema.constraints:
             raise UserError(
-                f"--materialize: {self.schema.origin} asks for more of raw values than their types, and transformed"
-                " examples have none of them; leave the constraints out of the schema, or --materialize"
+                f"--materialize: {self.schema.origin} has constraints on raw values, which transformed examples"
+                " do not hold; leave the constraints out of the schema, or leave --materialize out"
             )
         if self.on_duplicate_key != "allow" and self.key is None:
             raise UserError(

@@ -193,8 +193,8 @@ def _check_archive(config: JobConfig, path: str) -> None:
         return  # a store has no such object, which its listing says
     if config.takes_archives and found[1].lower() == "zip":
         raise UserError(
-            f"--input {path} is a glob of archives, and of zip archives one is read, given by its path; unpack them"
-            " into one folder, and give --input that"
+            f"--input {path} is a glob of archives, and only a single zip archive is read, given by its path;"
+            " unpack them into one folder, and give --input that folder"
         )
     is_tar = found[1].lower().startswith("t")
     tar = "; tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`" if is_tar else ""
@@ -249,7 +249,7 @@ def _check_glob(config: JobConfig, path: str) -> None:
 
 
 def _refuse_output(config: JobConfig, path: str) -> NoReturn:
-    raise UserError(f"--output {config.output} lies inside --input {path}: the next run would read its own output")
+    raise UserError(f"--output {config.output} is inside --input {path}: the next run would read its own output")
 
 
 def check_output(config: JobConfig, overwrite: bool) -> list[str]:

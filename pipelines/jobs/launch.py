@@ -404,8 +404,8 @@ class JobWatch:
         return (
             f"no worker has begun within {self._patience} seconds; expected {slots} free"
             f" slot{'s' if slots > 1 else ''}, as --parallelism asks for, and workers{where} that have apache-beam"
-            f" {metadata.version('apache-beam')} and shardmill {shardmill.__version__}, which the log of the workers'"
-            " pool may deny; --job_server_timeout SECONDS waits longer"
+            f" {metadata.version('apache-beam')} and shardmill {shardmill.__version__}; see the log of the"
+            " workers' pool, or give --job_server_timeout SECONDS to wait longer"
         )
 
 

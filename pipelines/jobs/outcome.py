@@ -98,10 +98,7 @@ class Launched:
     template: str  # the path it was written to
 
     def __str__(self) -> str:
-        return (
-            f"the job was written to {self.template}; {self.directory} is its own from now on, and published by the job"
-            " itself"
-        )
+        return f"the job was written to {self.template}; that job alone writes {self.directory}, and publishes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +261,7 @@ def clean_up(config: JobConfig, created_folders: Sequence[str], previous_success
     try:
         now = read_success(config)
     except OSError:
-        return f"whether {config.directory} is published nobody can tell now; if that had begun, {completes}"
+        return f"it is not known whether {config.directory} is published; if that had begun, {completes}"
     if now is not None and now != previous_success:
         return f"{config.directory} is published"
     with suppress(OSError):  # another job may have begun there

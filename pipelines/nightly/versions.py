@@ -235,11 +235,15 @@ def _check_no_publication(parent: str) -> None:
 
 def _version_before(parent: str, before: str) -> str:
     if not file_names.is_version(before):
-        raise UserError(f"LATEST of {parent} names {before!r}, no version to go back from; give the version to go to")
+        raise UserError(
+            f"LATEST of {parent} names {before!r}, which is not a version; give the version to roll back to"
+        )
     for state in list_published(parent):
         if version_numbers(state.version) < version_numbers(before):
             return state.version
-    raise UserError(f"{parent} has no version that is older than {before}, which LATEST names")
+    raise UserError(
+        f"{parent} has no version older than {before}, which LATEST names; give the version to point LATEST at"
+    )
 
 
 def _check_complete(directory: str) -> None:
@@ -298,9 +302,12 @@ def _refuse_conflicts(pointer: str) -> Iterator[None]:
     try:
         yield
     except (ChangedError, FileExistsError):
-        raise JobError(f"{pointer} was changed by another job meanwhile, and is kept; look, and try again") from None
+        raise JobError(
+            f"{pointer} was changed by another job meanwhile, and this command left it as it is; look at it,"
+            " then try again"
+        ) from None
 
 
 def _check_tag(tag: str) -> None:
     if not is_tag(tag):
-        raise UserError(f"{tag!r} can be no tag; expected letters, digits, '_', '.' and '-', and no version")
+        raise UserError(f"{tag!r} cannot be a tag; expected letters, digits, '_', '.' and '-', and not a version")

@@ -242,7 +242,7 @@ def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
 
     said = ("'000.png' would be the mask of 'images/val/000.png' and of an image in another folder", "'images/val/000'")
     check_mistake(run("images", "--yolo", file, "--masks", one, *out), *said)
-    said = ("none of the images has a mask there", "that of 'images/train/000.png' is to be called '000'")
+    said = ("none of the images has a mask there", "the mask of 'images/train/000.png' must be named '000'")
     check_mistake(run("images", "--yolo", file, "--masks", other, *out), *said)
     said = ("--mask_column m is about a --manifest; of the images of --yolo", "--masks is the folder of the masks")
     check_mistake(run("images", "--yolo", file, "--mask_column", "m", *out), *said)

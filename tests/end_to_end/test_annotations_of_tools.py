@@ -80,7 +80,7 @@ def test_roboflow_s_folders_are_found(tmp_path: Path, run: Run) -> None:
 
     for change, sentence in {
         "test: ../test/images\n": f"there are no images in {folder}/test/images",
-        "nc: 80\n": "nc is 80, and there are 3 names; which is right?",
+        "nc: 80\n": "nc is 80, and there are 3 names; correct one of the two",
         "kpt_shape: 3\n": "kpt_shape is 3; expected the number of key points, and 2 or 3",
     }.items():
         file.write_text(text.replace("nc: 3\n", "") + change)

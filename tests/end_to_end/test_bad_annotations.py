@@ -229,7 +229,7 @@ def test_a_file_that_is_none_of_coco_s_ends_the_job_in_a_sentence(tmp_path: Path
             lambda c: c.update(categories=[*c["categories"], {"id": 4, "name": "red"}])
         ),
         "'0.png' and '1.png' both have the id 101": changed(lambda c: image(c).update(id=101)),
-        "its images, such as 'gone.png', were looked for in": changed(
+        "its images, such as 'gone.png', were not found in": changed(
             lambda c: [item.update(file_name="gone.png") for item in c["images"]]
         ),
     }

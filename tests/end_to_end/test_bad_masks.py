@@ -94,7 +94,7 @@ def test_what_has_no_counterpart_is_said(run: Run, tmp_path: Path) -> None:
     [
         (("--masks", "gone"), ("--masks gone: no such folder",)),
         (("--masks", "none"), ("--masks none: there is no image in that folder",)),
-        (("--masks", "other"), ("none of the images has a mask there", "is to be called 'a/0'", "'x.png'")),
+        (("--masks", "other"), ("none of the images has a mask there", "must be named 'a/0'", "'x.png'")),
         (("--masks", "mas*"), ("--masks mas*: expected a folder, not a glob",)),
         (("--masks", "images/a"), ("--masks images/a is in --input images", "next to a/")),
         (("--masks", "masks", "--verify", "none"), ("--verify none contradicts --masks masks",)),

@@ -216,11 +216,11 @@ MISTAKES: list[tuple[dict[str, bytes], str, tuple[str, ...]]] = [
     *(({**IN, place: b"a file"}, "", (f"{place} is not a folder",)) for place in ("out", "out/n", "out/n/1.0.0")),
     ({**IN, "out->unmounted": b""}, "", ("out is not a folder",)),
     *(
-        ({**IN, "link->in": b""}, f"--output {{}}/{output}", ("lies inside --input",))
+        ({**IN, "link->in": b""}, f"--output {{}}/{output}", ("is inside --input",))
         for output in ("in", "in/out", "in/ant", "link")
     ),
     *(
-        (IN, f"--input {{}}/in/{pattern} --output {{}}/in/out", ("--output", "lies inside --input"))
+        (IN, f"--input {{}}/in/{pattern} --output {{}}/in/out", ("--output", "is inside --input"))
         for pattern in ("**", "**/*", "*/*/*/*")
     ),
     ({"in/": b""}, "", ("nothing matches --input",)),

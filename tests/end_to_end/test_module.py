@@ -282,7 +282,7 @@ def test_a_dry_run_says_what_is_returned(made: Path, tmp_path: Path, run: Run) -
 def test_its_graph_is_not_taken_up_again(made: Path, run: Run, tmp_path: Path) -> None:
     given = ("csv", "--input", source_of(made), "--output", tmp_path / "out", "--name", "rows")
     result = run(*given, "--transform_graph", made)
-    assert (result.status, "is that of --module_file, whose analysis is not taken up again" in result.err) == (2, True)
+    assert (result.status, "was made by --module_file, whose analysis cannot be used again" in result.err) == (2, True)
 
 
 def test_a_recipe_builds_again_as_the_text_of_its_module_or_of_one_beside_it_changes(run: Run, tmp_path: Path) -> None:

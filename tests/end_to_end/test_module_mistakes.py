@@ -106,7 +106,7 @@ def test_an_empty_training_split_and_one_that_is_not_there(run: Run, tmp_path: P
 
     assert refused(run, tmp_path, tmp_path / "rows.csv", splits="fit=0.5,test=0.5") == (
         2,
-        "shardmill: error: --module_file: no split is called 'train', which constants are taken of; there are fit,"
+        "shardmill: error: --module_file: there is no split 'train' to compute constants from; the splits are fit,"
         " test; --analyze_splits names others\n",
     )
     status, said = refused(run, tmp_path, tmp_path / "rows.csv", splits="train=0.000001,test=0.999999")

@@ -134,7 +134,7 @@ WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--delimiter", "ab"), ("--delimiter: 'ab': expected a character, several that are no letters or digits",)),
     (("--delimiter", ""), ("--delimiter: '' is not one ASCII character",)),
     (("--delimiter", "é"), ("--delimiter: 'é' is not one ASCII character",)),
-    (("--delimiter", "x"), ("the delimiter 'x' is no good",)),
+    (("--delimiter", "x"), ("the delimiter 'x' is invalid",)),
     (("--quote", "ab"), ("--quote: 'ab' is not one ASCII character",)),
     (("--quote", ","), ("--quote ',' needs --delimiter",)),
     (("--delimiter", ";", "--quote", ";"), ("--delimiter and --quote are both ';'",)),
@@ -221,7 +221,7 @@ def test_output_that_is_published_or_inside_the_input(run: Run, tmp_path: Path) 
     folder = write_files(tmp_path / "in", {"a.csv": GOOD})
     command = ("csv", "--input", folder, "--name", "n", "--output")
     for output in (folder, folder / "out"):
-        check_mistake(run(*command, output), "lies inside --input")
+        check_mistake(run(*command, output), "is inside --input")
     assert tree_bytes(folder) == {"a.csv": GOOD}
     assert run(*command, tmp_path / "out").status == 0
     before = tree_bytes(tmp_path / "out")

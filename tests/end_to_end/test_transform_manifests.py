@@ -159,7 +159,7 @@ def _records(directory: Path, split: str) -> list[bytes]:
     [
         ("height: z_score", "t.yaml line 1: feature 'height': constants are taken of the columns of the manifest"),
         ("hight: log1p", "t.yaml line 1: feature 'hight' is not there"),
-        ("city: z_score", "t.yaml line 1: feature 'city': z_score is of numbers, and the values are bytes"),
+        ("city: z_score", "t.yaml line 1: feature 'city': z_score takes numbers, and the values are bytes"),
     ],
 )
 def test_a_mistake_is_one_sentence(run: Run, tmp_path: Path, transform: str, sentence: str) -> None:

@@ -30,15 +30,15 @@ SPLITS = ("--splits", "fit=0.8,test=0.2")
 MISTAKES: list[tuple[str, tuple[str, ...], int, str]] = [
     ("age: z_scor", (), 2, "t.yaml line 1: feature 'age': unknown step 'z_scor'; did you mean z_score?"),
     ("# heights\nhight: z_score", (), 2, "t.yaml line 2: feature 'hight' is not there; expected one of age, city"),
-    ("city: z_score", (), 2, "t.yaml line 1: feature 'city': z_score is of numbers, and the values are bytes"),
-    ("age: {log1p: true, vocabulary: {top_k: 3}}", (), 2, "a vocabulary is of texts or int64"),
+    ("city: z_score", (), 2, "t.yaml line 1: feature 'city': z_score takes numbers, and the values are bytes"),
+    ("age: {log1p: true, vocabulary: {top_k: 3}}", (), 2, "a vocabulary takes texts or int64"),
     (
         "age: z_score\ncity: {vocabulary: {top_k: none}}",
         (),
         2,
         "t.yaml line 2: feature 'city': vocabulary: top_k: 'none'",
     ),
-    ("city: !!python/name:os.system", (), 2, "tags are not taken"),
+    ("city: !!python/name:os.system", (), 2, "tags are not supported"),
     ("same: z_score", (), 1, "t.yaml line 1: feature 'same': z_score: all 40 values are 7, which cannot be scaled"),
     ("same: scale_0_1", (), 1, "min_max: all 40 values are 7"),
     ("city: {vocabulary: {frequency_threshold: 99}}", (), 1, "none of 2 values is a vocabulary's entry"),
@@ -46,7 +46,7 @@ MISTAKES: list[tuple[str, tuple[str, ...], int, str]] = [
         "age: z_score",
         SPLITS,
         2,
-        "no split is called 'train', which constants are taken of; there are fit, test; --analyze_splits",
+        "there is no split 'train' to compute constants from; the splits are fit, test; --analyze_splits",
     ),
     ("same: z_score", (*SPLITS, "--analyze_splits", "fit,test"), 1, "all 40 values are 7"),
     ("age: z_score", ("--transform", "none.yaml"), 2, "none.yaml: No such file or directory"),
@@ -79,7 +79,7 @@ def test_an_empty_training_split(run: Run, tmp_path: Path) -> None:
     status, said = refused(run, tmp_path, "age: z_score", "--splits", "train=0.005,test=0.995", rows=few)
 
     assert status == 1
-    assert "no example is in split 'train', which constants are taken of; those that have examples are test" in said
+    assert "no example is in split 'train', from which constants are computed; splits with examples are test" in said
 
 
 def test_splits_to_analyze_need_a_transform(run: Run, tmp_path: Path) -> None:

@@ -138,10 +138,10 @@ class CsvFormat(RecordFormat):
                 continue
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
                 raise ValueError(
-                    f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit"
+                    f"the {what} {char!r} is invalid; expected one ASCII character that is no letter or digit"
                 )
         if self.comment and not (self.comment.isascii() and self.comment.isprintable() and self.comment[0] != " "):
-            raise ValueError(f"the mark of comments {self.comment!r} is no good; expected one such as # or //")
+            raise ValueError(f"the mark of comments {self.comment!r} is invalid; expected one such as # or //")
         if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
         if self.columns is not None and (problem := column_problem(self.columns)):

@@ -553,8 +553,8 @@ class CocoSource:
                 return folder
         searched = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
         raise UserError(
-            f"--coco {path}: its images, such as {names[0]!r}, were looked for in {searched}; say where they are:"
-            " --input FOLDER, or --file_root, their folder as seen from the file's own"
+            f"--coco {path}: its images, such as {names[0]!r}, were not found in {searched}; give their folder:"
+            " --input FOLDER, or --file_root relative to the folder of that file"
         )
 
     def _list_candidate_folders(self, split: str, path: str) -> list[str]:
@@ -687,5 +687,5 @@ def relative_folder(root: str, folder: str) -> str:
     if root == "." and not folder.startswith(("/", "..")):
         return folder
     if not folder.startswith(f"{root}/"):
-        raise UserError(f"the images' folder {folder} does not lie in {root}; give --input, what all lie below")
+        raise UserError(f"the images' folder {folder} is not in {root}; give --input, a folder that holds all images")
     return folder[len(root) + 1 :]

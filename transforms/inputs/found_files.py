@@ -202,7 +202,7 @@ class MaskFolder:
         rows = list(self._list_masks())
         if not rows:
             called = (
-                "" if source.pattern == MaskPattern() else f" that is called as --mask_pattern {source.pattern} says"
+                "" if source.pattern == MaskPattern() else f" with a name that fits --mask_pattern {source.pattern}"
             )
             raise UserError(f"--masks {folder}: there is no image in that folder{called}")
         columns = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
@@ -240,7 +240,7 @@ class MaskFolder:
         if self._owners[row] not in (0, key):
             raise UserError(
                 f"--masks {self._folder}: {mask!r} would be the mask of {name!r} and of an image in another folder;"
-                f" masks are to lie in folders as their images do: {stems[0]!r}, with the suffix of an image"
+                f" masks must be in the same folders as their images: {stems[0]!r}, with the suffix of an image"
             )
         self._owners[row] = key
         path = storage.join(self._folder, mask)
@@ -264,11 +264,14 @@ class MaskFolder:
             first_mask = min(self._names.to_pylist())
             stems = self._list_stems(image_name)
             if not stems:
-                raise UserError(f"--mask_pattern {self.source.pattern}: no image is called so, such as {image_name!r}")
+                raise UserError(
+                    f"--mask_pattern {self.source.pattern}: no image has a name that fits it, for example"
+                    f" {image_name!r}"
+                )
             expected = stems[-1]
             raise UserError(
-                f"--masks {self._folder}: none of the images has a mask there; that of {image_name!r} is to be"
-                f" called {expected!r}, with the suffix of an image, and the first there is {first_mask!r}"
+                f"--masks {self._folder}: none of the images has a mask there; the mask of {image_name!r} must"
+                f" be named {expected!r}, with the suffix of an image; the first file there is {first_mask!r}"
             )
 
     def notices(self) -> list[str]:

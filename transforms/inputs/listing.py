@@ -669,8 +669,8 @@ class RecordFiles:
                 mismatch = next(index for index, word in enumerate(words) if word != words[0])
                 raise UserError(
                     f"files are paired in the order of their names, and {parts[0].name!r} of --input {inputs[0]}"
-                    f" would be paired with {parts[mismatch].name!r} of {inputs[mismatch]}, which bears another split"
-                    " in its name"
+                    f" would be paired with {parts[mismatch].name!r} of {inputs[mismatch]}, whose name has"
+                    " another split"
                 )
 
 

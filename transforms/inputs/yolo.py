@@ -57,7 +57,7 @@ def read_data_yaml(path: str) -> DataYaml:
     names = _parse_names(yaml.load(data, yaml.BaseLoader).get("names"), path)
     if (number := content.get("nc", len(names))) != len(names):
         raise UserError(
-            f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; which is right?"
+            f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; correct one of the two"
         )
     return DataYaml(names, splits, str(content.get("path") or ""), _parse_points(content.get("kpt_shape"), path))
 

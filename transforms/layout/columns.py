@@ -154,8 +154,7 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
     )
     if not columns.features and (options.schema is not None or inferred.rows):
         raise UserError(
-            f"no column of {options.source} is left, or has a value in any row; is too much in --drop, or not in"
-            " --only?"
+            f"no column of {options.source} is left, or none has a value in any row; change --drop or --only"
         )
     if any(not feature.name for feature in columns.features):
         raise UserError(

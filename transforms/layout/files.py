@@ -191,8 +191,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     class_names = resolve_classes(labels, options.classes) if labels else None
     if summary.label_lists["lists"] and options.split.stratify_by == "label":
         raise UserError(
-            "--stratify_by label: a file has any number of labels, and so is of no one class whose share of each split"
-            " could be kept; leave --stratify_by out, or give another column"
+            "--stratify_by label: files have any number of labels, so no class can have the same share of each"
+            " split; leave --stratify_by out, or give another column"
         )
     objects = None
     if options.is_annotated and (summary.objects or summary.class_lists or not labels):
@@ -281,7 +281,7 @@ def resolve_object_classes(
     if ordered:
         return ClassNames(ordered[0][0], ordered[0][1][1])
     if not found:
-        raise UserError(f"{source}: there is no object in any image, and so no class; is it the right file?")
+        raise UserError(f"{source}: there is no object in any image, and so no class; give a file that has objects")
     if has_class_ids:
         return ClassNames(tuple(map(str, range(max(map(int, found)) + 1))), source)
     return resolve_classes(found, options)

@@ -63,8 +63,8 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
     lists = [feature.name for feature in columns.features if feature.shape]
     if column in columns.types and column in options.label_columns and column in lists:
         raise UserError(
-            f"--stratify_by {column}: a row has any number of its values, and so is of no one class whose share of"
-            " each split could be kept; leave --stratify_by out, or give a column of one value in each row"
+            f"--stratify_by {column}: rows have any number of its values, so no class can have the same share"
+            " of each split; leave --stratify_by out, or give a column with one value in each row"
         )
     return Labels(columns, class_names, separated)
 
@@ -107,7 +107,10 @@ def _distinct_values(feature: Feature, inferred: Inferred) -> frozenset[str]:
     """Return the distinct values of a label."""
     found = inferred.values.get(feature.name, frozenset())
     if found is None:
-        raise UserError(f"--label {feature.name} has more than {MAX_VALUES:,} different values; is it a label?")
+        raise UserError(
+            f"--label {feature.name} has more than {MAX_VALUES:,} different values; give a column of classes,"
+            " or leave --label out"
+        )
     return found
 
 

@@ -146,7 +146,10 @@ def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOpti
     """Return the classes found in the input."""
     found = inferred.values.get(COLUMN, frozenset())
     if found is None:
-        raise UserError(f"{options.source}: objects are of more than {MAX_VALUES:,} different classes; are they ones?")
+        raise UserError(
+            f"{options.source}: objects are of more than {MAX_VALUES:,} different classes; leave that column"
+            " out with --drop if it holds no classes"
+        )
     if not column.has_class_ids:
         return found - {""}
     ids = [int(text) for text in found if not text.startswith("-") and int(text) < MAX_VALUES]  # no others are classes

@@ -150,10 +150,10 @@ class _Builder:
         own = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             name = f"{'*' if isinstance(event, yaml.AliasEvent) else '&'}{event.anchor}"
-            raise self._error(own, f"{name}: anchors and aliases are not taken; write out what they refer to")
+            raise self._error(own, f"{name}: anchors and aliases are not supported; write out what they refer to")
         if event.tag is not None and event.tag != "!":
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")  # as in the file
-            raise self._error(own, f"tag {tag}: tags are not taken; write plain texts, lists and mappings")
+            raise self._error(own, f"tag {tag}: tags are not supported; write plain texts, lists and mappings")
         if depth > _MAX_DEPTH:
             raise self._error(own, f"mappings and lists are nested too deep for {self._document.noun}")
         if isinstance(event, yaml.ScalarEvent):
@@ -179,7 +179,7 @@ class _Builder:
                 raise self._error(line, "a key that is no plain word; put a text that begins with { or [ in quotes")
             name = event.value
             if name == "<<":
-                raise self._error(line, "<<: merging is not taken; write out what it refers to")
+                raise self._error(line, "<<: merging is not supported; write out what it refers to")
             if name in entries:
                 raise self._error(line, f"{name!r} is there twice; the first is in line {entries[name].line}")
             entries[name] = self._node(next(self._events), f"{key}.{name}" if key else name, line, depth + 1)

@@ -212,7 +212,10 @@ def take_lease(directory: str, folder: str, job: str, seconds: float = LEASE_SEC
         time.sleep(_PAUSE_SECONDS)
     if isinstance(missing, FileNotFoundError) and not os.path.isdir(directory):  # nobody made it, for nobody can
         raise missing
-    raise LockedError(f"{directory} is wanted by several jobs at once; nothing was written")
+    raise LockedError(
+        f"{directory} is wanted by several jobs at once; nothing was written; run this one again when the"
+        " others have ended"
+    )
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def _get_service(account: str, pipeline_options: "PipelineOptions") -> BlobServi
     try:
         made = BlobServiceClient.from_connection_string(connection_string, **more)
     except ValueError as error:
-        raise UserError(f"az://{account}: the connection string of Azure is no good: {error}") from None
+        raise UserError(f"az://{account}: the connection string of Azure is invalid: {error}") from None
     if made.account_name != account:
         raise UserError(
             f"az://{account}: the connection string of Azure is of the account {made.account_name}; expected one of"

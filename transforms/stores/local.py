@@ -85,7 +85,10 @@ def read_into(path: str, offset: int, target: memoryview) -> None:
         while target:
             count = os.preadv(descriptor, [target], offset)
             if not count:
-                raise EOFError(f"{path}: {len(target)} bytes fewer at {offset} than expected")
+                raise EOFError(
+                    f"{path}: {len(target)} bytes are missing at byte {offset}: the file became shorter while"
+                    " it was read; run the job again"
+                )
             target, offset = target[count:], offset + count
     finally:
         os.close(descriptor)

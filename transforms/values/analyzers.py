@@ -427,7 +427,7 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
         having = ", ".join(split for split, examples in gathered.examples.items() if examples) or "none"
         named = " or ".join(repr(split) for split in analysis.splits)
         raise JobError(
-            f"--transform: no example is in split {named}, which constants are taken of; those that have examples are"
+            f"--transform: no example is in split {named}, from which constants are computed; splits with examples are"
             f" {having}; --analyze_splits names others"
         )
     return {chain.name: _find_constants_of(chain, analysis, gathered) for chain in chains}

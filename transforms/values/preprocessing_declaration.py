@@ -64,12 +64,12 @@ def step_from_json(entry: Mapping[str, Any]) -> Step:
 
 def _check_numbers(name: str, values: ValueType) -> None:
     if values.dtype == "bytes":
-        raise OptionValueError(f"{name} is of numbers, and the values are {values.description}")
+        raise OptionValueError(f"{name} takes numbers, and the values are {values.description}")
 
 
 def _check_texts(name: str, values: ValueType) -> None:
     if values.dtype != "bytes":
-        raise OptionValueError(f"{name} is of texts, and the values are {values.description}")
+        raise OptionValueError(f"{name} takes texts, and the values are {values.description}")
 
 
 def _check_at_least(name: str, number: int | None, least: int) -> None:
@@ -86,7 +86,7 @@ class Fill(Step):
 
     def output_type(self, values: ValueType) -> ValueType:
         if values.is_list:
-            raise OptionValueError("fill is of features with one value, and lists are empty where they are missing")
+            raise OptionValueError("fill takes features with one value, and lists are empty where they are missing")
         self.parse_value(values.dtype)
         return replace(values, is_optional=False)
 
@@ -124,7 +124,7 @@ class Tokenize(Step):
     def output_type(self, values: ValueType) -> ValueType:
         _check_texts(self.name, values)
         if values.is_list:
-            raise OptionValueError(f"tokenize is of single texts, and the values are {values.description}")
+            raise OptionValueError(f"tokenize takes single texts, and the values are {values.description}")
         return replace(values, is_list=True)
 
 
@@ -210,7 +210,7 @@ class Vocabulary(Step):
     def output_type(self, values: ValueType) -> ValueType:
         if values.dtype == "float32":
             raise OptionValueError(
-                f"a vocabulary is of texts or int64, and the values are {values.description}; bucketize them"
+                f"a vocabulary takes texts or int64, and the values are {values.description}; bucketize them"
             )
         return replace(values, dtype="int64", num_ids=None)
 
@@ -239,10 +239,10 @@ class OneHot(Step):
     def output_type(self, values: ValueType) -> ValueType:
         if values.num_ids == 0:
             raise OptionValueError(
-                f"one_hot is of ids, which vocabulary, bucketize and hash give, and the values are {values.description}"
+                f"one_hot takes ids, which vocabulary, bucketize and hash make, and the values are {values.description}"
             )
         if values.is_list:
-            raise OptionValueError(f"one_hot is of features with one value, and the values are {values.description}")
+            raise OptionValueError(f"one_hot takes features with one value, and the values are {values.description}")
         return ValueType("float32", is_list=True)
 
 
@@ -416,6 +416,6 @@ def check_analyzed_splits(flag: str, analyzed: Sequence[str], splits: Sequence[s
     for split in analyzed:
         if split not in splits:
             raise UserError(
-                f"{flag}: no split is called {split!r}, which constants are taken of; there are"
+                f"{flag}: there is no split {split!r} to compute constants from; the splits are"
                 f" {', '.join(splits)}; --analyze_splits names others"
             )

@@ -49,7 +49,7 @@ def _parse_chains(feature: str, node: Node) -> Iterator[Chain]:
             if not isinstance(value.value, str):
                 raise _feature_error(feature, value, "output is the name of one feature")
             if not found:
-                raise _feature_error(feature, value, f"output {value.value}: no step is before it")
+                raise _feature_error(feature, value, f"output {value.value}: expected a step before it")
             yield _make_chain(feature, found, value.value, start)
             found = []
             continue
@@ -228,7 +228,7 @@ def _check_pattern(pattern: str) -> None:
         except pa.ArrowInvalid as error:
             raise OptionValueError(f"tokenize: {pattern!r} is no regular expression of RE2: {error}") from None
         if of_nothing[0].as_py():
-            raise OptionValueError(f"tokenize: {pattern!r} matches nothing at all, and would part every letter")
+            raise OptionValueError(f"tokenize: {pattern!r} matches the empty text, and would separate all letters")
 
 
 def _feature_error(feature: str, node: Node, sentence: str) -> UserError:
@@ -255,8 +255,9 @@ class PreviousGraph:
         declared = manifest.configuration.get("transform")
         if manifest.configuration.get("module_file") is not None:
             raise UserError(
-                f"--transform_graph {path}: the transform graph of {manifest.name} {manifest.version} is that of"
-                " --module_file, whose analysis is not taken up again; give a version that was made with --transform"
+                f"--transform_graph {path}: the transform graph of {manifest.name} {manifest.version} was made"
+                " by --module_file, whose analysis cannot be used again; give a version that was made with"
+                " --transform"
             )
         if file_names.TRANSFORM not in manifest.files or not isinstance(declared, Mapping):
             raise UserError(

@@ -79,7 +79,7 @@ def check_presence(
 def _check_presence_drop(name: str, split: str, new: Profile, old: Profile, limit: Limits) -> CheckResult:
     now, before = new.presence(split, name), old.presence(split, name)
     if now is None or before is None:
-        message = f"how many examples of {split!r} have {name!r} is not on record"
+        message = f"the number of examples of {split!r} with {name!r} is not on record"
         return CheckResult("presence_drop", "unknown", message, name, split)
     sizes = new.splits[split], old.splits[split]
     floor = share_floor((now * sizes[0] + before * sizes[1]) / sum(sizes), *sizes)
@@ -117,7 +117,7 @@ def check_classes(
 
 
 def _report_unknown_classes(check: str, label: Feature) -> CheckResult:
-    message = f"how many {label.unit}s each class of {label.name!r} has is not on record"
+    message = f"the number of {label.unit}s of each class of {label.name!r} is not on record"
     return CheckResult(check, "unknown", message, label.name)
 
 
@@ -238,7 +238,7 @@ def check_rejects(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
         return
     rejected, records = new.manifest.rejects.get("records", 0), new.manifest.input.get("records", 0)
     if not records:
-        yield CheckResult("rejects_over", "unknown", "how many records the input has is not on record")
+        yield CheckResult("rejects_over", "unknown", "the number of records in the input is not on record")
         return
     lost = new.manifest.rejects.get("lost", {})
     about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
@@ -290,7 +290,7 @@ def _check_label_leakage(new: Profile, limits: LimitsByCheck, overrides: ByFeatu
         if limit.is_off or association is None or description.role != "input":
             continue
         severity, threshold = limit.check_maximum(association)
-        message = f"who knows {feature!r} guesses the label wrongly {association:.1%} less often than who knows nothing"
+        message = f"knowing {feature!r} avoids {association:.1%} of the errors in guessing the label"
         if severity != "ok":
             message = f"{message}: it looks like the label"
         yield CheckResult("label_leakage", severity, message, feature, "", association, threshold)

@@ -32,7 +32,7 @@ def check_constraints(new: Profile, old: Profile | None, constraints: Constraint
             continue
         yield from _report_unmeasured(new, feature)
         for name in (name for name in _UNCHECKED if feature.HasField(name)):
-            message = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
+            message = f"the schema asks for {name} of {feature.name!r}, which is not checked"
             yield CheckResult(name, "unknown", message, feature.name)
         for split, examples in new.splits.items():
             if examples:
@@ -104,7 +104,7 @@ def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[Ch
         }
         for name in (name for name, is_wanted in requested.items() if is_wanted):
             message = (
-                f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured of it"
+                f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured for it"
             )
             yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", message, feature.name)
 
@@ -120,7 +120,7 @@ def _check_lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Ite
     if None not in shape:
         fewest = most = math.prod(size for size in shape if size is not None)
     if fewest is None or most is None:
-        message = f"how many values of {name!r} an example of {split!r} has is not on record"
+        message = f"the number of values of {name!r} in each example of {split!r} is not on record"
         yield CheckResult("value_count", "unknown", message, name, split)
         return
     message = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
@@ -133,7 +133,7 @@ def _check_presence(new: Profile, split: str, feature: schema_pb2.Feature) -> It
         return
     share = new.presence(split, name)
     if share is None:
-        message = f"how many examples of {split!r} have {name!r} is not on record"
+        message = f"the number of examples of {split!r} with {name!r} is not on record"
         yield CheckResult("min_fraction", "unknown", message, name, split)
         return
     count = round(share * new.splits[split])
@@ -180,7 +180,7 @@ def _check_values(
     constrained = feature.distribution_constraints
     most = 1 - constrained.min_domain_mass if constrained.HasField("min_domain_mass") else 0.0
     if counted is None:
-        message = f"what values {name!r} has in {split!r} is not on record"
+        message = f"the values of {name!r} in {split!r} are not on record"
         yield CheckResult("string_domain", "unknown", message, name, split)
         return
     odd = {value: count for value, count in counted.counts.items() if value not in allowed}

@@ -309,7 +309,7 @@ def _drop_judgement(result: CheckResult) -> CheckResult:
         return result
     sentence = (
         f"{result.sentence}; its integers are nearly all distinct and grow, as identifiers and times do: not judged; "
-        f"in a recipe, `checks: {{columns: {{{result.feature}: {{numeric_drift: 0.3}}}}}}` has it judged, off is silent"
+        f"in a recipe, `checks: {{columns: {{{result.feature}: {{numeric_drift: 0.3}}}}}}` checks it, off hides this"
     )
     return replace(result, severity="unknown", sentence=sentence)
 
@@ -350,7 +350,7 @@ def _compare_sides(
             found = _compare_numbers(word, name, (now, then), (spread[0][word], spread[1][word]), numbers)
             yield _with_remedy(CheckResult(f"numeric_{check}", found.severity, found.message, name, split, *found[2:]))
     if not values and not buckets:
-        message = f"what values {name!r} has in {split!r} is not on record, so nothing is compared"
+        message = f"the values of {name!r} in {split!r} are not on record, so nothing is compared"
         yield CheckResult(of_values, "unknown", message, name, split)
 
 

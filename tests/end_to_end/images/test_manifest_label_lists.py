@@ -99,7 +99,7 @@ def test_a_new_build_reuses_pictures_with_other_labels(run: Run, tmp_path: Path)
     [
         (
             "--manifest meta.csv --label_separator ; --stratify_by label --splits a=0.5,b=0.5",
-            "--stratify_by label: a file",
+            "--stratify_by label: files",
         ),
         ("--input . --label_separator ;", "--label_separator ';' is about the labels of a --manifest"),
         ("--manifest meta.csv --label_separator  ", "--label_separator ' ': expected a separator of classes"),

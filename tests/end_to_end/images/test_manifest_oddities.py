@@ -155,4 +155,4 @@ def test_mistakes_in_reading_a_manifest(
 def test_flags_about_manifests(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
     folder = write_files(tmp_path / "in", files())
     found = run("images", "--input", folder, *flags, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(found, f"{' '.join(flags)} is about a --manifest; with --input it has no meaning")
+    check_mistake(found, f"{' '.join(flags)} is about a --manifest; leave it out with --input")

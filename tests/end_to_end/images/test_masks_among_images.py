@@ -169,8 +169,11 @@ def test_excluded_masks(run: Run, tmp_path: Path) -> None:
     [
         (("--input", "in", "--mask_pattern", "_mask"), "'_mask': expected {stem} once"),
         (("--input", "in", "--mask_pattern", "{stem}=mask"), "expected {stem} once"),
-        (("--input", "in", "--mask_pattern", "{stem}_seg"), "no image in that folder that is called as --mask_pattern"),
-        (("--input", "in", "--mask_pattern", "{stem}_x={stem}_mask"), "no image is called so, such as"),
+        (
+            ("--input", "in", "--mask_pattern", "{stem}_seg"),
+            "no image in that folder with a name that fits --mask_pattern",
+        ),
+        (("--input", "in", "--mask_pattern", "{stem}_x={stem}_mask"), "no image has a name that fits it, for example"),
         (("--manifest", "in/a.csv", "--mask_pattern", "{stem}_mask"), "--mask_column"),
         (("--input", "in", "--masks", "in/aachen"), "--mask_pattern"),
     ],

@@ -199,7 +199,7 @@ def test_the_lock_of_a_job_that_was_killed_at_its_end(run: Run, here: Path, reme
     owner = lease.read_holder(str(lock.parent))
 
     verified = run("verify", "sets/events")
-    said = f"shardmill: {lock} is that of {owner}, which has ended; --repair or the next rebuild deletes it"
+    said = f"shardmill: {lock} is left by {owner}, which has ended; --repair or the next rebuild deletes it"
     assert (verified.status, said in verified.err, lock.exists()) == (0, True, True), verified
     assert run(*remedy).status == 0
     assert not lock.exists()
@@ -212,5 +212,5 @@ def test_the_lock_of_a_living_job_is_no_fault_and_stays(run: Run, here: Path, re
         verified = run("verify", *repair, "sets/events")
         assert lease.is_lease_held("sets/events/1.0.0", "other")
     assert verified.status == 0
-    assert f"LOCK is that of process {os.getpid()} of " in verified.err
+    assert f"LOCK is held by process {os.getpid()} of " in verified.err
     assert "which builds this version now" in verified.err

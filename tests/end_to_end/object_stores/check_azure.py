@@ -133,4 +133,4 @@ def test_mistakes(run: Run, bucket: AzureBucket, output: str, words: str) -> Non
 
 def test_a_connection_string_that_is_none(run: Run) -> None:
     places = ("--input", "az://a/box/in", "--output", "az://a/box/out", "--name", "d")
-    check_mistake(run("images", *places, "--azure_connection_string=x"), "the connection string of Azure is no good")
+    check_mistake(run("images", *places, "--azure_connection_string=x"), "the connection string of Azure is invalid")

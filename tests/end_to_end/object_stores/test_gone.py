@@ -52,7 +52,7 @@ def test_what_is_left_is_said_and_the_next_run_clears_it(
     assert told[0].endswith(
         " could not be deleted, nor perhaps LOCK next to it; the next run deletes them: the store no longer answers"
     )
-    said = f"interrupted; whether {directory} is published nobody can tell now; if that had begun, the next run, or"
+    said = f"interrupted; it is not known whether {directory} is published; if that had begun, the next run, or"
     assert said in told[-1]
     assert "sets/n/1.0.0/LOCK" in left
     assert not [name for name in bucket.names("sets") if "beam-temp" in name or name.endswith("LOCK")]

@@ -241,7 +241,7 @@ def test_dry_run_plans_and_writes_nothing(bucket: Bucket, photos: Files, capsys:
         (("--input", "{url}-none/photos", "--output", "{url}/sets"), "there is no such bucket"),
         (("--manifest", "{url}/none.csv", "--output", "{url}/sets"), "{url}/none.csv: no such file"),
         (("--input", "{url}/photos", "--output", "{url}-none/sets"), "--output {url}-none/sets cannot be listed"),
-        (("--input", "{url}/photos", "--output", "{url}/photos/sets"), "lies inside --input"),
+        (("--input", "{url}/photos", "--output", "{url}/photos/sets"), "is inside --input"),
         (
             ("--input", "{url}/photos", "--output", "{url}/sets", "--labels_file", "{url}/none"),
             "--labels_file {url}/none",

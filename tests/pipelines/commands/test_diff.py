@@ -86,7 +86,7 @@ def test_folders_of_versions_may_be_called_by_these_alone(
         (["{parent}", "1.0.0", "1.0.7"], "1.0.7 is not a data set"),
         (["{parent}", "gold", "LATEST"], "has no version or tag 'gold'"),
         (["{parent}", "1.0.0", "LATEST", "--jsn"], "--jsn"),
-        (["{parent}", "1.0.0"], "a folder and one version, which is compared with none; give a second, such as"),
+        (["{parent}", "1.0.0"], "one version cannot be compared with anything; give a second, such as"),
     ],
 )
 def test_mistakes(run: Run, parent: Path, words: list[str], sentence: str) -> None:

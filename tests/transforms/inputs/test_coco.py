@@ -63,7 +63,7 @@ def test_the_folders_that_are_looked_in(file: str, root: str, given: bool, file_
 
 
 def test_a_folder_elsewhere_is_a_mistake() -> None:
-    with pytest.raises(UserError, match="does not lie in coco/annotations"):
+    with pytest.raises(UserError, match="is not in coco/annotations"):
         CocoSource((("", "a.json"),), "coco/annotations", False, "../photos")._list_candidate_folders(
             "", "coco/annotations/a.json"
         )

@@ -193,7 +193,7 @@ def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
     assert (
         found.find_mask("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
     )
-    with pytest.raises(UserError, match=r"that of '2.jpg' is to be called '2'.*first there is '1.gif'"):
+    with pytest.raises(UserError, match=r"the mask of '2.jpg' must be named '2'.*first file there is '1.gif'"):
         found.check_used("2.jpg")
 
 

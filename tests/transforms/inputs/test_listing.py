@@ -399,7 +399,7 @@ def test_a_folder_has_files_that_end_in_the_language(tmp_path: Path) -> None:
         (("a.de",), r"de=\S+ has 1 and --input en=\S+ has 0 files"),
         (
             ("dev.a.de", "train.a.de", "test.a.en", "train.a.en"),
-            r"'dev.a.de' of --input de=\S+ would be paired with 'test.a.en' of en=\S+, which bears another split",
+            r"'dev.a.de' of --input de=\S+ would be paired with 'test.a.en' of en=\S+, whose name has another split",
         ),
     ],
 )

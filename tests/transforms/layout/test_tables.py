@@ -193,7 +193,7 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
 
 
 def test_too_many_classes() -> None:
-    with pytest.raises(UserError, match="--label city has more than 100,000 different values; is it a label"):
+    with pytest.raises(UserError, match="--label city has more than 100,000 different values; give a column"):
         layout(Inferred(TYPES, 10, {"city": None}), label_columns=("city",))
 
 

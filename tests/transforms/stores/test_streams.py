@@ -230,7 +230,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     Path(whole).write_bytes(bytes(100))
     Path(short).write_bytes(bytes(60))
 
-    with pytest.raises(EOFError, match=r"short: 10 bytes fewer at 60 than expected"):
+    with pytest.raises(EOFError, match=r"short: 10 bytes are missing at byte 60"):
         read([(whole, 0, 100), (short, 50, 20)])
     with pytest.raises(FileNotFoundError, match="missing"):
         read([(whole, 0, 100), (missing, 0, 1), (short, 0, 60)])

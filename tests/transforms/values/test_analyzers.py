@@ -205,7 +205,11 @@ def test_parts_are_merged_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
         (b"x: {bucketize: {num_buckets: 3}}", [None], "bucketize: no example of the analyzed splits has a value"),
         (b"x: z_score", [2.5, 2.5, None], "z_score: all 2 values are 2.5, which cannot be scaled"),
         (b"x: scale_0_1", [2.5], "min_max: all 1 values are 2.5"),
-        (b"x: z_score", [], "no example is in split 'train', which constants are taken of; .* test; --analyze_splits"),
+        (
+            b"x: z_score",
+            [],
+            "no example is in split 'train', from which constants are computed; .* test; --analyze_splits",
+        ),
     ],
 )
 def test_constants_that_cannot_be_taken(tmp_path: Path, text: bytes, values: list[float | None], sentence: str) -> None:

@@ -116,7 +116,7 @@ def test_a_dry_run_says_what_was_understood() -> None:
         ("age: fill", "feature 'age': fill takes a value"),
         ("age: {fill: [1]}", "feature 'age': fill takes one value"),
         ("age: {fill: old}", "feature 'age': fill: 'old' is no float32"),
-        ("sizes: {fill: 1}", "feature 'sizes': fill is of features with one value"),
+        ("sizes: {fill: 1}", "feature 'sizes': fill takes features with one value"),
         ("age: {min_max: [1]}", "feature 'age': min_max takes what the least and the greatest"),
         ("age: {min_max: [1, 1]}", "feature 'age': min_max: [1, 1]; expected the smaller number first"),
         ("age: {min_max: [0, inf]}", "feature 'age': inf is not a finite number"),
@@ -133,23 +133,23 @@ def test_a_dry_run_says_what_was_understood() -> None:
         ("city: hash", "feature 'city': hash takes hash_buckets"),
         ("city: {tokenize: '('}", "'(' is no regular expression"),
         ("city: {tokenize: 'x(?=y)'}", "'x(?=y)' is no regular expression of RE2"),
-        ("city: {tokenize: 'x*'}", "'x*' matches nothing at all"),
-        ("city: {tokenize: ' *'}", "matches nothing at all"),
+        ("city: {tokenize: 'x*'}", "'x*' matches the empty text"),
+        ("city: {tokenize: ' *'}", "matches the empty text"),
         ("age: [z_score, drop]", "feature 'age': drop is among other steps"),
-        ("age: {output: x}", "output x: no step is before it"),
+        ("age: {output: x}", "output x: expected a step before it"),
         (
             "age:\n  - z_score\n  - bucketize: {num_buckets: 3}",
             "line 2: feature 'age': z_score and bucketize in one chain",
         ),
         ("agge: z_score", "line 1: feature 'agge' is not there; did you mean age?"),
         ("agge: drop", "line 1: feature 'agge' is not there; did you mean age?"),
-        ("city: z_score", "feature 'city': z_score is of numbers, and the values are bytes"),
-        ("city: log1p", "feature 'city': log1p is of numbers"),
-        ("age: lower", "feature 'age': lower is of texts, and the values are float32"),
-        ("income: {hash: {hash_buckets: 3}}", "feature 'income': hash is of texts"),
-        ("age: vocabulary", "feature 'age': a vocabulary is of texts or int64, and the values are float32"),
-        ("age: one_hot", "feature 'age': one_hot is of ids"),
-        ("review: [tokenize, vocabulary, one_hot]", "one_hot is of features with one value"),
+        ("city: z_score", "feature 'city': z_score takes numbers, and the values are bytes"),
+        ("city: log1p", "feature 'city': log1p takes numbers"),
+        ("age: lower", "feature 'age': lower takes texts, and the values are float32"),
+        ("income: {hash: {hash_buckets: 3}}", "feature 'income': hash takes texts"),
+        ("age: vocabulary", "feature 'age': a vocabulary takes texts or int64, and the values are float32"),
+        ("age: one_hot", "feature 'age': one_hot takes ids"),
+        ("review: [tokenize, vocabulary, one_hot]", "one_hot takes features with one value"),
         ("age: {z_score: true, output: city}", "output 'city' is that of feature 'city', which stays as it is, too"),
         (
             "age: {z_score: true, output: x}\nfare: {z_score: true, output: x}",
@@ -177,5 +177,5 @@ def test_all_features_cannot_be_dropped() -> None:
 
 def test_constants_are_taken_of_splits_that_are_there() -> None:
     check_transform(parsed("age: log1p"), ("train",), FEATURES, ("a", "b"))
-    with pytest.raises(UserError, match=r"no split is called 'train', .* there are a, b; --analyze_splits"):
+    with pytest.raises(UserError, match=r"there is no split 'train' .* the splits are a, b; --analyze_splits"):
         check_transform(parsed("age: z_score"), ("train",), FEATURES, ("a", "b"))
