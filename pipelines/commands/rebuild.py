@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from shardmill.errors import EXIT_STATUSES, CorruptDataError, JobError, UserError, describe_exit_statuses
 from shardmill.metadata import file_names
-from shardmill.metadata.versions import BuildRecord, Status
+from shardmill.metadata.versions import BuildRecord, Status, page_path, record_path
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
 from shardmill.pipelines.nightly.recipe_values import parse_set
@@ -358,14 +358,16 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
         return
     line = f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record)
     _print_message(flags, line, **as_object)
-    notices: tuple[str, ...] = ()
+    messages = [record.since] if record.since else []
     if built.published is not None:
+        from shardmill.pipelines.reports.summary import notice_lines
         from shardmill.transforms.layout.options import is_missing_choice
 
-        notices = tuple(
-            notice for notice in built.published.notices if not is_missing_choice(notice)
-        )  # warned of before
-    for message in filter(None, (record.since, *(f"NOTE: {notice}" for notice in notices))):
+        notices = [notice for notice in built.published.notices if not is_missing_choice(notice)]  # warned of before
+        page = page_path(record_path(built.published.directory.rpartition("/")[0], record.version))
+        is_log = flags.json or flags.log_format == "json"
+        messages += [f"NOTE: {notice}" for notice in notices] if is_log else notice_lines(notices, page)
+    for message in messages:
         _print_message(flags, message)
     for check in record.checks:
         if check.get("severity") in ("warn", "error"):  # an error of a published version is accepted

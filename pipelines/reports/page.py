@@ -30,7 +30,13 @@ from shardmill.pipelines.reports.rows import (
     make_build_rows,
     picture_rows,
 )
-from shardmill.pipelines.reports.summary import format_number, format_share, human_size
+from shardmill.pipelines.reports.summary import (
+    NOTICE_LETTERS_ON_PAGE,
+    NOTICES_ON_PAGE,
+    format_number,
+    format_share,
+    human_size,
+)
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
@@ -113,6 +119,7 @@ def _render_within(content: Mapping[str, Any], profile: Profile, pictures: Pictu
     return template.render(
         content=content,
         room=room,
+        notices=NOTICES_ON_PAGE,
         checks=check_rows(content["verdict"]["checks"]),
         well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
         pictures=pictures.others[: room.pictures],
@@ -163,6 +170,7 @@ def _make_environment(letters: int) -> Environment:
         "size": human_size,
         "short": short,
         "sentence": lambda text: clip_name(str(text), 4 * letters),
+        "notice": lambda text: clip_name(text, NOTICE_LETTERS_ON_PAGE),
         "words": lambda text: isolate_direction(Markup("_<wbr>").join(short(text).split("_"))),  # where lines break
         "isolated": lambda text: isolate_direction(short(text)),
         "part": share_bar,

@@ -15,6 +15,7 @@ from shardmill.data.features import features_of_kind, translated_features
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.file_names import shards_glob
 from shardmill.metadata.manifest import Manifest, SplitEntry
+from shardmill.metadata.versions import page_path, record_path
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.quality.difference import describe_changes
 from shardmill.quality.profile import Profile
@@ -30,6 +31,10 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import RejectsPart, first_reject
 
 QUANTILES = ("0.05", "0.5", "0.95")  # that a row has room for
+
+NOTICES_ON_PAGE, NOTICE_LETTERS_ON_PAGE = 20, 2_000
+_NOTICE_WIDTH = 200  # letters of a notice in a summary: two lines of 100 columns
+_SEE_PAGE = " … (see the page)"
 
 _EXPONENT_FROM = 1e15  # from which a number is written with an exponent
 _ROUNDED_FROM = 1e4  # from which a fraction's decimals say nothing
@@ -217,9 +222,21 @@ def job_summary(
         reasons = sorted(rejects["reasons"].items(), key=lambda item: (-item[1], item[0]))
         lines += [f"  {times:,} x {reason}" for reason, times in reasons[:_REASONS_SHOWN]]
     lines += reuse_lines(config, index)
-    lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
+    lines += notice_lines(dataset.manifest.notices, page_path(record_path(config.parent, dataset.manifest.version)))
     lines += [*([""] if lines[-1] else []), "Read it:", *reading_code(dataset)]
     return "\n".join(map(to_printable, lines))
+
+
+def notice_lines(notices: Sequence[str], page: str) -> list[str]:
+    """Return a line for each notice. A long one is cut if `page`, the page of the build, shows all of it."""
+    lines = [f"NOTE: {to_printable(notice)}" for notice in notices]
+    short = [
+        f"{line[: _NOTICE_WIDTH - len(_SEE_PAGE)].rstrip()}{_SEE_PAGE}"
+        if index < NOTICES_ON_PAGE and _NOTICE_WIDTH < len(line) <= NOTICE_LETTERS_ON_PAGE
+        else line
+        for index, line in enumerate(lines)
+    ]
+    return lines if short == lines or not storage.exists(page) else [*short, f"Page of the build: {page}"]
 
 
 def class_lines(manifest: Manifest) -> list[str]:

@@ -1,11 +1,14 @@
 """What a converting command says, and the record that it leaves: `--json`, `--log_format json`, `--quiet`."""
 
+import html
 import json
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from shardmill.metadata.versions import BuildRecord
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, write_files
 
 
@@ -76,3 +79,20 @@ def test_quiet_says_nothing_but_what_is_wrong(run: Run, flags: list[object]) -> 
     assert (result.status, result.out) == (0, "")
     assert result.err.startswith("shardmill: warning: --shard_size is 100 bytes")
     assert result.err.count("\n") == 1
+
+
+def test_a_long_notice_is_cut_and_its_page_shows_all_of_it(run: Run, tmp_path: Path) -> None:
+    name = "empty_" + "column_" * 30
+    files = {"in/a.csv": f"x,{name}\n1,\n2,\n".encode(), "n.yaml": b"name: n\noutput: out\ncsv: {input: in/a.csv}\n"}
+    write_files(tmp_path, files)
+    with chdir(tmp_path):
+        converted = run("csv", "--input", "in/a.csv", "--output", "out", "--name", "n").out
+        rebuilt = run("rebuild", "n.yaml", "--force").out
+        for text in (converted, rebuilt):
+            lines = text.splitlines()
+            (notice,) = [line for line in lines if line.startswith("NOTE: ")]
+            assert len(notice) <= 200
+            (page,) = [line.removeprefix("Page of the build: ") for line in lines if line.startswith("Page of")]
+            (full,) = open_dataset(str(Path("out/n") / Path(page).stem)).manifest.notices
+            assert full.startswith(notice.removeprefix("NOTE: ").removesuffix(" … (see the page)"))
+            assert full in html.unescape(Path(page).read_text())

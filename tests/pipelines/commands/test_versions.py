@@ -196,9 +196,7 @@ def test_a_tag_that_another_moved_meanwhile_stands(parent: Path, monkeypatch: py
         return found
 
     monkeypatch.setattr("shardmill.transforms.stores.storage.read", read)
-    with pytest.raises(
-        JobError, match=r"the tag good of .* was changed by another job meanwhile, and this command"
-    ):
+    with pytest.raises(JobError, match=r"the tag good of .* was changed by another job meanwhile, and this command"):
         set_tag(str(parent), "1.0.1", "good", move=True)
     (parent / "TAGS/good").write_text("1.0.1\n")
     with pytest.raises(JobError, match="was changed by another job meanwhile"):

@@ -14,6 +14,7 @@ from shardmill.pipelines.reports.summary import (
     class_lines,
     human_size,
     job_summary,
+    notice_lines,
     reading_code,
     shorten_name,
     splits_table,
@@ -100,6 +101,17 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert lines[7:12] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
     assert lines[12:15] == ["NOTE: split 'empty' is empty", "", "Read it:"]
     assert len(lines) == 21
+
+
+def test_long_notices_are_cut_only_if_the_page_shows_them(tmp_path: Path) -> None:
+    page = tmp_path / "1.0.0.html"
+    notices = ["a" * 194, "b" * 195, "c" * 2_000] + ["short"] * 17 + ["d" * 300]
+    full = [f"NOTE: {notice}" for notice in notices]
+    assert notice_lines(notices, str(page)) == full
+    page.touch()
+    cut = notice_lines(notices, str(page))
+    assert cut == [full[0], f"NOTE: {'b' * 177} … (see the page)", *full[2:], f"Page of the build: {page}"]
+    assert notice_lines(notices[:1], str(page)) == full[:1]
 
 
 def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
