@@ -185,17 +185,22 @@ def _run(arguments: Sequence[str]) -> int:
         os.getcwd()
     except FileNotFoundError:
         raise UserError("the folder that this command runs in was deleted; change to another one") from None
+    if len(arguments) > 1 and arguments[0] == "help":
+        arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_usage())
+        log.print_output(_usage())
         return 0 if arguments else 2
     if arguments[0] in ("-V", "--version"):
         from shardmill.data.spans import COMPILED
 
-        print(f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}")
+        log.print_output(
+            f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}"
+        )
         return 0
     command = _command(arguments[0])
     if command is None:
-        hint = did_you_mean(arguments[0], _summaries(), "did you mean {}? ")
+        hint = "the command comes before its flags; " if arguments[0].startswith("-") else ""
+        hint = hint or did_you_mean(arguments[0], _summaries(), "did you mean {}? ")
         return _complain(f"unknown command {arguments[0]!r}; {hint}`shardmill --help` lists all commands", 2)
     return command(arguments[1:])
 

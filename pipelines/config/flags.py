@@ -19,6 +19,7 @@ _TWICE = {
     "--drop": ", as in --drop a,b",
     "--only": ", as in --only a,b",
 }
+_SOURCES = ("input", "manifest", "coco", "voc", "yolo", "annotations", "boxes_csv")  # one of these is required
 OUTPUT_FLAGS = ("--json", "--log_format", "--quiet")  # which nearly all commands have, and few mean
 _FAR = 0.15  # how much more alike one of these must be than any other flag
 _NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
@@ -76,10 +77,10 @@ class Parser(argparse.ArgumentParser):
         missing = [action for action in required if getattr(found, action.dest, None) is None]
         if missing:
             check_known(rest, self)
-            names = ", ".join(
-                "/".join(action.option_strings) or str(action.metavar or action.dest) for action in missing
-            )
-            self.error(f"the following arguments are required: {names}; usage: {self.format_usage()}")
+            names = [action.option_strings[0] if action.option_strings else str(action.metavar) for action in missing]
+            if "--manifest" in self._option_string_actions and not any(hasattr(found, name) for name in _SOURCES):
+                names.insert(0, "--input")
+            self.error(f"the following arguments are required: {', '.join(names)}; usage: {self.format_usage()}")
         return found, rest
 
     def add_short_help(self, names: Sequence[str]) -> None:
@@ -123,7 +124,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a UserError."""
         flag = re.fullmatch(r"argument (--\w+): expected one argument", message)
-        raise UserError(f"{message}; write one that begins with '-' as {flag[1]}=VALUE" if flag else message)
+        raise UserError(f"{flag[1]}: no value; write one that begins with '-' as {flag[1]}=VALUE" if flag else message)
 
 
 EPILOG = (
@@ -180,7 +181,8 @@ def _refuse_first(unknown: Sequence[str], own_parser: argparse.ArgumentParser, b
         return
     word = unknown[0].split("=")[0]
     if not word.startswith("-"):
-        raise UserError(f"unexpected {unknown[0]!r}: no flag is before it; --help-all lists them")
+        guess = f"; did you mean --input {unknown[0]}?" if "--input" in _list_flags(own_parser) else ""
+        raise UserError(f"unexpected {unknown[0]!r}: no flag is before it{guess}")
     near = nearest_flags(word, _list_flags(own_parser), beam_flags)
     raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
 

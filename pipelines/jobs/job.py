@@ -292,9 +292,9 @@ def _check_writable(directory: str) -> None:
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     if not os.path.isdir(path):
-        raise UserError(f"--output: {path} is not a folder")
+        raise UserError(f"--output: {path} is not a folder; give another --output")
     if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"--output: {path} is not writable")
+        raise UserError(f"--output: {path} is not writable; give another --output, or change its permissions")
 
 
 def run_conversion(

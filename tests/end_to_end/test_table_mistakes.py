@@ -149,7 +149,7 @@ WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--encoding", "nope"), ("unknown encoding 'nope'",)),
     (("--encoding", ""), ("unknown encoding ''",)),
     (("--encoding", "base64"), ("'base64' is no encoding of text files",)),
-    (("--missing", "-,?"), ("--missing: expected one argument", "--missing=VALUE")),
+    (("--missing", "-,?"), ("--missing: no value", "--missing=VALUE")),
     (("--fill", "a"), ("--fill: 'a' is not column=value",)),
     (("--fill", "=3"), ("--fill: '=3' is not column=value",)),
     (("--fill", "a=1", "--fill", "a=2"), ("--fill: a=… is given twice",)),

@@ -10,7 +10,6 @@ import pytest
 import shardmill
 from shardmill.pipelines import cli
 from shardmill.pipelines.jobs.registry import KINDS
-from tests.support.command import check_mistake, run_program
 
 
 @pytest.mark.parametrize("words", ["", "--help", "--version", "csv --help", "inspect --help", "completion zsh"])
@@ -47,6 +46,18 @@ def test_help_lists_every_command_in_a_group(capsys: pytest.CaptureFixture[str])
     assert len(re.findall("^[A-Z].*:$", text, re.MULTILINE)) == 4
 
 
-def test_an_unknown_command_names_the_nearest() -> None:
-    check_mistake(run_program("imges"), "unknown command 'imges'; did you mean images? `shardmill --help` lists all")
-    check_mistake(run_program("qqqq"), "unknown command 'qqqq'; `shardmill --help` lists all commands")
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["help", "verify"], ["verify", "--help"]):
+        with pytest.raises(SystemExit):
+            cli.main(words)
+    out = capsys.readouterr().out
+    assert out == out[: len(out) // 2] * 2
+    assert out.startswith("usage: shardmill verify DIRECTORY [options]")
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "csv --help", "completion bash"])
+def test_a_full_disk(words: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "shardmill", *words.split()], stdout=full, stderr=subprocess.PIPE)
+    message = b"shardmill: error: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)

@@ -208,7 +208,7 @@ def test_all_missing_flags_are_named() -> None:
     with pytest.raises(UserError) as raised:
         images_parser().parse_args([])
     usage = "shardmill images --input PATH --output DIR --name NAME [options]"
-    assert str(raised.value) == f"the following arguments are required: --output, --name; usage: {usage}"
+    assert str(raised.value) == f"the following arguments are required: --input, --output, --name; usage: {usage}"
 
 
 @pytest.mark.parametrize("missing", ["--output", "--name"])
@@ -257,7 +257,7 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--num_shard=8"], "^unknown flag --num_shard=8; did you mean --num_shards\\?$"),
         (["--runer", "x"], "^unknown flag --runer; did you mean --runner\\?$"),
         (["--qwertyuiop"], "^unknown flag --qwertyuiop$"),
-        (["photos"], "^unexpected 'photos': no flag is before it"),
+        (["photos"], r"^unexpected 'photos': no flag is before it; did you mean --input photos\?$"),
         (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
         (
