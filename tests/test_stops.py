@@ -23,6 +23,7 @@ STOPPED = {
     "broken.jsonl": b'{"a": 1}\n{"a": 2\n',
     "documents.txt": b"good\n<|endoftext|>\nbad\n",
     "recordings/a.mp3": b"",
+    "datasets/n/0.0.1/_SUCCESS": b"",
     "mixed.tfrecord": b"".join(map(framed_records.framed, (INTEGER, INTEGER, FLOAT))),
 }
 # Commands that stop, by page; `--output` and `--name` are added
@@ -59,7 +60,13 @@ COMMANDS = {
         "csv --input visits.csv --group_by town --splits train=1",
         "csv --input visits.csv --splits train=0.8,test=0.3",
     ),
-    "inputs": ("csv --input nothing.csv", "csv --input rows.jsonl", "images --input scans"),
+    "inputs": (
+        "csv --input rows.csv --version 0.0.1",
+        "csv --input photos",
+        "csv --input nothing.csv",
+        "csv --input rows.jsonl",
+        "images --input scans",
+    ),
 }
 _ROW = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
 

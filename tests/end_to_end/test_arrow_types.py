@@ -1,5 +1,5 @@
 """Every type of Arrow in Parquet, and every logical type of Avro: the feature that it becomes, its values as TensorFlow
-reads them, and what is said. docs/reader-options.md has the table."""
+reads them, and what is said. docs/types.md has the table."""
 
 import datetime
 import json
@@ -342,7 +342,7 @@ def test_every_logical_type_of_avro(tmp_path: Path) -> None:
 
 
 def test_the_docs_name_every_type() -> None:
-    page = (REPOSITORY / "docs/reader-options.md").read_text().partition("## Types of Parquet")[2]
+    page = (REPOSITORY / "docs/types.md").read_text().partition("## Types of Parquet")[2]
     named = set(re.findall(r"`([^`]+)`", page))
     plain = {re.sub(r"( of | with |\[| \().*", "", name) for name in (*CASES, *AVRO)}
     assert plain - named == set()
