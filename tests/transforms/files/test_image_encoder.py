@@ -416,3 +416,14 @@ def test_what_is_prepared_is_taken() -> None:
     assert places == [0, 1]
     assert len(rows) == 2
     np.testing.assert_allclose(rows["objects/bbox"][1].as_py(), [0, 0, 10 / 40, 20 / 60], rtol=1e-6)
+
+
+def test_boxes_of_the_stored_image_are_turned_with_it_and_others_are_not() -> None:
+    turned = [Picture(*SIZE, 6)] * 3  # whose upright image is 40 x 60
+    batch = objects_planned([None, SIZE, SIZE[::-1]])
+    rows, errors = ObjectEncoder(MEMBERS).place(read_planned_objects(batch), turned, Reencode("png"))
+
+    assert errors == {}
+    first = [boxes[:4] for boxes in rows["objects/bbox"].to_pylist()]
+    np.testing.assert_allclose(first[1], [0, 1 - 10 / 40, 20 / 60, 1], rtol=1e-6)
+    np.testing.assert_allclose(first[2], [0, 0, 10 / 60, 20 / 40], rtol=1e-6)
