@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.support import framed_records
 from tests.support.command import REPOSITORY, Run
 from tests.support.page_data import write_page_data
+from tests.support.pages import PAGES
 
 INTEGER = b"\n\x0c\n\n\n\x01a\x12\x05\x1a\x03\n\x01\x01"  # an Example with the feature a: 1
 FLOAT = b"\n\x0f\n\r\n\x01a\x12\x08\x12\x06\n\x04" + bytes(4)  # a: 0.0
@@ -90,3 +92,34 @@ def test_messages_are_real(page: str, tmp_path: Path, run: Run, monkeypatch: pyt
     assert messages
     assert [message for message in messages if not any(message in done.err for done in runs)] == []
     assert [done.err for done in runs if done.status == 0 or not any(message in done.err for message in messages)] == []
+
+
+# Flags that stop, the message, and flags that work, of each row of such tables
+REMEDIES = [
+    (page.stem, command, *re.findall(r"`([^`]+)`", row))
+    for page in PAGES
+    for command, rows in re.findall(
+        r"^\| `(\S+ \S+)` with \|.*\n\|[-|]+\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE
+    )
+    for row in rows.splitlines()
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the data that the pages name."""
+    return write_page_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.parametrize(("page", "command", "flags", "message", "remedy"), REMEDIES)
+def test_what_stops_and_what_works(
+    page: str, command: str, flags: str, message: str, remedy: str, data: Path, tmp_path: Path, run: Run
+) -> None:
+    target = ["--output", tmp_path, "--name", "stops"]
+    with chdir(data):
+        stopped = run(*shlex.split(command)[1:], *shlex.split(flags), *target)
+        works = run(*shlex.split(command)[1:], *shlex.split(remedy), *target)
+
+    assert stopped.status in (1, 2)
+    assert message in stopped.err
+    assert works.status == 0, works.err

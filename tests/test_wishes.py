@@ -14,10 +14,10 @@ from tests.support.pages import README, commands, is_remote, run_blocks, section
 DOCS = REPOSITORY / "docs"
 # The page of each wish; or a section of one, whose first block then counts
 WISHES = {
-    "a first data set": "images.md",
-    "a folder of Kaggle with a CSV file": "images.md#manifests",
-    "detection": "annotations.md",
-    "masks": "annotations.md#masks",
+    "a first data set": "first-images.md",
+    "a folder of Kaggle with a CSV file": "kaggle.md",
+    "detection": "detection.md",
+    "masks": "segmentation.md",
     "a CSV file with missing values": "missing-values.md",
     "blocks for a language model": "language-models.md",
     "resuming training in PyTorch": "resume-training.md",
@@ -32,7 +32,7 @@ WISHES = {
     "from img2dataset": "coming-from.md#img2dataset-and-webdataset",
     "TFRecords that exist": "tfrecords.md",
     "a check for corruption": "verify.md",
-    "class names in order": "images.md#folders",
+    "class names in order": "class-names.md",
     "serving with TensorFlow Transform": "serving.md",
 }
 NEEDS_CLOUD = ("Flink", "S3")

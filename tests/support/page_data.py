@@ -80,6 +80,10 @@ def write_page_data(folder: Path) -> Path:
     """Write the files below `folder`, and return it."""
     jpegs = [image(number) for number in range(4)]
     named = "".join(f"{json.dumps({'file_name': f'{number}.jpg', 'label': 'ab'[number % 2]})}\n" for number in range(4))
+    targets = [
+        {"file_name": "photos/dog/0.jpg", "label": "dog", "target": [0.1, 0.2], "caption": "a dog"},
+        {"file_name": "photos/cat/1.jpg", "label": "cat", "target": [0.3, 0.4], "caption": "a cat"},
+    ]
     write_files(
         folder,
         {
@@ -89,6 +93,15 @@ def write_page_data(folder: Path) -> Path:
             ),
             **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            **{f"dogs/train/{number:03}.jpg": image(number) for number in range(20)},
+            "dogs/test/020.jpg": image(20),
+            "dogs/labels.csv": "".join(
+                ["id,breed\n", *(f"{n:03},{('pug', 'lab')[n % 2]}\n" for n in range(20))]
+            ).encode(),
+            **{f"album/photos/{('dog', 'cat')[n % 2]}/{n}.jpg": image(n) for n in range(4)},
+            "labels.txt": b"dog\ncat\n",
+            "cats.txt": b"cat\n",
+            "cities.txt": b"Rome\nOslo\n",
             "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
             "hf/train/metadata.csv": b"file_name,label\n1.jpg,a\n",
             "hf/test/metadata.csv": b"file_name,label\n2.jpg,a\n",
@@ -99,6 +112,10 @@ def write_page_data(folder: Path) -> Path:
             "parts/1.jpg": image(1),
             "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
             "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
+            "targets.jsonl": "".join(f"{json.dumps(row)}\n" for row in targets).encode(),
+            "attributes.csv": b"file_name,smiling,hat,age\nphotos/dog/0.jpg,1,0,31.5\nphotos/cat/1.jpg,0,1,24\n",
+            "carvana/train/1.jpg": image(1),
+            "carvana/train_masks/1_mask.png": image(1, "PNG", mode="L"),
             "seg/images/1.jpg": image(1),
             "seg/masks/1.png": image(1, "PNG", mode="L"),
             "depth/1.png": depth_of(image(1)),
@@ -183,6 +200,7 @@ def write_page_data(folder: Path) -> Path:
     write_boxes(folder / "boxes.parquet", folder / "boxes", rows)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
+    write_files(folder, {"lone/instances.json": (folder / "coco/annotations/instances_train2017.json").read_bytes()})
     write_coco(folder / "export", drawn, "_annotations.coco.json")
     write_voc(folder / "VOC2012", {"train": drawn[:4], "val": drawn[4:]})
     write_masks(folder / "segments", drawn[:4])

@@ -97,16 +97,21 @@ def is_remote(words: list[str]) -> bool:
     return any(word.startswith(_REMOTE) for word in words) or ("--runner" in words and "--dry_run" not in words)
 
 
-def run_command(words: list[str], comment: str, run: Run) -> None:
-    """Run a command in the current folder, or only parse it if it needs a network or a cluster."""
+def run_command(words: list[str], comment: str, run: Run) -> str:
+    """Run a command in the current folder, and return what it prints; only parse it if it needs a network."""
     if words[0] == "shardmill" and is_remote(words):
         parse_command(words)  # without its values: a folder on a store would be listed
     elif words[0] == "shardmill":
         done = run(*words[1:])
         expected = int(found[1]) if (found := _STATUS.search(comment)) else 0
         assert done.status == expected, (words, done.err)
-    elif words[0] == "python":
-        subprocess.run([sys.executable, str(REPOSITORY / words[1]), *words[2:]], check=True)
+        return done.out + done.err
+    elif words[0] in ("ls", "python"):
+        program = ["ls"] if words[0] == "ls" else [sys.executable, str(REPOSITORY / words.pop(1))]
+        environment = {**os.environ, "LC_ALL": "C"}  # for the order of `ls`
+        return subprocess.run(
+            [*program, *words[1:]], env=environment, check=True, capture_output=True, text=True
+        ).stdout
     elif words[0] == "mv":
         Path(words[1]).rename(words[2])
     elif words[0] == "pip":
@@ -117,11 +122,22 @@ def run_command(words: list[str], comment: str, run: Run) -> None:
         assert re.search(rf"^{words[1]}:", (REPOSITORY / "Makefile").read_text(), re.MULTILINE), words
     else:
         assert words[0] == "gcloud", words  # tests/test_clusters_page.py checks these
+    return ""
+
+
+def check_output(block: Block, printed: str) -> None:
+    """Check that the lines of a block of output were printed in this order; `…` is any text, alone any lines."""
+    pattern = ".*".join(re.escape(part) for part in block.text.rstrip().split("…"))
+    assert re.search(rf"^{pattern}$", printed, re.MULTILINE | re.DOTALL), (block.line, printed)
 
 
 def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
-    """Write the files that blocks name to `folder`, then run the commands and the snippets of Python in order."""
+    """Write the files that blocks name to `folder`, then run the commands and the snippets of Python in order.
+
+    A `console` block holds what the commands of the block before it print.
+    """
     namespace: dict[str, Any] = {}
+    printed = ""
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -130,8 +146,9 @@ def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
                 Path(block.file_name).write_text(block.text)
         for block in chosen:
             if block.language == "sh":
-                for words, comment in commands(block):
-                    run_command(words, comment, run)
+                printed = "".join(run_command(words, comment, run) for words, comment in commands(block))
+            elif block.language == "console":
+                check_output(block, printed)
             elif block.language == "python" and block.file_name is None:
                 code = compile(block.text, f"block at line {block.line}", "exec")
                 if "import torch\n" not in block.text or find_spec("torch") is not None:
