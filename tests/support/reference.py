@@ -56,7 +56,7 @@ def command_pages() -> Iterator[tuple[str, str]]:
 def _command_lines(parser: Parser) -> Iterator[str]:
     flags = [flag for action in parser._actions for flag in action.option_strings]
     yield f"# {parser.prog}\n\n{text(parser.description or '')}"
-    yield f"\n```text\n{parser.format_usage().strip()}\n```"
+    yield f"\n```sh\n{parser.format_usage().strip()}\n```"
     if parser._examples:
         examples = "\n".join(f"{parser.prog} {example}" for example in parser._examples)
         yield f"\n```sh\n{examples}\n```"
