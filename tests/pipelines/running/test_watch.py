@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -90,3 +91,28 @@ def test_what_flink_lacks_is_a_setting_of_it(of_flink: str, setting: str) -> Non
     assert isinstance(error, JobError)
     assert setting in str(error)
     assert "java" not in str(error)
+
+
+class Waiting:
+    """A job on a cluster that nobody works on: it ends when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = threading.Event()
+
+    def run(self) -> "Waiting":
+        return self
+
+    def wait_until_finish(self) -> None:
+        assert self.is_cancelled.wait()
+
+    def cancel(self) -> None:
+        self.is_cancelled.set()
+
+
+def test_a_job_without_workers_is_cancelled(tmp_path: Path) -> None:
+    options = PipelineOptions([*FLAGS, "--job_server_timeout", "0"])
+    path = str(tmp_path / "failure")
+    job: Any = Waiting()
+    with pytest.raises(JobError, match="no worker has begun within 0 seconds"):
+        launch._run_with_progress(job, None, path, lambda: JobWatch(path, options, threading.Event()), options)
+    assert job.is_cancelled.is_set()
