@@ -268,7 +268,7 @@ def add_flags(parser: Parser, options: Iterable[Option]) -> None:
     for name, members in groups.items():
         if members:
             group = parser.add_argument_group(name)
-            for option in members:
+            for option in sorted(members, key=lambda member: member.name != "input"):
                 _add_flag(group, option)
 
 
