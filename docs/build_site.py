@@ -70,6 +70,7 @@ def api_reference() -> Iterator[str]:
     """Yield the lines of the page of the Python interface."""
     yield "# Python API\n\nAll names are those of the package `shardmill`."
     yield "[From Python](../python.md) shows how to use them."
+    yield "Options of jobs are the flags of the [commands](commands.md)."
     for heading, names in API.items():
         yield f"\n## {heading}\n"
         for name in names:
