@@ -15,11 +15,7 @@ from typing import NamedTuple
 import pytest
 from PIL import Image
 
-from shardmill.metadata.manifest import Reject
 from shardmill.pipelines import cli
-from shardmill.transforms.columns.arrow import convert_batch
-from shardmill.transforms.files.image_encoder import ImageEncoder
-from shardmill.transforms.files.references import PLANNED
 from tests.support.bad_images import GOOD, SHARDS
 from tests.support.command import (
     Contents,
@@ -278,16 +274,6 @@ def test_file_without_read_permission_is_one_reject_and_a_folder_who_knows_how_m
             **lost,
         },
     ]
-
-
-def test_file_that_is_gone_when_it_is_read_is_one_reject(tmp_path: Path) -> None:
-    folder = write_files(tmp_path, {"0.jpg": image(0), "2.jpg": image(2)})
-    names = ["0.jpg", "1.jpg", "2.jpg"]
-    nothing = [None] * 3
-    rows = [names, [300] * 3, nothing, nothing, nothing, nothing, ["train"] * 3, [1, 2, 3], [0] * 3, *[nothing] * 3]
-    chunk = ImageEncoder(str(folder))(convert_batch(rows, PLANNED))
-    assert chunk.examples == 2
-    assert chunk.rejects == [Reject("1.jpg", None, "write", "no such file: it vanished after it was listed")]
 
 
 def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> None:

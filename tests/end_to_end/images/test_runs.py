@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shardmill.pipelines.reports.summary import format_range
-from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, tree_bytes, write_files
+from tests.support.command import Contents, Run, image, image_tree, read_back, tree_bytes, write_files
 from tests.support.image_jobs import SPLITS, TREE, convert, counts
 
 
@@ -95,24 +95,6 @@ def test_multi_processing_gives_the_same_bytes(run: Run, tree: Path, plain: Cont
     )
     assert result.status == 0, result.err
     assert tree_bytes(tmp_path / "n" / "1.0.0") == tree_bytes(plain.directory)
-
-
-def test_multi_threading_is_refused(run: Run, tree: Path, tmp_path: Path) -> None:
-    result = run(
-        *(
-            "images",
-            "--input",
-            tree,
-            "--output",
-            tmp_path / "out",
-            "--name",
-            "n",
-            "--direct_running_mode",
-            "multi_threading",
-        )
-    )
-    check_mistake(result, "multi_threading loses records", "multi_processing")
-    assert not (tmp_path / "out").exists()
 
 
 def test_too_many_rejects_fail_the_job(run: Run, tree: Path, tmp_path: Path) -> None:
