@@ -55,7 +55,7 @@ def test_words() -> None:
     assert format_shape((None, 4)) == "any number x 4"
     assert preview_value([[1.5, "ä"]]) == '[[1.5, "\\u00e4"]]'
     deep: list[Any] = []
-    for _ in range(5000):
+    for _ in range(100_000):
         deep = [deep]
     assert preview_value(deep) == "a value nested too deep"
     while deep:  # or else taking it apart is a recursion, too
