@@ -19,8 +19,8 @@ Functions that read import no Beam, and only `load` and `feature_spec` import Te
 """
 
 import importlib
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # type checkers take it for True; importing typing takes most of the time of this module
 if TYPE_CHECKING:
     from shardmill._typed import convert, plan
     from shardmill.errors import CorruptDataError, JobError, UserError

@@ -1,4 +1,4 @@
-"""No reader imports what it does not need, and `import shardmill` takes no time."""
+"""No reader imports what it does not need, and `import shardmill` takes milliseconds."""
 
 import os
 import statistics
@@ -133,7 +133,7 @@ def test_the_command_starts_no_threads_for_matrices() -> None:
         assert (done.returncode, done.stdout.strip()) == (7, said)
 
 
-def test_import_takes_less_than_a_fifth_of_a_second() -> None:
+def test_import_takes_less_than_50_ms() -> None:
     def seconds(code: str) -> float:
         start = time.perf_counter()
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
@@ -141,7 +141,7 @@ def test_import_takes_less_than_a_fifth_of_a_second() -> None:
 
     pairs = [(seconds("import shardmill"), seconds("pass")) for _ in range(7)]
 
-    assert statistics.median(with_it - without for with_it, without in pairs) < 0.2
+    assert statistics.median(with_it - without for with_it, without in pairs) < 0.05
 
 
 def test_names() -> None:
