@@ -412,10 +412,15 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         if self.drop and self.only:
             raise UserError("give --drop or --only, not both")
         if self.label_column in self.file_columns or self.label_column in ("", self.split_column, *FILE_COLUMNS):
-            raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
+            raise UserError(
+                f"--label_column {self.label_column!r}: that column is used for something else already; give"
+                " another one"
+            )
         for column in self.file_columns:
             if column in (self.label_column, self.split_column):
-                raise UserError(f"--file_column {column}: that column says something else; expected one of its own")
+                raise UserError(
+                    f"--file_column {column}: that column is used for something else already; give another one"
+                )
         if "/" in self.file_suffix:
             raise UserError(
                 f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for"

@@ -229,12 +229,14 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             if columns.count(column) > 1:
                 raise UserError(f"the column {column} is there twice among --file_column and --mask_column")
             if column in self.mask_column and column in (self.label_column, "split", *FILE_COLUMNS):
-                raise UserError(f"{mask_flag}: the column {column} says something else; expected one of its own")
+                raise UserError(
+                    f"{mask_flag}: the column {column} is used for something else already; give another one"
+                )
         for name in (names := [item.feature for item in self.companions]):
             if name in (*RESERVED, "label", "split") or names.count(name) > 1:
                 raise UserError(
                     f"{mask_flag or f'--file_column {self.file_column}'}: its feature would be called {name!r}, which"
-                    " each example has already; call the column otherwise"
+                    " each example has already; rename the column"
                 )
 
     @property

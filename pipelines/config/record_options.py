@@ -461,7 +461,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
             )
         for name in (self.sequence_by, self.order_by):
             if name in self.drop:
-                raise UserError(f"--drop {name}: sequences are made by it; leave it in")
+                raise UserError(f"--drop {name}: sequences are made by that column; do not drop it")
 
     @property
     def input_schema(self) -> Features | None:

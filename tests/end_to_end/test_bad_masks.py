@@ -134,7 +134,7 @@ ROWS = [{"file_name": f"images/a/{n}.png", "mask": f"masks/a/{n}.png", "next": f
         (("--mask_column", "mask,mask"), ("--mask_column: the column mask is there twice",)),
         (("--mask_column", "mask", "--file_column", "file_name,mask"), ("the column mask is there twice among",)),
         (("--file_column", "file_name,file_name"), ("the column file_name is there twice",)),
-        (("--mask_column", "label"), ("--mask_column label: the column label says something else",)),
+        (("--mask_column", "label"), ("--mask_column label: the column label is used for something else",)),
         (("--mask_column", "image_file_name"), ("its feature would be called 'image'",)),
         (("--mask_column", ""), ("names a column without a name",)),
         (("--mask_column", "mask", "--rename", "mask=image"), ("image",)),

@@ -296,7 +296,7 @@ MISTAKES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--sequence_by", "idd", "--order_by", "t"), ("--sequence_by idd: no such column", "did you mean id?")),
     (("--sequence_by", "id", "--order_by", "tt"), ("--order_by tt: no such column", "did you mean t?")),
     (("--sequence_by", "id", "--order_by", "ok"), ("--order_by ok: the column orders nothing",)),
-    (("--sequence_by", "id", "--order_by", "t", "--drop", "t"), ("--drop t: sequences are made by it",)),
+    (("--sequence_by", "id", "--order_by", "t", "--drop", "t"), ("--drop t: sequences are made by that column",)),
     (
         ("--sequence_by", "id", "--order_by", "t", "--group_by", "x", "--splits", "a=1"),
         ("--group_by x", "the id decides"),

@@ -104,8 +104,7 @@ def read_head(stream: Stream, dialect: Dialect, name: str, line: int = 1, commen
             break
         if len(text) > _MAX_HEADER:
             raise UserError(
-                f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text"
-                " file?"
+                f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV; give a text file"
             )
     line += count_lines(text, 0, start)
     if not more and stop == len(text) and scan_range(text[start:], dialect).scans[0].is_inside:

@@ -612,8 +612,8 @@ def _find_duplicate(coco_file: CocoFile, image: CocoImage, first_of: dict[int, C
     if first.name == image.name:
         return f"image id {image.id} is twice in {coco_file.path}"
     raise UserError(
-        f"--coco {coco_file.path}: {first.name!r} and {image.name!r} both have the id {image.id}; which of them its"
-        " annotations are of cannot be known"
+        f"--coco {coco_file.path}: {first.name!r} and {image.name!r} both have the id {image.id}, so that its"
+        " annotations cannot be assigned; give each image an id of its own"
     )
 
 

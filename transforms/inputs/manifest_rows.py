@@ -554,8 +554,7 @@ def _compare_size(sides: Sequence[Any], image_path: str, path: str, line: int) -
     ):
         raise UserError(
             f"--manifest {path}: line {line} gives {given[0]} and {given[1]} for width and height, and its image has"
-            f" {size[0]} x {size[1]} pixels; these are the names of features that every example has: call the columns"
-            " otherwise"
+            f" {size[0]} x {size[1]} pixels; these are the names of features that every example has: rename the columns"
         )
 
 

@@ -449,7 +449,10 @@ def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> st
 def _check_not_too_many(summary: InputSummary, options: FileLayoutOptions) -> None:
     for noun, counts in (("label", summary.labels), ("split", summary.splits)):
         if len(counts.keys() - {""}) > MAX_VALUES:
-            raise UserError(f"{options.source} has more than {MAX_VALUES:,} different {noun}s; is it a {noun}?")
+            raise UserError(
+                f"{options.source} has more than {MAX_VALUES:,} different {noun}s; name another column or"
+                " folder level for it"
+            )
 
 
 def _check_classes(labels: Collection[str], options: FileLayoutOptions) -> None:

@@ -95,7 +95,7 @@ def read_documents(data: bytes, file: str, document: Document) -> list[Node]:
     Raises UserError with file and line if it is no YAML, or uses features that are not allowed.
     """
     if len(data) > MAX_BYTES:
-        raise UserError(f"{file} has {len(data):,} bytes; {document.noun} has some hundred: is it another file?")
+        raise UserError(f"{file} has {len(data):,} bytes; {document.noun} has some hundred; give the right file")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

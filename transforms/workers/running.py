@@ -183,7 +183,7 @@ class Failure:
         if isinstance(error, (UserError, JobError)):
             return cls(step, type(error).__name__, str(error))
         if isinstance(error, MemoryError):
-            message = "no memory was left in a worker; give fewer --threads, or workers that have more of it"
+            message = "no memory was left in a worker; give fewer --threads, or workers with more memory"
             return cls(step, "", message)
         if isinstance(error, OSError) and error.filename:
             return cls(step, "", os_error_text(error))

@@ -82,7 +82,7 @@ SEQUENCES = {"sequence_by": "user", "order_by": "time", "splits": "train=0.5,tes
             "^--file_column a,b: expected one column",
         ),
         ("arrays", {"input": None, "manifest": "a.csv", "stacked": True}, "^--stacked and --manifest: names of arrays"),
-        ("csv", {**SEQUENCES, "drop": "time"}, "^--drop time: sequences are made by it; leave it in"),
+        ("csv", {**SEQUENCES, "drop": "time"}, "^--drop time: sequences are made by that column; do not drop it"),
         ("csv", {**SEQUENCES, "stratify_by": "label"}, "^--stratify_by label: the rows of a sequence have one value"),
         ("csv", {**SEQUENCES, "stratify_by": "label", "label": "kind"}, None),
     ],

@@ -245,7 +245,7 @@ def test_a_manifest_has_no_hundred_thousands_of_labels(what: str) -> None:
     halves = [many[: MAX_VALUES // 2], ["", *many[MAX_VALUES // 2 :]]]
     parts = [manifest(half) if what == "label" else manifest(["a"] * len(half), half) for half in halves]
     summary = parts[0].merge(parts[1])
-    with pytest.raises(UserError, match=f"^--input photos has more than 100,000 different {what}s; is it a {what}\\?$"):
+    with pytest.raises(UserError, match=f"^--input photos has more than 100,000 different {what}s; name another"):
         layout(summary)
     for _ in range(3):
         summary = summary.merge(manifest([f"more {n}" for n in range(9)], [f"more {n}" for n in range(9)]))

@@ -80,8 +80,8 @@ def test_files_that_are_not_there(run: Run, tmp_path: Path) -> None:
     [
         (["--file_column", "ident"], "has no column ident; its columns are id, breed"),
         (["--label_column", "bred"], "--label_column bred: "),
-        (["--label_column", "id"], "expected a column of its own"),
-        (["--file_column", "split"], "that column says something else"),
+        (["--label_column", "id"], "that column is used for something else already"),
+        (["--file_column", "split"], "that column is used for something else already"),
         (["--file_suffix", "/x.jpg"], "--file_root is for folders"),
     ],
 )
