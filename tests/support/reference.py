@@ -4,6 +4,7 @@ tests/test_reference.py fails if a page is not what this module writes.
 """
 
 import argparse
+import inspect
 import io
 import json
 import re
@@ -14,6 +15,8 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
+import shardmill
+from docs import build_site
 from shardmill.errors import EXIT_STATUSES
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.flags import Parser
@@ -205,6 +208,20 @@ def check_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def api_page() -> str:
+    """Return the list of the Python API; the site has a page with all docstrings in its place."""
+    lines = [
+        "# Python API\n\nAll names are those of the package `shardmill`. `help(shardmill.convert)` describes",
+        "a function in full. [Use shardmill from Python](../python.md) shows how to use them.",
+    ]
+    for heading, names in build_site.API.items():
+        lines.append(f"\n## {heading}\n\n| name | meaning |\n|---|---|")
+        for name in names:
+            summary = " ".join((inspect.getdoc(getattr(shardmill, name)) or "").partition("\n\n")[0].split())
+            lines.append(f"| `{name}` | {text(summary)} |")
+    return "\n".join([*lines, ""])
+
+
 def make_examples(folder: Path) -> dict[str, str]:
     """Build a small data set twice in `folder`, where the second version fails; return the outputs by command."""
     cities = ("Rome", "Oslo", "Lima")
@@ -319,7 +336,7 @@ def declared_pages() -> dict[str, str]:
     """Return the pages that are made from declarations, by file name."""
     pages = dict(command_pages())
     pages |= {"commands.md": command_index(), "recipe.md": recipe_page(), "checks.md": check_page()}
-    pages["exit-statuses.md"] = status_page()
+    pages |= {"exit-statuses.md": status_page(), "api.md": api_page()}
     return {name: page + MADE for name, page in pages.items()}
 
 
