@@ -1,5 +1,7 @@
 """What a launcher sees of a job on a cluster, and when it gives up."""
 
+import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -96,13 +98,15 @@ def test_what_flink_lacks_is_a_setting_of_it(of_flink: str, setting: str) -> Non
 class Waiting:
     """A job on a cluster that nobody works on: it ends when it is cancelled."""
 
-    def __init__(self) -> None:
-        self.is_cancelled = threading.Event()
+    def __init__(self, is_interrupted: bool = False) -> None:
+        self.is_interrupted, self.is_cancelled = is_interrupted, threading.Event()
 
     def run(self) -> "Waiting":
         return self
 
     def wait_until_finish(self) -> None:
+        if self.is_interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
         assert self.is_cancelled.wait()
 
     def cancel(self) -> None:
@@ -116,3 +120,14 @@ def test_a_job_without_workers_is_cancelled(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no worker has begun within 0 seconds"):
         launch._run_with_progress(job, None, path, lambda: JobWatch(path, options, threading.Event()), options)
     assert job.is_cancelled.is_set()
+
+
+@pytest.mark.parametrize(("environment", "ends"), [("LOOPBACK", True), ("EXTERNAL", False)])
+def test_an_interrupt_cancels_a_job_whose_workers_are_here(tmp_path: Path, environment: str, ends: bool) -> None:
+    options = PipelineOptions([*FLAGS[:2], "--environment_type", environment, "--environment_config", "here:50000"])
+    path = str(tmp_path / "failure")
+    job: Any = Waiting(is_interrupted=True)
+    with pytest.raises(KeyboardInterrupt):
+        launch._run_with_progress(job, None, path, lambda: JobWatch(path, options, threading.Event()), options)
+    assert job.is_cancelled.is_set() is ends
+    job.cancel()
