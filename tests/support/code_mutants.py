@@ -17,6 +17,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -93,6 +94,12 @@ class Modules:
             for name, node in _functions(tree):
                 which = sum(known[:2] == (file, name) for known in self.functions)
                 self.functions[file, name, which] = node
+
+    def import_all(self) -> None:
+        """Import the modules, for only functions that are there can be changed, and some are imported late."""
+        for file in self.trees:
+            parts = Path(file).relative_to(Path.cwd()).with_suffix("").parts
+            import_module(".".join(parts[1:] if parts[0] == "src" else ("shardmill", *parts)))
 
     def sites(self, function: Function) -> list[tuple[str, int, str, str, Callable[[Any], None], ast.AST, ast.AST]]:
         """Return all mutants of a function: kind, line, old and new text, and how it is done and undone."""
@@ -193,6 +200,7 @@ class _Runs:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         root = Path.cwd()
+        self._modules.import_all()
         observed = _fork(lambda: self._observe(session.items), 3600)
         bad = set(observed["failed"])
         numbers = {function: number for number, function in enumerate(self._modules.functions)}
