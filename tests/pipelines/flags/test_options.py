@@ -16,7 +16,7 @@ from shardmill.pipelines.config.flags import OUTPUT_FLAGS, BuildOutputOptions, P
 from shardmill.pipelines.config.images import ImagesConfig, parse_resolution
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.declare import OptionValueError, options_of
-from shardmill.transforms.options.job_options import parse_num_shards, parse_size, parse_splits
+from shardmill.transforms.options.job_options import parse_num_shards, parse_path, parse_size, parse_splits
 from tests.support.command import Run, check_mistake
 
 MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]
@@ -102,6 +102,20 @@ def test_bad_splits(text: str, sentence: str) -> None:
 )
 def test_num_shards(text: str, counts: Any) -> None:
     assert parse_num_shards(text) == counts
+
+
+def test_fractions_may_be_a_mapping_or_pairs() -> None:
+    expected = (("train", Fraction(4, 5)), ("test", Fraction(1, 5)))
+    assert parse_splits({"train": 0.8, "test": 0.2}) == parse_splits([("train", 0.8), ("test", "0.2")]) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("", "'' is no path"), (3, "3 is no path"), ("a\udcff", "the path is not UTF-8; rename the folder")],
+)
+def test_what_is_no_path(value: object, message: str) -> None:
+    with pytest.raises(OptionValueError, match=message):
+        parse_path(value)
 
 
 @pytest.mark.parametrize("text", ["", "eight", "8.5", "train", "train=", "train=16,test", "train=x", "train=16,"])

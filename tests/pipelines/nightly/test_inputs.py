@@ -116,7 +116,7 @@ def test_a_build_depends_on_the_version_whose_transform_graph_it_takes(tmp_path:
     ("command", "flags", "names"),
     [
         ("images", {"manifest": "m.csv"}, ["--manifest", "in/a.png", "in/b.png"]),
-        ("reshard", {"input": ["train=in/*.tfrecord", "test=more"]}, ["test=c.tfrecord", "train=a.tfrecord"]),
+        ("reshard", {"input": ["train=in/a*.tfrecord", "test=more"]}, ["test=c.tfrecord", "train=a.tfrecord"]),
     ],
 )
 def test_the_files_of_a_build_are_remembered(
@@ -124,7 +124,9 @@ def test_the_files_of_a_build_are_remembered(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_files(
-        tmp_path, {f"in/{name}.png": image(1) for name in "ab"} | {"in/a.tfrecord": b"", "more/c.tfrecord": b""}
+        tmp_path,
+        {f"in/{name}.png": image(1) for name in "ab"}
+        | {f"{name}.tfrecord": b"" for name in ("in/a", "in/b", "more/c")},
     )
     write_files(tmp_path, {"m.csv": b"file_name\nin/a.png\nin/b.png\nin/a.png\n"})
     found = find_inputs(KINDS[command].make_config({**flags, "output": "out", "name": "n"}))
