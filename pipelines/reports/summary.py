@@ -34,7 +34,7 @@ QUANTILES = ("0.05", "0.5", "0.95")  # that a row has room for
 
 NOTICES_ON_PAGE, NOTICE_LETTERS_ON_PAGE = 20, 2_000
 _NOTICE_WIDTH = 200  # letters of a notice in a summary: two lines of 100 columns
-_SEE_PAGE = " … (see the page)"
+_SEE_PAGE = " (see the page)"
 
 _EXPONENT_FROM = 1e15  # from which a number is written with an exponent
 _ROUNDED_FROM = 1e4  # from which a fraction's decimals say nothing
@@ -228,15 +228,23 @@ def job_summary(
 
 
 def notice_lines(notices: Sequence[str], page: str) -> list[str]:
-    """Return a line for each notice. A long one is cut if `page`, the page of the build, shows all of it."""
+    """Return a line for each notice. A long one is shortened if `page`, the page of the build, shows all of it."""
     lines = [f"NOTE: {to_printable(notice)}" for notice in notices]
     short = [
-        f"{line[: _NOTICE_WIDTH - len(_SEE_PAGE)].rstrip()}{_SEE_PAGE}"
+        _shorten_notice(line)
         if index < NOTICES_ON_PAGE and _NOTICE_WIDTH < len(line) <= NOTICE_LETTERS_ON_PAGE
         else line
         for index, line in enumerate(lines)
     ]
     return lines if short == lines or not storage.exists(page) else [*short, f"Page of the build: {page}"]
+
+
+def _shorten_notice(line: str) -> str:
+    """Leave out the middle: a notice begins with what was found, and ends with what to do."""
+    room = _NOTICE_WIDTH - len(f" … {_SEE_PAGE}")
+    end = line[-room * 3 // 5 :]
+    end = end.partition("; ")[2] or end.partition(" ")[2] or end  # begins with a clause, or a word
+    return f"{line[: room - len(end)].rstrip()} … {end}{_SEE_PAGE}"
 
 
 def class_lines(manifest: Manifest) -> list[str]:

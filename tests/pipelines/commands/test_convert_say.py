@@ -94,5 +94,7 @@ def test_a_long_notice_is_cut_and_its_page_shows_all_of_it(run: Run, tmp_path: P
             assert len(notice) <= 200
             (page,) = [line.removeprefix("Page of the build: ") for line in lines if line.startswith("Page of")]
             (full,) = open_dataset(str(Path("out/n") / Path(page).stem)).manifest.notices
-            assert full.startswith(notice.removeprefix("NOTE: ").removesuffix(" … (see the page)"))
+            head, end = notice.removeprefix("NOTE: ").removesuffix(" (see the page)").split(" … ")
+            assert full.startswith(head)
+            assert full.endswith(end)
             assert full in html.unescape(Path(page).read_text())

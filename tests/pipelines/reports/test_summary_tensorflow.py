@@ -110,8 +110,20 @@ def test_long_notices_are_cut_only_if_the_page_shows_them(tmp_path: Path) -> Non
     assert notice_lines(notices, str(page)) == full
     page.touch()
     cut = notice_lines(notices, str(page))
-    assert cut == [full[0], f"NOTE: {'b' * 177} … (see the page)", *full[2:], f"Page of the build: {page}"]
+    assert cut[1].startswith("NOTE: bbb")
+    assert cut[1].endswith("b (see the page)")
+    assert len(cut[1]) == 200
+    assert cut == [full[0], cut[1], *full[2:], f"Page of the build: {page}"]
     assert notice_lines(notices[:1], str(page)) == full[:1]
+
+
+def test_a_long_notice_keeps_what_to_do(tmp_path: Path) -> None:
+    found, remedy = "column 'x' is text", "--types x=int64 rejects such rows"
+    (tmp_path / "1.0.0.html").touch()
+    line, _ = notice_lines([f"{found}: {'some values, ' * 30}; {remedy}"], str(tmp_path / "1.0.0.html"))
+    assert line.startswith(f"NOTE: {found}: some values, ")
+    assert line.endswith(f" … {remedy} (see the page)")
+    assert len(line) <= 200
 
 
 def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
