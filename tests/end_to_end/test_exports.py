@@ -375,6 +375,20 @@ def test_what_is_not_read_is_answered(run: Run, tmp_path: Path, given: str, word
     assert words.replace("{}", str(folder)) in stop(run, tmp_path, "--annotations", given.replace("{}", str(folder)))
 
 
+def test_a_file_of_coco_has_a_flag_of_its_own(run: Run, tmp_path: Path) -> None:
+    boxes = [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2]}]
+    coco = {
+        "images": [{"id": 1, "file_name": "0.png"}],
+        "annotations": boxes,
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    folder = write_files(tmp_path / "in", {"0.png": image(0, "PNG"), "a.json": json.dumps(coco).encode()})
+    message = stop(run, tmp_path, "--annotations", folder / "a.json")
+    advice = re.search(r"for example (--.*)", message)
+    assert advice is not None
+    assert run("images", *shlex.split(advice[1]), "--output", tmp_path / "out", "--name", "n").status == 0
+
+
 def test_ambiguous_exports_stop(run: Run, tmp_path: Path, expected: Found) -> None:
     """Each flag that the message names works."""
     folder = tmp_path / "in"

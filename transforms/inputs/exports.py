@@ -48,6 +48,7 @@ from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 _IMAGES_PER_BATCH = 2_000
+_OWN_FLAGS = {".json": "--coco", ".yaml": "--yolo", ".yml": "--yolo"}  # formats that --annotations does not read
 _NO_CLASS = "object"  # the class of all objects where no annotation names a class
 _UNCOUNTED = "image without an annotation"
 
@@ -133,9 +134,9 @@ class ExportSource:
         if len(found) == 1:
             return found.pop()
         if not found:
-            raise UserError(
-                f"{self._flag}: its format is not recognised; name it, for example --annotations cvat={self.path}"
-            )
+            own = _OWN_FLAGS.get(posixpath.splitext(self.path)[1].lower())
+            example = f"{own or '--annotations cvat='}{' ' if own else ''}{self.path}"
+            raise UserError(f"{self._flag}: its format is not recognised; name it, for example {example}")
         flags = " or ".join(f"--annotations {name}={self.path}" for name in sorted(found))
         raise UserError(f"{self._flag}: it can be read as different formats; give {flags}")
 
