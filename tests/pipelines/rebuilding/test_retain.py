@@ -85,6 +85,16 @@ def kept(parent: Path) -> list[str]:
     return sorted(path.name for path in parent.iterdir() if path.name.startswith("1."))
 
 
+@pytest.mark.parametrize("is_publishing", [True, False])
+def test_an_interrupted_publication_keeps_what_completes_it(parent: Path, is_publishing: bool) -> None:
+    owner = lease.Owner.this_process("0123", 60.0)  # which has no lock on the file: the job has ended
+    files = {"manifest.json": b"{}", "beam-temp-n-0123/shard": b"x", "LOCK": owner.to_json().encode()}
+    write_files(parent / "1.0.5", files | ({"_PUBLISHING": b"{}"} if is_publishing else {}))
+    retain(str(parent), RetainOptions())
+
+    assert (parent / "1.0.5/beam-temp-n-0123/shard").exists() is is_publishing
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_goes_and_what_stays(tmp_path: Path, case: str) -> None:
     """On a disk as on object stores (tests/end_to_end/object_stores/test_retain.py)."""
