@@ -1,6 +1,9 @@
 """Fixtures of all tests, and which process runs them."""
 
+import html
+import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +19,7 @@ settings.register_profile("shardmill", deadline=None, suppress_health_check=[Hea
 settings.load_profile("shardmill")
 
 
+_NOTICE = re.compile('<p class="alert">(.*?)</p>')
 # What imports TensorFlow into the process of a test: in seconds, and half a gigabyte. TensorFlow's metadata do not.
 _TENSORFLOW = re.compile(r"[\"' ]tensorflow(_datasets|_transform)?\b|shardmill\.load\(|--materialize|materialize: true")
 
@@ -47,14 +51,26 @@ def pytest_runtest_setup() -> None:
     quicken_beam()
 
 
+def with_full_notices(out: str) -> str:
+    """Replace each shortened notice by the one that the page of the build shows."""
+    pages = filter(os.path.exists, re.findall("^Page of the build: (.*)$", out, re.MULTILINE))
+    shown = [html.unescape(found) for page in pages for found in _NOTICE.findall(Path(page).read_text())]
+    lines = out.split("\n")
+    for index, line in enumerate(lines):
+        if line.endswith(" (see the page)") and " … " in line:
+            head = line.removeprefix("NOTE: ").partition(" … ")[0]
+            lines[index] = next((f"NOTE: {notice}" for notice in shown if notice.startswith(head)), line)
+    return "\n".join(lines)
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("images", "--input", …)` in this process."""
+    """`run("images", "--input", …)` in this process; long notices in its output are replaced by those of the page."""
 
     def command(*arguments: object) -> Result:
         capsys.readouterr()
         status = cli.main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Result(status, captured.out, captured.err)
+        return Result(status, with_full_notices(captured.out), captured.err)
 
     return command

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, write_files
 
@@ -81,13 +82,15 @@ def test_quiet_says_nothing_but_what_is_wrong(run: Run, flags: list[object]) -> 
     assert result.err.count("\n") == 1
 
 
-def test_a_long_notice_is_cut_and_its_page_shows_all_of_it(run: Run, tmp_path: Path) -> None:
+def test_a_long_notice_is_cut_and_its_page_shows_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "empty_" + "column_" * 30
     files = {"in/a.csv": f"x,{name}\n1,\n2,\n".encode(), "n.yaml": b"name: n\noutput: out\ncsv: {input: in/a.csv}\n"}
     write_files(tmp_path, files)
     with chdir(tmp_path):
-        converted = run("csv", "--input", "in/a.csv", "--output", "out", "--name", "n").out
-        rebuilt = run("rebuild", "n.yaml", "--force").out
+        assert cli.main(["csv", "--input", "in/a.csv", "--output", "out", "--name", "n"]) == 0
+        converted = capsys.readouterr().out
+        assert cli.main(["rebuild", "n.yaml", "--force"]) == 0
+        rebuilt = capsys.readouterr().out
         for text in (converted, rebuilt):
             lines = text.splitlines()
             (notice,) = [line for line in lines if line.startswith("NOTE: ")]
