@@ -301,9 +301,16 @@ def _is_data(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     if any(own == kind == "date" for own, kind in kinds):
         return True
     if numbers:
-        return not _is_numbering(numbers)
+        counted = len(numbers) < len(first) and any(map(_is_counted_on, first, columns))
+        return counted or not _is_numbering(numbers)
     again = sum(own == "text" and name.strip() in column for name, (own, _), column in zip(first, kinds, columns))
     return len(first) > 1 and len(rows) > 4 and again >= max(2, sum(own == "text" for own, _ in kinds) / 2)
+
+
+def _is_counted_on(name: str, column: Sequence[str]) -> bool:
+    """Return True if the whole numbers of a column, two or more, go on counting from its name."""
+    numbers = [int(value) for value in (name.strip(), *column) if value.isascii() and value.isdigit()]
+    return len(numbers) > 2 and numbers == list(range(numbers[0], numbers[0] + len(column) + 1))
 
 
 def _is_numbering(names: Sequence[str]) -> bool:
