@@ -3,6 +3,7 @@
 import html
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,16 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Result(status, with_full_notices(captured.out), captured.err)
 
     return command
+
+
+@pytest.fixture(scope="session")
+def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """An emulator of Google's storage and its environment; one a process, for Beam keeps its first credentials."""
+    from tests.support.buckets import google_credentials, server
+
+    folder = tmp_path_factory.mktemp("gs")
+    with server("gs", folder / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
+        environment = google_credentials(folder, endpoint)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield endpoint, environment

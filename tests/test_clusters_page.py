@@ -4,14 +4,12 @@ Kubernetes does."""
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
 import yaml
 
 from shardmill.pipelines.commands.convert import launch_arguments
-from tests.support.buckets import google_credentials, server
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 from tests.support.pages import blocks, check_command, commands
@@ -23,14 +21,8 @@ BLOCKS = [block.text for page in PAGES for block in blocks(page) if block.text.s
 DEPLOY = REPOSITORY / "deploy"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def google_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Serve Google's storage without objects: a configuration lists the metadata files of its input."""
-    folder = tmp_path_factory.mktemp("gs")
-    with server("gs", folder / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
-        for name, value in google_credentials(folder, endpoint).items():
-            patch.setenv(name, value)
-        yield
+# A configuration lists the metadata files of its input
+pytestmark = pytest.mark.usefixtures("gs_endpoint")
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))

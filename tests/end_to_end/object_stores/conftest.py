@@ -14,7 +14,6 @@ from tests.support.buckets import (
     Files,
     GoogleBucket,
     S3Bucket,
-    google_credentials,
     jpeg,
     local_files,
     make_images,
@@ -40,16 +39,6 @@ ODD_NAMES = (
     "~'\"",
     "a\\b",
 )
-
-
-@pytest.fixture(scope="session")
-def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    folder = tmp_path_factory.mktemp("gs")
-    with server("gs", folder / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
-        environment = google_credentials(folder, endpoint)
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        yield endpoint, environment
 
 
 @pytest.fixture(scope="session")
