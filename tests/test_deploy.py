@@ -27,8 +27,8 @@ FINAL = {error.exit_status for error in (UserError, ChecksError, LockedError, Ou
 
 
 def test_images_and_the_changelog_have_the_version_of_the_package() -> None:
-    files = [path for folder in (DEPLOY, REPOSITORY / "docs") for path in folder.rglob("*") if path.suffix != ".png"]
-    tags = [tag for path in files if path.is_file() for tag in re.findall(r"/shardmill:([\w.]+)", path.read_text())]
+    files = [path for folder in (DEPLOY, REPOSITORY / "docs") for path in folder.rglob("*") if path.is_file()]
+    tags = [tag.decode() for path in files for tag in re.findall(rb"/shardmill:([\w.]+)", path.read_bytes())]
 
     assert len(tags) >= 10
     assert set(tags) == {__version__}

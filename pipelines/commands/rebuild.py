@@ -118,7 +118,8 @@ def _run_recipe(
             log.error(f"{recipe.name}: {built.error}", exit_status=status)
             return "failed", status
         return "unchanged" if built.record.status == "unchanged" else "to be built", status
-    _report_end(built, flags, status)
+    with configure_stores([*recipe.beam, *rest], parser):  # where the page of the build may be
+        _report_end(built, flags, status)
     if built.error is not None:
         notify_webhook(recipe, built.record, log.warn)
     return built.record.status, status

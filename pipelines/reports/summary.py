@@ -236,7 +236,13 @@ def notice_lines(notices: Sequence[str], page: str) -> list[str]:
         else line
         for index, line in enumerate(lines)
     ]
-    return lines if short == lines or not storage.exists(page) else [*short, f"Page of the build: {page}"]
+    return [*short, f"Page of the build: {page}"] if short != lines and _is_readable(page) else lines
+
+
+def _is_readable(page: str) -> bool:
+    with suppress(OSError):  # of a store that fails: then the notices are shown whole
+        return storage.exists(page)
+    return False
 
 
 def _shorten_notice(line: str) -> str:

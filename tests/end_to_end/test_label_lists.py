@@ -128,7 +128,7 @@ _TABLES = {
         ("csv --label none --label_separator ;", "--label none has no value in any row; give a column that has some"),
         (
             "csv --label tags --label_separator ; --stratify_by label --splits a=0.5,b=0.5",
-            "--stratify_by tags: a row has any number of its",
+            "--stratify_by tags: rows have any number of its",
         ),
         (
             "csv --label n --label_separator ; --labels_file names.txt",
@@ -148,7 +148,7 @@ _TABLES = {
         ("jsonl --label deep", "--label deep holds lists of lists; expected one value in each row, or a list of them"),
         (
             "jsonl --label tags --stratify_by tags --splits a=0.5,b=0.5",
-            "--stratify_by tags: a row has any number of its values",
+            "--stratify_by tags: rows have any number of its values",
         ),
         ("jsonl --label n --labels_file names.txt", "but --label n holds numbers, which stay as they are"),
     ],

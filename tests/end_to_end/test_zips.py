@@ -130,7 +130,11 @@ def test_a_damaged_member_is_a_reject(run: Run, here: Path) -> None:
         ({"photos.zip": zipped({"a.txt": b"x"})}, ("--input", "photos.zip"), "no images in --input zip://photos.zip"),
         ({"photos.7z": b"x"}, ("--input", "photos.7z"), "is an archive, and images in it are not read; unpack it"),
         ({}, ("--input", "photos.zip"), "--input photos.zip: no such file or folder\n"),
-        ({"a.zip": zipped(TREE)}, ("--input", "*.zip"), "of zip archives one is read, given by its path; unpack them"),
+        (
+            {"a.zip": zipped(TREE)},
+            ("--input", "*.zip"),
+            "only a single zip archive is read, given by its path; unpack them",
+        ),
         (
             {name: zipped(TREE) for name in ("a.zip", "b.zip")},
             ("--input", "a.zip,b.zip"),

@@ -155,7 +155,7 @@ def test_a_label_of_several_classes() -> None:
         (lists, {"summary": FILES, "label_columns": ("tags",), "stratify_by": "tags"}),
         (texts, {"label_columns": ("city",), "separators": {"city": ";"}, "stratify_by": "city"}),
     ):
-        with pytest.raises(UserError, match="a row has any number of its values"):
+        with pytest.raises(UserError, match="rows have any number of its values"):
             layout(labelled, **options)
 
 
