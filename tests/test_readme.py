@@ -103,7 +103,10 @@ def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
     assert page == README or "\n## Limits\n" in page.read_text() or page.stem in ("limits", "benchmarks")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=() if page == README else pytest.mark.slow) for page in PAGES],
+)
 def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
     run_blocks(blocks(page), folder, run)
 

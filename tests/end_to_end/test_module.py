@@ -26,6 +26,8 @@ from tests.support.command import Run
 from tests.support.houses import FLAGS, parsed, serialized, values_of
 from tests.support.modules import TFT, write_package
 
+pytestmark = pytest.mark.slow
+
 MODULE = Path(__file__).parents[1] / "support/preprocessing.py"
 OUTPUTS = ["label", "height", "fare", "city", "text", "rooms", "rooms_scaled", "tokens"]
 

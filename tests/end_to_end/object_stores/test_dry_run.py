@@ -8,6 +8,8 @@ from tests.end_to_end.object_stores.test_requests import asked
 from tests.support.buckets import Bucket, jpeg, upload
 from tests.support.command import Run
 
+pytestmark = pytest.mark.slow
+
 _SAID = re.compile(r"^Requests to stores: about ([\d,]+)$", re.MULTILINE)
 _WITHIN = 1.3  # times
 

@@ -20,6 +20,8 @@ from tests.support.command import Process, write_files
 from tests.support.masks import write_pairs
 from tests.support.zips import zipped
 
+pytestmark = pytest.mark.slow
+
 SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
 
 
