@@ -27,7 +27,7 @@ def inputs() -> dict[str, dict[str, bytes]]:
     return {
         "images": {f"a/{n}.bmp": image(n, "BMP", (90, 80)) for n in range(20)},
         "arrays": {"a/0.npy": Path("array.npy").read_bytes()},
-        "csv": {"a.csv": "".join(f"{n},{line}\n" for n, line in enumerate(LINES)).encode()},
+        "csv": {"a.csv": "".join(["n,line\n", *(f"{n},{line}\n" for n, line in enumerate(LINES))]).encode()},
         "jsonl": {"a.jsonl": "".join(json.dumps({"text": line}) + "\n" for line in LINES).encode()},
         "text": {"a.txt": "\n".join(LINES).encode()},
     }
