@@ -299,6 +299,7 @@ def _is_same_run(config: JobConfig) -> bool:
 
 
 _SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "verify"))
+_NEW_S = 60  # seconds that a living process may take from its folder to the lock in it
 
 
 def delete_stale_folders() -> None:
@@ -306,8 +307,14 @@ def delete_stale_folders() -> None:
     for folder in Path(tempfile.gettempdir()).glob("shardmill-*"):
         with suppress(OSError):  # another user's, or another run was faster
             lock = folder / "lock"
-            is_scratch = folder.name.startswith(_SCRATCH_PREFIXES) or lock.exists()
-            if is_scratch and folder.stat().st_uid == os.getuid() and not storage.is_locked(str(lock)):
+            if folder.stat().st_uid != os.getuid():
+                continue
+            if lock.exists():
+                held = storage.hold_lock(str(lock))  # while it is deleted: a new process may be about to hold it
+                if held is not None:
+                    delete_folder(str(folder))
+                    storage.release_lock(held)
+            elif folder.name.startswith(_SCRATCH_PREFIXES) and time.time() - folder.stat().st_mtime > _NEW_S:
                 delete_folder(str(folder))
 
 

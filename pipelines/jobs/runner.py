@@ -315,7 +315,7 @@ def scratch_folder(kind: str) -> Iterator[str]:
         path = os.path.join(folder, "lock")
         with suppress(FileNotFoundError):  # another process took it for that of a dead one
             Path(path).touch()
-            held = storage.hold_lock(path)
+            held = storage.hold_lock(path, wait=True)  # another process may look if it is held
             if os.path.exists(path):
                 break
     try:

@@ -423,10 +423,10 @@ def locked(directory: str, wait: bool = True) -> Iterator[bool]:
         release_lock(descriptor)
 
 
-def hold_lock(path: str) -> int | None:
+def hold_lock(path: str, wait: bool = False) -> int | None:
     """Hold the lock of a file until `release_lock` or the end of the process; return None if that is not possible."""
     with suppress(BlockingIOError):
-        return _lock_file(path, wait=False)
+        return _lock_file(path, wait)
     return None
 
 
@@ -435,7 +435,7 @@ def create_locked(path: str, text: str) -> int | None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     kept = False
     try:
-        kept = _try_lock(descriptor, wait=False)
+        kept = _try_lock(descriptor, wait=True)  # another process may look at this moment if it is held
         os.write(descriptor, text.encode())
     finally:
         if not kept:

@@ -24,7 +24,7 @@ from apache_beam.runners.portability.stager import Stager
 from apache_beam.utils import retry
 
 from shardmill.errors import UserError
-from shardmill.pipelines.jobs.outcome import delete_folder
+from shardmill.pipelines.jobs.outcome import delete_folder, delete_stale_folders
 from shardmill.pipelines.jobs.runner import (
     check_job_server,
     check_runner,
@@ -261,6 +261,30 @@ def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch:
             assert Path(other).is_dir()
         assert Path(mine).is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["shardmill-of-somebody"]
+
+
+def test_a_run_that_begins_keeps_its_folder_while_others_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def run_many() -> None:
+        for _ in range(300):
+            with scratch_folder("progress") as mine:
+                delete_stale_folders()
+                assert os.path.exists(os.path.join(mine, "lock"))
+
+    with ThreadPoolExecutor(4) as pool:
+        ended = [pool.submit(in_child, run_many) for _ in range(4)]
+    assert [end.result() for end in ended] == [0, 0, 0, 0]
+
+
+def test_what_was_killed_before_it_had_a_lock_is_cleared_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    new, old = tmp_path / "shardmill-progress-new", tmp_path / "shardmill-progress-old"
+    for folder in (new, old):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    delete_stale_folders()
+    assert (new.exists(), old.exists()) == (True, False)
 
 
 def test_a_signal_while_a_folder_is_deleted_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
