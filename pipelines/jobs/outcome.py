@@ -299,23 +299,17 @@ def _is_same_run(config: JobConfig) -> bool:
 
 
 _SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "verify"))
-_NEW_S = 60  # seconds that a living process may take from its folder to the lock in it
 
 
 def delete_stale_folders() -> None:
-    """Delete the scratch folders of dead processes: their lock is free, or they were killed before or after it was."""
+    """Delete the scratch folders of dead processes: nobody holds the lock of the folder."""
     for folder in Path(tempfile.gettempdir()).glob("shardmill-*"):
         with suppress(OSError):  # another user's, or another run was faster
-            lock = folder / "lock"
-            if folder.stat().st_uid != os.getuid():
-                continue
-            if lock.exists():
-                held = storage.hold_lock(str(lock))  # while it is deleted: a new process may be about to hold it
+            if folder.name.startswith(_SCRATCH_PREFIXES) and folder.stat().st_uid == os.getuid():
+                held = storage.hold_lock(str(folder))  # while it is deleted: a new process may be about to hold it
                 if held is not None:
                     delete_folder(str(folder))
                     storage.release_lock(held)
-            elif folder.name.startswith(_SCRATCH_PREFIXES) and time.time() - folder.stat().st_mtime > _NEW_S:
-                delete_folder(str(folder))
 
 
 def delete_folder(folder: str) -> None:

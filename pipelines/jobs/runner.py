@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.options.pipeline_options import (
@@ -312,12 +311,9 @@ def scratch_folder(kind: str) -> Iterator[str]:
     delete_stale_folders()
     while True:
         folder = tempfile.mkdtemp(prefix=f"shardmill-{kind}-")
-        path = os.path.join(folder, "lock")
         with suppress(FileNotFoundError):  # another process took it for that of a dead one
-            Path(path).touch()
-            held = storage.hold_lock(path, wait=True)  # another process may look if it is held
-            if os.path.exists(path):
-                break
+            held = storage.hold_lock(folder, wait=True)
+            break
     try:
         yield folder
     finally:

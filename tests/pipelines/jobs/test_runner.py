@@ -270,21 +270,11 @@ def test_a_run_that_begins_keeps_its_folder_while_others_clear(tmp_path: Path, m
         for _ in range(300):
             with scratch_folder("progress") as mine:
                 delete_stale_folders()
-                assert os.path.exists(os.path.join(mine, "lock"))
+                assert os.path.exists(mine)
 
     with ThreadPoolExecutor(4) as pool:
         ended = [pool.submit(in_child, run_many) for _ in range(4)]
     assert [end.result() for end in ended] == [0, 0, 0, 0]
-
-
-def test_what_was_killed_before_it_had_a_lock_is_cleared_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    new, old = tmp_path / "shardmill-progress-new", tmp_path / "shardmill-progress-old"
-    for folder in (new, old):
-        folder.mkdir()
-    os.utime(old, (0, 0))
-    delete_stale_folders()
-    assert (new.exists(), old.exists()) == (True, False)
 
 
 def test_a_signal_while_a_folder_is_deleted_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
