@@ -177,9 +177,9 @@ class Spool:
 
     def __init__(self) -> None:
         """Create the file; raises OSError if there is no folder for temporary files."""
-        self._descriptor, path = tempfile.mkstemp(prefix="shardmill-")
-        self._folder = os.path.dirname(path)
-        os.unlink(path)
+        self._folder = tempfile.gettempdir()
+        with tempfile.TemporaryFile(buffering=0) as file:  # without a name on Linux, so that a kill leaves nothing
+            self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
     def write(self, offset: int, data: bytes) -> None:
