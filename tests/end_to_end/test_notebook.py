@@ -32,7 +32,7 @@ CELLS = {
 
 
 class Notebook(NamedTuple):
-    """What a notebook displays at its end, by cell, and the texts that were displayed meanwhile."""
+    """The outputs of a notebook by cell, and the texts that were displayed while it ran."""
 
     outputs: dict[str, list[Any]]
     updates: list[str]

@@ -54,7 +54,7 @@ class Html(HTMLParser):
 
 
 def shown(result: Any) -> list[str]:
-    """What a notebook shows of a result, by element."""
+    """The HTML that a notebook shows for a result, by element."""
     return Html(result._repr_html_()).words
 
 

@@ -9,6 +9,7 @@ import io
 import json
 import re
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import MISSING
@@ -337,7 +338,18 @@ def declared_pages() -> dict[str, str]:
     pages = dict(command_pages())
     pages |= {"commands.md": command_index(), "recipe.md": recipe_page(), "checks.md": check_page()}
     pages |= {"exit-statuses.md": status_page(), "api.md": api_page()}
-    return {name: page + MADE for name, page in pages.items()}
+    return {name: _wrap(page) + MADE for name, page in pages.items()}
+
+
+def _wrap(page: str) -> str:
+    """Wrap paragraphs that are one long line; headings, lists, tables and fenced blocks stay as they are."""
+    lines, is_code = list[str](), False
+    for line in page.split("\n"):
+        is_code ^= line.startswith("```")
+        is_prose = not is_code and line[:1] not in tuple("#|-`")
+        wrapped = textwrap.wrap(line, 120, break_long_words=False, break_on_hyphens=False) if is_prose else [line]
+        lines += wrapped or [""]
+    return "\n".join(lines)
 
 
 def example_pages() -> dict[str, str]:
