@@ -177,7 +177,8 @@ def loopback_workers(options: PipelineOptions, worker_requested: threading.Event
     pings = [("grpc.http2.max_pings_without_data", 0), ("grpc.http2.max_ping_strikes", 0)]
     server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=pings)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
-    port = server.add_insecure_port("localhost:0")
+    # `localhost` is two addresses. gRPC is content with one of them, and the port of the other may be somebody else's
+    port = server.add_insecure_port(f"{HOST}:0")
     server.start()
     # A TaskManager ends its own in any order. The readers of workers are not waited for: Flink keeps their streams open
     # as long as --environment_cache_millis says, and a reader whose worker has ended says nothing when they break.
@@ -185,7 +186,7 @@ def loopback_workers(options: PipelineOptions, worker_requested: threading.Event
         try:
             external = copy.deepcopy(options)
             portable = external.view_as(PortableOptions)
-            portable.environment_type, portable.environment_config = "EXTERNAL", f"localhost:{port}"
+            portable.environment_type, portable.environment_config = "EXTERNAL", f"{HOST}:{port}"
             yield external
         finally:
             pool.stop_all()

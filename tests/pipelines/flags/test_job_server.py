@@ -32,9 +32,9 @@ def portable() -> Iterator[list[str]]:
     """Flags that name a job server."""
     server = grpc.server(ThreadPoolExecutor(2))
     beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(JobServer(), server)
-    port = server.add_insecure_port("localhost:0")
+    port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    yield ["--runner", "PortableRunner", "--job_endpoint", f"localhost:{port}"]
+    yield ["--runner", "PortableRunner", "--job_endpoint", f"127.0.0.1:{port}"]
     server.stop(None).wait()
 
 

@@ -97,10 +97,10 @@ def test_a_server_that_is_no_job_server_and_waiting_longer() -> None:
 
 def test_a_job_server_that_answers_and_none_to_ask() -> None:
     server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_insecure_port("localhost:0")
+    port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", f"localhost:{port}"]))
+        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", f"127.0.0.1:{port}"]))
     finally:
         server.stop(None).wait()
     for flags in ([], [*RUNNER, "--job_endpoint", "embed"]):
@@ -174,10 +174,10 @@ def test_paths_that_begin_in_the_launchers_folder(
     """Workers that are processes of their own run in other folders."""
     monkeypatch.chdir(write_files(tmp_path, {"in/a.csv": b"a,b\n1,2\n", "names.csv": b"file_name\nin/a.csv\n"}))
     server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_insecure_port("localhost:0")
+    port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     given = [word.format(whole=tmp_path / "whole") for word in words]
-    flags = ("--runner", "PortableRunner", "--job_endpoint", f"localhost:{port}", "--environment_type", environment)
+    flags = ("--runner", "PortableRunner", "--job_endpoint", f"127.0.0.1:{port}", "--environment_type", environment)
     try:
         result = run(*given, "--name", "n", *flags, "--environment_config", "host:1")
     finally:

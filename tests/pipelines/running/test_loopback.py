@@ -26,7 +26,7 @@ class TaskManager(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         self._done: queue.Queue[None] = queue.Queue()
         self.server = grpc.server(ThreadPoolExecutor(4))
         beam_fn_api_pb2_grpc.add_BeamFnControlServicer_to_server(self, self.server)
-        self._port = self.server.add_insecure_port("localhost:0")
+        self._port = self.server.add_insecure_port("127.0.0.1:0")
         self.server.start()
         self._channel = grpc.insecure_channel(pool, [("grpc.use_local_subchannel_pool", 1)])
         self.pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
@@ -41,7 +41,7 @@ class TaskManager(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         return iter(())
 
     def start_worker(self, name: str) -> None:
-        control = endpoints_pb2.ApiServiceDescriptor(url=f"localhost:{self._port}")
+        control = endpoints_pb2.ApiServiceDescriptor(url=f"127.0.0.1:{self._port}")
         request = beam_fn_api_pb2.StartWorkerRequest(worker_id=name, control_endpoint=control)
         assert self.pool.StartWorker(request).error == ""
         assert self.begun.get(timeout=60) == name
