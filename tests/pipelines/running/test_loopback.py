@@ -70,7 +70,7 @@ def test_a_task_manager_stops_its_own_worker_alone() -> None:
     with loopback_workers(options, asked) as external:
         portable = external.view_as(PortableOptions)
         assert portable.environment_type == "EXTERNAL"
-        assert portable.environment_config.startswith("127.0.0.1:")  # `localhost` may be two, and one of them somebody else's
+        assert portable.environment_config.startswith("127.0.0.1:")  # localhost: two
         with task_managers(portable.environment_config) as (one, other):
             assert not asked.is_set()
             one.start_worker("1-1")
