@@ -42,10 +42,10 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 2_300),  # examples are decoded by columns
-    Room("src/shardmill/metadata", 2, 1_650),  # features of TFDS
+    Room("src/shardmill/data", 1, 2_600),  # examples are decoded by columns
+    Room("src/shardmill/metadata", 2, 2_050),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_600),  # statistics of wide tables
-    Room("src/shardmill/reading", 4, 2_150),  # blocks of records, equal parts, stores
+    Room("src/shardmill/reading", 4, 3_650),  # blocks of records, equal parts, stores
     Room("transforms/stores", 3, 3_900),  # checksums of whole objects, faults of Azure
     Room("transforms/options", 4, 1_500),  # limits of rejects, texts of options
     Room("transforms/columns", 5, 3_700),  # a sample of the numbers that float32 merges
@@ -53,17 +53,17 @@ ROOMS = (
     Room("transforms/formats", 6, 6_800),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_900),  # columns of wide tables are counted together
     Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
-    Room("transforms/shards", 8, 1_400),  # strata of sequences
+    Room("transforms/shards", 8, 1_700),  # strata of sequences
     Room("transforms/inputs", 9, 6_800),  # tables that name images, revisions of files, files that are left out
     Room("transforms/layout", 10, 2_500),  # other columns
     Room("transforms/files", 11, 4_600),  # whole files that change
     Room("transforms/records", 12, 2_500),  # repeated keys
-    Room("transforms/publishing", 12, 2_700),  # accepted versions, retention, locks of dead jobs
-    Room("pipelines/config", 13, 2_850),  # data sets as input of reshard
+    Room("transforms/publishing", 12, 3_200),  # accepted versions, retention, locks of dead jobs
+    Room("pipelines/config", 13, 3_050),  # data sets as input of reshard
     Room("pipelines/reports", 14, 2_550),  # classes before and now, short notices
-    Room("pipelines/jobs", 15, 4_250),  # plan and convert, folders of killed jobs
+    Room("pipelines/jobs", 15, 4_550),  # plan and convert, folders of killed jobs
     Room("pipelines/nightly", 16, 2_200),  # nights at once, late data, meanings of keys
-    Room("pipelines/commands", 17, 2_250),  # accept, retain, short help, results for Python
+    Room("pipelines/commands", 17, 2_750),  # accept, retain, short help, results for Python
 )
 # Modules outside rooms, and their floors
 SINGLE = {
@@ -80,7 +80,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 67_350  # the Python interface of every command, completion, help
+MOST_LINES = 70_000  # the Python interface of every command, completion, help
 
 
 def name_of(path: Path) -> str:
@@ -166,7 +166,7 @@ def test_the_package_is_small() -> None:
     assert len(ROOMS) <= 24
     # 215 before annotations among images were recognised, text had documents, nested columns became flat, and modules
     # brought those beside them
-    assert len(PATHS) <= 229
+    assert len(PATHS) <= 237
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 
