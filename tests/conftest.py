@@ -13,6 +13,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from shardmill.pipelines import cli
 from tests.support.command import Result, Run
+from tests.support.jobs import Jobs
 from tests.support.quick_beam import quicken_beam
 
 # On a machine that is busy an example may take any time, and so may making one.
@@ -75,6 +76,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Result(status, with_full_notices(captured.out), captured.err)
 
     return command
+
+
+@pytest.fixture
+def jobs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """`jobs.build("csv --label kind", files={"a.csv": …})` in this process and in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return Jobs(tmp_path, run)
 
 
 @pytest.fixture(scope="session")
