@@ -42,7 +42,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 2_600),  # examples are decoded by columns
+    Room("src/shardmill/data", 1, 2_750),  # examples are decoded by columns, indexes of shards
     Room("src/shardmill/metadata", 2, 2_050),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_600),  # statistics of wide tables
     Room("src/shardmill/reading", 4, 3_650),  # blocks of records, equal parts, stores
