@@ -78,25 +78,8 @@ def test_texts_of_columns(column: pa.Array, texts: list[bytes | None]) -> None:
         ("9007199254740993", "9007199254740993"),
         ("9007199254740993.00", "9007199254740993"),
         ("9" * 40, "9" * 40),
-        *(
-            (text, text)
-            for text in (
-                "007",
-                "-01",
-                "1e39",
-                "1e400",
-                "1_000",
-                " 5",
-                "0x10",
-                "1.2.3",
-                "nan(1)",
-                "tRUE",
-                "",
-                "a",
-                "é",
-                "-",
-            )
-        ),
+        *((text, text) for text in ("007", "-01", "1e39", "1e400", "1_000", " 5", "0x10", "1.2.3", "nan(1)")),
+        *((text, text) for text in ("tRUE", "", "a", "é", "-")),
     ],
 )
 def test_spellings_of_a_value(text: str, key: str) -> None:

@@ -15,48 +15,12 @@ from shardmill.transforms.columns.types import ScalarType, text_scalar_type
 LARGEST = (1 << 63) - 1
 STORED = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 INTEGERS = [
-    "0",
-    "-0",
-    "+7",
-    "-7",
-    "007",
-    "-007",
-    "+00",
-    "0" * 4000 + "1",
-    "5.0",
-    "-7.",
-    f"{LARGEST}.00",
-    f"{LARGEST}",
-    f"+{LARGEST}",
-    f"0000{LARGEST}",
-    f"{-LARGEST - 1}",
+    *("0", "-0", "+7", "-7", "007", "-007", "+00", "5.0", "-7.", "0" * 4000 + "1"),
+    *(f"{LARGEST}.00", f"{LARGEST}", f"+{LARGEST}", f"0000{LARGEST}", f"{-LARGEST - 1}"),
 ]
 NO_INTEGERS = [
-    *(
-        "",
-        "-",
-        "+",
-        "a",
-        " 1",
-        "1 ",
-        "1\n",
-        "1\0",
-        "1.5",
-        ".0",
-        "1.0.",
-        "1e3",
-        "0x10",
-        "0X1F",
-        "1_0",
-        "--1",
-        "++1",
-        "+-1",
-        "1-",
-        "٣",
-        "true",
-        "nan",
-    ),
-    *(f"{LARGEST + 1}", f"{-LARGEST - 2}", "9" * 5000),
+    *("", "-", "+", "a", " 1", "1 ", "1\n", "1\0", "1.5", ".0", "1.0.", "1e3", "0x10", "0X1F", "1_0", "--1", "++1"),
+    *("+-1", "1-", "٣", "true", "nan", f"{LARGEST + 1}", f"{-LARGEST - 2}", "9" * 5000),
 ]
 FLOATS = ["0", "1.5", "-.5", "+1.", "1e3", "1E+03", "007", "00.5", "inf", "-Infinity", "+INF"]
 NO_FLOATS = ["", "x", "1e39", "-1e39", "1e400", "nan(1)", "1,5", " 1", "1 ", "0x10", "1e", "infin", "1_0", "1f"]
