@@ -12,27 +12,18 @@ from hypothesis import strategies as st
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.documents import NO_SEPARATOR, DocumentsFormat
 from shardmill.transforms.formats.format import FileRef, RecordNotice
-from tests.transforms.formats.test_lines import TYPES, file_ref
+from tests.support import format_files
+from tests.support.format_files import file_ref
+from tests.transforms.formats.test_lines import TYPES
 
 END = "<|endoftext|>"
 Found = tuple[list[tuple[int, str]], int]  # documents with their first lines, and empty ones
 
 
 def read(format_: DocumentsFormat, file: FileRef) -> tuple[Found, list[Reject], list[RecordNotice]]:
-    texts, rejects, notices, empty = [], [], [], 0
-    for block in format_.index(file):
-        assert not isinstance(block, Reject)
-        if isinstance(block, RecordNotice):
-            notices.append(block)
-            continue
-        for rows in format_.read(block, TYPES):
-            texts += [
-                (line, text.decode())
-                for line, text in zip(rows.lines.tolist(), rows.batch["text"].to_pylist(), strict=True)
-            ]
-            rejects += rows.rejects
-            empty += rows.blank_lines
-    return (texts, empty), rejects, notices
+    rows, lines, rejects, empty = format_files.read(format_, file, TYPES)
+    notices = [item for item in format_.index(file) if isinstance(item, RecordNotice)]
+    return ([(line, row["text"].decode()) for line, row in zip(lines, rows)], empty), rejects, notices
 
 
 def expected(text: str, separator: str) -> Found:

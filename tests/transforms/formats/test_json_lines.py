@@ -3,59 +3,24 @@
 import gzip
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import arrow_type, parse_fill
+from shardmill.transforms.columns.arrow import parse_fill
 from shardmill.transforms.columns.conversion import convert_value
 from shardmill.transforms.columns.nested import Nesting
-from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, ValuesOf, merge_types, value_type
-from shardmill.transforms.formats.format import FileRef, Rows
+from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, merge_types, value_type
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from tests.support.format_files import Row, Types, file_ref, infer, read
 from tests.support.json_strategies import VALUES
 
-Types = Mapping[str, ColumnType]
-Row = dict[str, Any]
 JSON_OR_DROP = "--json_columns x stores JSON text, and --drop x leaves the column out"
 ARRAY = "; expected one object on each line: jq -c '.[]' makes such lines of an array"
-
-
-def file_ref(folder: Path, data: bytes, name: str = "file.jsonl") -> FileRef:
-    path = folder / name
-    path.write_bytes(data)
-    return FileRef(name, str(path), len(data))
-
-
-def infer(
-    format_: JsonLinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None
-) -> Inferred:
-    merged = Inferred()
-    for block in format_.index(file):
-        assert not isinstance(block, Reject)
-        for part in format_.infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
-            merged = merged.merge(part)
-    return merged
-
-
-def read(format_: JsonLinesFormat, file: FileRef, types: Types) -> tuple[list[tuple[int, Row]], list[Reject], int]:
-    rows: list[Rows] = []
-    for block in format_.index(file):
-        assert not isinstance(block, Reject)
-        rows += format_.read(block, types)
-    for part in rows:
-        part.batch.validate(full=True)
-        assert part.batch.schema == pa.schema([(name, arrow_type(column)) for name, column in types.items()])
-        assert part.lines.dtype == np.int64
-    found = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch.to_pylist(), strict=True)]
-    return found, [reject for part in rows for reject in part.rejects], sum(part.blank_lines for part in rows)
 
 
 def table(
@@ -65,8 +30,8 @@ def table(
     file = file_ref(folder, "\n".join(lines).encode())
     format_ = JsonLinesFormat(20, fill)
     types = infer(format_, file).types if types is None else types
-    rows, rejects, _ = read(format_, file, types)
-    return types, [row for _, row in rows], [(reject.line, reject.reason) for reject in rejects]
+    rows, _, rejects, _ = read(format_, file, types)
+    return types, rows, [(reject.line, reject.reason) for reject in rejects]
 
 
 AS_TEXT = "; --json_columns x stores such numbers as text"
@@ -208,7 +173,7 @@ def test_only_the_columns_asked_for_matter(tmp_path: Path) -> None:
     assert infer(JsonLinesFormat(100, nesting=Nesting(drop=("x", "z", "a"))), file) == Inferred(
         {"x": unseen, **types, "z": unseen}, 2
     )
-    assert read(JsonLinesFormat(100), file, types) == ([(1, {"y": 1}), (2, {"y": 2})], [], 0)
+    assert read(JsonLinesFormat(100), file, types) == ([{"y": 1}, {"y": 2}], [1, 2], [], 0)
     assert infer(JsonLinesFormat(100), file).rows == 0
 
 
@@ -288,9 +253,9 @@ def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
 def test_blank_lines_are_counted_and_lines_numbered(tmp_path: Path) -> None:
     file = file_ref(tmp_path, b'\n{"x": 1}\r\n  \t\n\xef\xbb\xbf\n{"x": 2}')
     for size in (1, 10, 100):
-        rows, rejects, blank = read(JsonLinesFormat(size), file, {"x": ColumnType("int64", None, 0)})
+        rows, lines, rejects, blank = read(JsonLinesFormat(size), file, {"x": ColumnType("int64", None, 0)})
 
-        assert rows == [(2, {"x": 1}), (5, {"x": 2})]
+        assert (rows, lines) == ([{"x": 1}, {"x": 2}], [2, 5])
         assert [reject.line for reject in rejects] == [4]
         assert blank == 2
 
@@ -302,9 +267,9 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 def test_a_truncated_gzip_file_gives_what_precedes(tmp_path: Path) -> None:
     data = b"".join(b'{"x": %d}\n' % (number * 7919) for number in range(1000))
     file = file_ref(tmp_path, gzip.compress(data)[:-40], "file.jsonl.gz")
-    rows, rejects, _ = read(JsonLinesFormat(64), file, {"x": ColumnType("int64", None, 0)})
+    rows, _, rejects, _ = read(JsonLinesFormat(64), file, {"x": ColumnType("int64", None, 0)})
 
-    assert [row["x"] for _, row in rows] == [number * 7919 for number in range(len(rows))]
+    assert [row["x"] for row in rows] == [number * 7919 for number in range(len(rows))]
     assert len(rows) > 500
     assert [reject.line for reject in rejects] == [len(rows) + 1]
 
@@ -331,12 +296,11 @@ def test_any_block_size_gives_the_rows(
     assert ({name: column for name, column in inferred.types.items() if column.present}, inferred.rows) == (types, good)
     assert inferred.types.keys() <= {name for row in objects for name in row}
 
-    rows, rejects, blank = read(JsonLinesFormat(block_size), file, types)
-    assert (rows, rejects, blank) == read(JsonLinesFormat(1 << 20), file, types)
-    used = {number for number, _ in rows}
+    rows, numbers, rejects, blank = found = read(JsonLinesFormat(block_size), file, types)
+    assert found == read(JsonLinesFormat(1 << 20), file, types)
     assert len(rows) + len(rejects) + blank == len(lines) - (0 if lines[-1] else 1)
-    assert used.isdisjoint(reject.line for reject in rejects)
-    for number, row in rows:
+    assert set(numbers).isdisjoint(reject.line for reject in rejects)
+    for number, row in zip(numbers, rows):
         assert row == {
             name: convert_value(json.loads(lines[number - 1]).get(name), column) for name, column in types.items()
         }

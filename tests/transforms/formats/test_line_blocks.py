@@ -14,6 +14,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
+from tests.support.format_files import file_ref
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -23,12 +24,6 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"bcd", b"\r", b"\xff\x00", b"long " * 9]), max_size=30).map(
     b"".join
 )
-
-
-def file_ref(folder: Path, data: bytes, name: str = "file.txt") -> FileRef:
-    path = folder / name
-    path.write_bytes(data)
-    return FileRef(name, str(path), len(data))
 
 
 def pieces(file: FileRef, block_size: int, piece_size: int) -> list[Piece | Reject]:

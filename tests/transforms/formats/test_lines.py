@@ -4,60 +4,28 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
-from shardmill.transforms.formats.format import FileRef, Rows, describe_cut_end
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
+from shardmill.transforms.formats.format import FileRef, describe_cut_end
 from shardmill.transforms.formats.lines import LinesFormat
+from tests.support import format_files
+from tests.support.format_files import file_ref, infer
 
 TEXT = ColumnType("bytes", None, 0)
 NUMBER = ColumnType("int64", None, 0)
 TYPES = {"text": TEXT, "line_number": NUMBER}
-Found = tuple[list[tuple[int, bytes]], list[Reject], int]  # lines with their numbers, rejects, blank lines
-
-
-def file_ref(folder: Path, data: bytes, name: str = "file.txt") -> FileRef:
-    path = folder / name
-    path.write_bytes(data)
-    return FileRef(name, str(path), len(data))
-
-
-def rows_of(format_: LinesFormat, file: FileRef) -> list[Rows]:
-    found = []
-    for block in format_.index(file):
-        assert not isinstance(block, Reject)
-        found += list(format_.read(block, TYPES))
-    return found
+Found = tuple[list[tuple[int, bytes]], list[Reject], int]
 
 
 def read(format_: LinesFormat, file: FileRef) -> Found:
-    rows = rows_of(format_, file)
-    for part in rows:
-        part.batch.validate(full=True)
-        assert part.batch.schema.types == [pa.large_binary(), pa.int64()]
-        assert part.lines.dtype == np.int64
-        if format_.with_numbers:
-            assert part.batch["line_number"].to_pylist() == part.lines.tolist()
-        else:
-            assert part.batch["line_number"].null_count == len(part.lines)
-    texts = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch["text"].to_pylist(), strict=True)]
-    return texts, [reject for part in rows for reject in part.rejects], sum(part.blank_lines for part in rows)
-
-
-def infer(
-    format_: LinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None
-) -> Inferred:
-    merged = Inferred()
-    for block in format_.index(file):
-        assert not isinstance(block, Reject)
-        for part in format_.infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
-            merged = merged.merge(part)
-    return merged
+    """Lines with their numbers, rejects, blank lines."""
+    rows, lines, rejects, blank = format_files.read(format_, file, TYPES)
+    assert [row["line_number"] for row in rows] == (lines if format_.with_numbers else [None] * len(lines))
+    return [(line, row["text"]) for line, row in zip(lines, rows)], rejects, blank
 
 
 def expected(data: bytes) -> tuple[list[tuple[int, bytes]], list[int], int]:

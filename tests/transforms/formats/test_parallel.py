@@ -3,7 +3,6 @@
 import gzip
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,8 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
+from tests.support import format_files
+from tests.support.format_files import file_ref
 
 TYPES = {name: ColumnType("bytes", None, 0) for name in ("de", "en")} | {"line_number": ColumnType("int64", None, 0)}
 Row = tuple[int, bytes, bytes]
@@ -24,29 +25,15 @@ LINES = st.lists(
 
 
 def refs(folder: Path, *files: bytes, suffixes: tuple[str, ...] = ("de", "en")) -> FileRef:
-    parts = []
-    for data, suffix in zip(files, suffixes, strict=True):
-        path = folder / f"f.{suffix}"
-        path.write_bytes(data)
-        parts.append(FileRef(path.name, str(path), len(data)))
+    parts = [file_ref(folder, data, f"f.{suffix}") for data, suffix in zip(files, suffixes, strict=True)]
     return FileRef(parts[0].name, parts[0].path, sum(map(len, files)), parts=tuple(parts))
 
 
 def read(file: FileRef, size: int, encoding: str = "utf-8") -> tuple[list[Row], list[Reject], int]:
     format_ = ParallelFormat(LinesFormat(size, encoding, True), ("de", "en"))
-    rows: list[Row] = []
-    rejects: list[Reject] = []
-    blank = 0
-    for block in format_.index(file):
-        for found in format_.read(block, TYPES):
-            found.batch.validate(full=True)
-            assert found.batch.schema.types == [pa.large_binary(), pa.large_binary(), pa.int64()]
-            columns = found.batch.to_pydict()
-            assert columns["line_number"] == found.lines.tolist()
-            rows += zip(columns["line_number"], columns["de"], columns["en"], strict=True)
-            rejects += found.rejects
-            blank += found.blank_lines
-    return rows, rejects, blank
+    rows, lines, rejects, blank = format_files.read(format_, file, TYPES)
+    assert [row["line_number"] for row in rows] == lines
+    return [(row["line_number"], row["de"], row["en"]) for row in rows], rejects, blank
 
 
 @settings(deadline=None)

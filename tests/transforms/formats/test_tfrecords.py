@@ -4,7 +4,6 @@ reject."""
 import bz2
 import gzip
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.example_decoding import decode_examples, infer_examples
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
-from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
+from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from tests.support import format_files
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -34,35 +34,20 @@ Found = tuple[list[tuple[int, bytes]], list[Reject]]
 
 
 def file_ref(folder: Path, data: bytes, name: str = "file.tfrecord") -> FileRef:
-    path = folder / name
-    path.write_bytes(data)
-    return FileRef(name, str(path), len(data))
+    return format_files.file_ref(folder, data, name)
 
 
-def blocks(file: FileRef, size: int) -> Iterator[BlockRef]:
-    for block in TFRecordFormat(size).index(file):
-        assert isinstance(block, BlockRef)
-        yield block
+def blocks(file: FileRef, size: int) -> list[BlockRef]:
+    return format_files.blocks(TFRecordFormat(size), file)
 
 
 def read(file: FileRef, size: int = 1 << 20) -> Found:
-    rows: list[Rows] = [part for block in blocks(file, size) for part in TFRecordFormat(size).read(block, {})]
-    for part in rows:
-        part.batch.validate(full=True)
-        assert part.batch.schema == pa.schema([("record", pa.large_binary())])
-        assert part.blank_lines == 0
-    records = [
-        pair for part in rows for pair in zip(part.lines.tolist(), part.batch["record"].to_pylist(), strict=True)
-    ]
-    return records, [reject for part in rows for reject in part.rejects]
+    found, rejects = format_files.read_numbered(TFRecordFormat(size), file, {})
+    return [(line, row["record"]) for line, row in found], rejects
 
 
 def infer(file: FileRef, size: int, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
-    merged = Inferred()
-    for block in blocks(file, size):
-        for part in TFRecordFormat(size).infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
-            merged = merged.merge(part)
-    return merged
+    return format_files.infer(TFRecordFormat(size), file, columns, values_of)
 
 
 def numbered(records: list[bytes]) -> list[tuple[int, bytes]]:

@@ -24,7 +24,9 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.avro import AvroFormat, Frame, read_header
 from shardmill.transforms.formats.format import FileRef, UnreadableError
-from tests.support.avro_files import SYNC, array, avro, file_ref, infer, read, record
+from tests.support.avro_files import SYNC, array, avro, file_ref, record
+from tests.support.format_files import infer
+from tests.support.format_files import read_numbered as read
 
 GOOD = avro(record(x="long"), [{"x": n} for n in range(100)], block_bytes=20)
 START = GOOD.index(SYNC) + 16
@@ -87,7 +89,7 @@ def test_a_block_that_cannot_be_decoded_loses_its_records_alone(tmp_path: Path, 
     at, size, count = frames(GOOD)[1]
     before = frames(GOOD)[0][2]
     data = GOOD[: at + 2] + b"\xff" * (size - 18) + GOOD[at + size - 16 :]
-    rows, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
+    rows, (reject,) = read(AvroFormat(block_size), file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)})
     assert [number for number, _ in rows] == [n for n in range(1, 101) if not before < n <= before + count]
     assert all(row == {"x": number - 1} for number, row in rows)
     assert (reject.line, reject.records, reject.size_bytes, reject.count) == (before + 1, count, size, "exact")
@@ -97,7 +99,7 @@ def test_a_block_that_cannot_be_decoded_loses_its_records_alone(tmp_path: Path, 
 def test_a_block_that_holds_more_than_its_records_is_not_trusted(tmp_path: Path) -> None:
     at, _, count = frames(GOOD)[1]
     data = GOOD[:at] + encode_varint(2 * (count - 1)) + GOOD[at + 1 :]
-    _, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(1 << 20))
+    _, (reject,) = read(AvroFormat(1 << 20), file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)})
     assert reject.records == count - 1
 
 
@@ -107,7 +109,7 @@ def test_a_file_cut_within_a_block_keeps_those_before(tmp_path: Path, block_size
     at, size, count = every[2]
     before = sum(block[2] for block in every[:2])
     file = file_ref(tmp_path, GOOD[: at + size - 1])
-    rows, (reject,) = read(file, {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
+    rows, (reject,) = read(AvroFormat(block_size), file, {"x": ColumnType("int64", None, 100)})
     assert [number for number, _ in rows] == list(range(1, before + 1))
     assert (reject.line, reject.records, reject.size_bytes, reject.count) == (before + 1, count, size - 1, "at least")
     assert f"the block at byte {at} is cut short" in reject.reason
@@ -115,7 +117,7 @@ def test_a_file_cut_within_a_block_keeps_those_before(tmp_path: Path, block_size
 
 def test_a_file_cut_between_blocks_is_whole(tmp_path: Path) -> None:
     at, _, _ = frames(GOOD)[2]
-    rows, rejects = read(file_ref(tmp_path, GOOD[:at]), {"x": ColumnType("int64", None, 100)}, AvroFormat(1))
+    rows, rejects = read(AvroFormat(1), file_ref(tmp_path, GOOD[:at]), {"x": ColumnType("int64", None, 100)})
     assert (len(rows), rejects) == (sum(block[2] for block in frames(GOOD)[:2]), [])
 
 
@@ -131,7 +133,7 @@ def test_where_no_block_follows_the_rest_is_estimated(tmp_path: Path, block_size
         "size": GOOD[: at + 1] + encode_varint(1 << 50) + GOOD[at + 2 :],
         "count": GOOD[:at] + encode_varint((1 << 50) + 1) + GOOD[at + 1 :],
     }[damage]
-    rows, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
+    rows, (reject,) = read(AvroFormat(block_size), file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)})
     assert len(rows) == before
     assert (reject.line, reject.count, reject.size_bytes) == (before + 1, "estimated", len(data) - at)
     assert reject.records
@@ -147,8 +149,8 @@ def test_any_byte_that_is_damaged_is_no_crash(
     at = min(at, len(data) - 1)
     file = file_ref(tmp_path_factory.mktemp("avro"), data[:at] + bytes([byte]) + data[at + 1 :])
     format_ = AvroFormat(64)
-    infer(file, format_)
-    rows, rejects = read(file, {"x": ColumnType("int64", None, 100)}, format_)
+    infer(format_, file)
+    rows, rejects = read(format_, file, {"x": ColumnType("int64", None, 100)})
     assert len(rows) == 100 or rejects
 
 

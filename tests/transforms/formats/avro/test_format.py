@@ -21,7 +21,9 @@ from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.format import KeyColumn, key_column_name
-from tests.support.avro_files import SYNC, Row, array, avro, blocks, column, file_ref, infer, read, record
+from tests.support.avro_files import SYNC, array, avro, column, file_ref, record
+from tests.support.format_files import Row, blocks, infer
+from tests.support.format_files import read_numbered as read
 
 FIXED = {"type": "fixed", "name": "two", "size": 2}
 ENUM = {"type": "enum", "name": "letters", "symbols": ["a", "b"]}
@@ -107,8 +109,8 @@ def test_logical_types_are_what_parquet_makes_of_them(
         encode_varint(2 * len(part)) + part for part in (b"avro.schema", told.encode(), b"avro.codec", b"null")
     )  # fmt: skip
     file = file_ref(tmp_path, b"Obj\x01" + encode_varint(4) + meta + b"\0" + body)
-    found = infer(file, AvroFormat(1024)).types["x"]
-    rows, rejects = read(file, {"x": found}, AvroFormat(1024))
+    found = infer(AvroFormat(1024), file).types["x"]
+    rows, rejects = read(AvroFormat(1024), file, {"x": found})
     assert rejects == []
     if expected is None:
         assert rows == [(1, {"x": b"-2E-7"})]
@@ -123,7 +125,7 @@ def test_logical_types_are_what_parquet_makes_of_them(
 def test_every_codec(tmp_path: Path, codec: str, block_size: int) -> None:
     numbers = range(3000)
     file = file_ref(tmp_path, written_by(codec, record(x="long"), [{"x": n} for n in numbers]))
-    rows, rejects = read(file, {"x": ColumnType("int64", None, 3000)}, AvroFormat(block_size))
+    rows, rejects = read(AvroFormat(block_size), file, {"x": ColumnType("int64", None, 3000)})
     assert rejects == []
     assert rows == [(n + 1, {"x": n}) for n in numbers]
 
@@ -168,15 +170,15 @@ def test_any_blocks_have_the_same_rows(
 ) -> None:
     file = file_ref(tmp_path_factory.mktemp("avro"), avro(MIXED, rows, block_bytes))
     format_ = AvroFormat(block_size)
-    inferred = infer(file, format_)
-    assert inferred == infer(file, AvroFormat(1 << 30))
+    inferred = infer(format_, file)
+    assert inferred == infer(AvroFormat(1 << 30), file)
     assert inferred.rows == len(rows)
-    found, rejects = read(file, dict(inferred.types), format_)
+    found, rejects = read(format_, file, dict(inferred.types))
     assert rejects == []
     with open(file.path, "rb") as stream:  # as fastavro itself reads it
         expected: list[Any] = list(fastavro.reader(stream))
     assert [number for number, _ in found] == list(range(1, len(rows) + 1))
-    assert sum(block.records or 0 for block in blocks(file, format_)) == len(rows)
+    assert sum(block.records or 0 for block in blocks(format_, file)) == len(rows)
     for (_, row), other in zip(found, expected, strict=True):
         assert row.get("a") == other["a"]
         assert row["b"] == other["b"].encode()
@@ -195,17 +197,17 @@ def test_fill_stands_for_null(tmp_path: Path) -> None:
 
 def test_text_that_is_not_utf8_stays_as_it_is(tmp_path: Path) -> None:
     data = avro(record(x="string"), [{"x": "caf__"}]).replace(b"caf__", b"caf\xe9\xff")
-    rows, rejects = read(file_ref(tmp_path, data), {"x": ColumnType("bytes", None, 1)}, AvroFormat(1024))
+    rows, rejects = read(AvroFormat(1024), file_ref(tmp_path, data), {"x": ColumnType("bytes", None, 1)})
     assert (rows, rejects) == ([(1, {"x": b"caf\xe9\xff"})], [])
 
 
 def test_keys_and_values_of_columns_that_are_no_features(tmp_path: Path) -> None:
     file = file_ref(tmp_path, avro(record(x="int", k=ENUM), [{"x": 1, "k": "a"}, {"x": 2, "k": "b"}]))
     format_ = AvroFormat(1024)
-    (block,) = blocks(file, format_)
+    (block,) = blocks(format_, file)
     (part,) = format_.read(block, {"x": ColumnType("int64", None, 2)}, [KeyColumn("k")])
     assert part.batch[key_column_name("k")].to_pylist() == [b"a", b"b"]
-    assert infer(file, format_, ["x"], "k").values == {"k": frozenset("ab")}
+    assert infer(format_, file, ["x"], "k").values == {"k": frozenset("ab")}
 
 
 NESTED = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
@@ -230,23 +232,23 @@ def test_what_no_feature_holds_is_dropped_or_refused(tmp_path: Path, kind: Any, 
         text = json.dumps(schema).encode()
         data = b"Obj\x01\x02\x16avro.schema" + encode_varint(2 * len(text)) + text + b"\0" + body
     file = file_ref(tmp_path, data)
-    assert set(infer(file, AvroFormat(1024, nesting=Nesting(drop=("y",)))).types) == {"x"}
-    rows, _ = read(file, {"x": ColumnType("int64", None, 1)}, AvroFormat(1024))
+    assert set(infer(AvroFormat(1024, nesting=Nesting(drop=("y",))), file).types) == {"x"}
+    rows, _ = read(AvroFormat(1024), file, {"x": ColumnType("int64", None, 1)})
     assert rows == [(1, {"x": 1})]
     with pytest.raises(UserError) as caught:
-        infer(file, AvroFormat(1024))
+        infer(AvroFormat(1024), file)
     flatten = "--flatten makes columns of the fields of objects, " if what == "a map" else ""
     assert str(caught.value) == (
         f"file.avro: column 'y' is {what}; expected numbers, strings or lists of them: {flatten}--json_columns y stores"
         " JSON text, and --drop y leaves the column out"
     )
     with pytest.raises(UserError, match="--drop y leaves the column out"):
-        read(file, {"y": ColumnType("bytes", None, 1)}, AvroFormat(1024))
+        read(AvroFormat(1024), file, {"y": ColumnType("bytes", None, 1)})
 
 
 def test_a_header_of_any_length(tmp_path: Path) -> None:
     schema = record(**{f"column_{number}": "int" for number in range(5000)})
     file = file_ref(tmp_path, avro(schema, [{f"column_{number}": number for number in range(5000)}]))
     assert len(AvroFormat(1024).header(file)) == 5000
-    rows, _ = read(file, {"column_4999": ColumnType("int64", None, 1)}, AvroFormat(1024))
+    rows, _ = read(AvroFormat(1024), file, {"column_4999": ColumnType("int64", None, 1)})
     assert rows == [(1, {"column_4999": 4999})]

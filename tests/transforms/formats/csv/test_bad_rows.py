@@ -8,7 +8,8 @@ from shardmill.errors import UserError
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import describe_cut_end
-from tests.support.csv_files import CSV, SIZES, infer, read, reasons, types, write
+from tests.support.csv_files import CSV, SIZES, reasons, types, write
+from tests.support.format_files import infer, read
 
 
 def test_values_that_do_not_fit(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BlockRef, describe_cut_end
 from shardmill.transforms.stores.streams import TruncatedError
-from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
+from tests.support.csv_files import CSV, SIZES, reasons, types, write
+from tests.support.format_files import blocks, infer, read
 
 # Dialects
 

@@ -16,7 +16,8 @@ from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, EncodingC
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordNotice
-from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
+from tests.support.csv_files import CSV, SIZES, reasons, types, write
+from tests.support.format_files import blocks, infer, read
 
 # Index
 

@@ -15,7 +15,8 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import FileRef
-from tests.support.csv_files import CSV, infer, read, types, write
+from tests.support.csv_files import CSV, types, write
+from tests.support.format_files import infer, read
 
 NAMES = CsvFormat(header_line="first")  # whatever the rows are
 

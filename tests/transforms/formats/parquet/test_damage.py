@@ -22,7 +22,8 @@ from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.stores import storage
 from tests.support.command import REPOSITORY
-from tests.support.parquet_files import blocks, file_ref, infer, read, write
+from tests.support.format_files import blocks, infer
+from tests.support.parquet_files import file_ref, read, write
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"not a Parquet file", b"PAR1" * 9])
@@ -63,12 +64,12 @@ def test_any_damaged_byte(tmp_path: Path, compression: str) -> None:
 
 def test_a_damaged_row_group_is_one_reject(tmp_path: Path) -> None:
     file = write(tmp_path, pa.table({"x": [f"text {number}" * 9 for number in range(40)]}), 20, use_dictionary=False)
-    found = blocks(file)
+    found = blocks(ParquetFormat(), file)
     data = bytearray((tmp_path / "file.parquet").read_bytes())
     start = pq.read_metadata(file.path).row_group(1).column(0).data_page_offset
     data[start : start + 200] = b"\xff" * 200
     (tmp_path / "file.parquet").write_bytes(data)
-    rows, rejects = read(file, {"x": ColumnType("bytes", None, 0)}, ParquetFormat())
+    rows, rejects = read(ParquetFormat(), file, {"x": ColumnType("bytes", None, 0)})
 
     assert len(found) == 2
     assert [row for row, _ in rows] == list(range(1, 21))
@@ -111,12 +112,12 @@ def test_nulls_among_lists_of_a_fixed_size(
     durations."""
     took = pa.array([datetime.timedelta(seconds=1)] * 4, pa.duration("s"))
     file = write(tmp_path, pa.table({"x": array, "took": took}), rows=2)
-    found = infer(file, ParquetFormat())
+    found = infer(ParquetFormat(), file)
     assert (found.types, found.rows) == ({"x": expected_type, "took": ColumnType("int64", None, 4)}, 4)
     assert found.declared["took"].message.startswith(
         "column 'took' holds durations, of which the numbers of s are stored"
     )
-    rows, rejects = read(file, dict(found.types), ParquetFormat())
+    rows, rejects = read(ParquetFormat(), file, dict(found.types))
     assert rejects == []
     assert [row["x"] for _, row in rows] == expected
     assert {row["took"] for _, row in rows} == {1}
@@ -125,7 +126,7 @@ def test_nulls_among_lists_of_a_fixed_size(
 def test_a_null_within_a_list_is_still_a_reject(tmp_path: Path) -> None:
     array = pa.array([[[1, 2], None], [[3, 4], [5, 6]]], pa.list_(FIXED))
     rows, rejects = read(
-        write(tmp_path, pa.table({"x": array})), {"x": ColumnType("float32", 2, 1, (2,))}, ParquetFormat()
+        ParquetFormat(), write(tmp_path, pa.table({"x": array})), {"x": ColumnType("float32", 2, 1, (2,))}
     )
     assert rows == [(2, {"x": [3, 4, 5, 6]})]
     assert [row for row, _ in rejects] == [1]
@@ -166,12 +167,12 @@ def test_an_encrypted_column_is_named(tmp_path: Path, name: str) -> None:
         others.remove({name!r})
         for columns in (None, [{name!r}]):
             with pytest.raises(UserError, match="file.parquet: column {name!r} is encrypted, .*--drop {name}"):
-                infer(file, ParquetFormat(), columns)
-        found = infer(file, without({name!r}))
+                infer(ParquetFormat(), file, columns)
+        found = infer(without({name!r}), file)
         assert sorted(found.types) == sorted(others) and found.rows == 3
-        assert len(read(file, dict(found.types), ParquetFormat())[0]) == 3
+        assert len(read(ParquetFormat(), file, dict(found.types))[0]) == 3
         with pytest.raises(UserError, match="is encrypted"):
-            read(file, {{{name!r}: ColumnType("bytes", None, 1)}}, ParquetFormat())
+            read(ParquetFormat(), file, {{{name!r}: ColumnType("bytes", None, 1)}})
     """
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
@@ -185,7 +186,7 @@ def test_an_encrypted_footer_is_a_reject(tmp_path: Path) -> None:
 
 def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
     file = write(tmp_path, pa.table({"x": [1]}))
-    (block,) = blocks(file)
+    (block,) = blocks(ParquetFormat(), file)
     Path(file.path).unlink()
     (rows,) = ParquetFormat().read(block, {"x": ColumnType("int64", None, 0)})
 
@@ -216,7 +217,7 @@ def test_a_store_that_fails_is_no_damage(tmp_path: Path, monkeypatch: pytest.Mon
     for reads in range(30):
         monkeypatch.setattr(storage, "open_read", lambda path, end, reads=reads: FailingFile(data, reads))
         try:
-            rows, rejects = read(file, types, ParquetFormat())
+            rows, rejects = read(ParquetFormat(), file, types)
             assert ([row["x"] for _, row in rows], rejects) == (list(range(10_000)), [])
         except ConnectionResetError:
             failures += 1

@@ -17,7 +17,8 @@ from shardmill.transforms.columns.conversion import convert_value
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred
 from shardmill.transforms.formats.parquet import ParquetFormat
-from tests.support.parquet_files import blocks, column, infer, read, write
+from tests.support.format_files import blocks, infer
+from tests.support.parquet_files import column, read, write
 
 DAY, TIME = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3)
 BYTES = ColumnType("bytes", None, 2)
@@ -194,7 +195,7 @@ def test_values_become_what_those_of_json_do(
 def test_row_groups_are_blocks(tmp_path: Path, rows: int) -> None:
     table = pa.table({"a": range(10), "b": [None, "x"] * 5})
     file = write(tmp_path, table, rows)
-    found = blocks(file)
+    found = blocks(ParquetFormat(), file)
 
     assert [block.offset for block in found] == list(range(math.ceil(10 / rows)))
     assert [block.first_line for block in found] == list(range(1, 11, rows))
@@ -202,14 +203,14 @@ def test_row_groups_are_blocks(tmp_path: Path, rows: int) -> None:
     assert {block.columns for block in found} == {("a", "b")}
     assert ParquetFormat().header(file) == ("a", "b")
     types = {"b": ColumnType("bytes", None, 5), "a": ColumnType("int64", None, 10)}
-    assert infer(file, ParquetFormat(), ["b", "a"]) == Inferred(types, 10)
+    assert infer(ParquetFormat(), file, ["b", "a"]) == Inferred(types, 10)
     expected = [(row, {"b": [b"x", None][row % 2], "a": row - 1}) for row in range(1, 11)]
-    assert read(file, types, ParquetFormat()) == (expected, [])
+    assert read(ParquetFormat(), file, types) == (expected, [])
 
 
 def test_a_large_row_group_comes_in_batches(tmp_path: Path) -> None:
     file = write(tmp_path, pa.table({"x": np.arange(200_000)}), 200_000)
-    (block,) = blocks(file)
+    (block,) = blocks(ParquetFormat(), file)
     parts = list(ParquetFormat().read(block, {"x": ColumnType("int64", None, 0)}))
 
     assert len(parts) > 2
@@ -234,15 +235,15 @@ def test_what_cannot_be_read_is_a_mistake_only_if_asked_for(tmp_path: Path, arra
     )
 
     with pytest.raises(UserError, match=sentence):
-        infer(file, ParquetFormat())
+        infer(ParquetFormat(), file)
     with pytest.raises(UserError, match=sentence):
-        read(file, {"x": ColumnType("bytes", None, 0)}, ParquetFormat())
+        read(ParquetFormat(), file, {"x": ColumnType("bytes", None, 0)})
     assert (
-        infer(file, ParquetFormat(), ["y", "z"])
-        == infer(file, ParquetFormat(nesting=Nesting(drop=("x",))))
+        infer(ParquetFormat(), file, ["y", "z"])
+        == infer(ParquetFormat(nesting=Nesting(drop=("x",))), file)
         == Inferred(types, 1)
     )
-    assert read(file, types, ParquetFormat()) == ([(1, {"z": 1})], [])
+    assert read(ParquetFormat(), file, types) == ([(1, {"z": 1})], [])
 
 
 def test_names_with_dots_beside_structs(tmp_path: Path) -> None:
@@ -250,29 +251,29 @@ def test_names_with_dots_beside_structs(tmp_path: Path) -> None:
     file = write(tmp_path, table)
     types = {"a.b": ColumnType("int64", None, 1), "a.c": ColumnType("bytes", None, 2)}
 
-    assert infer(file, ParquetFormat(), ["a.b", "a.c"]) == Inferred(types, 2)
-    assert read(file, types, ParquetFormat()) == ([(1, {"a.b": None, "a.c": b"x"}), (2, {"a.b": 2, "a.c": b"y"})], [])
+    assert infer(ParquetFormat(), file, ["a.b", "a.c"]) == Inferred(types, 2)
+    assert read(ParquetFormat(), file, types) == ([(1, {"a.b": None, "a.c": b"x"}), (2, {"a.b": 2, "a.c": b"y"})], [])
 
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     file = write(tmp_path, pa.table([[1], [2]], names=["a", "a"]))
 
     with pytest.raises(UserError, match=r"^file\.parquet: column 'a' is there twice"):
-        blocks(file)
+        blocks(ParquetFormat(), file)
 
 
 def test_columns_that_a_file_does_not_have(tmp_path: Path) -> None:
     file = write(tmp_path, pa.table({"x": [1, 2]}))
     types = {"y": ColumnType("bytes", None, 0), "z": ColumnType("float32", -1, 0)}
 
-    assert infer(file, ParquetFormat(), ["y"]) == Inferred({}, 2)
-    assert read(file, types, ParquetFormat())[0] == [(1, {"y": None, "z": []}), (2, {"y": None, "z": []})]
-    assert infer(file, ParquetFormat((("y", "7"),)), ["y"]) == Inferred({"y": ColumnType("int64", None, 2)}, 2)
-    assert read(file, {"y": ColumnType("int64", None, 2)}, ParquetFormat((("y", "7"),)))[0] == [
+    assert infer(ParquetFormat(), file, ["y"]) == Inferred({}, 2)
+    assert read(ParquetFormat(), file, types)[0] == [(1, {"y": None, "z": []}), (2, {"y": None, "z": []})]
+    assert infer(ParquetFormat((("y", "7"),)), file, ["y"]) == Inferred({"y": ColumnType("int64", None, 2)}, 2)
+    assert read(ParquetFormat((("y", "7"),)), file, {"y": ColumnType("int64", None, 2)})[0] == [
         (1, {"y": 7}),
         (2, {"y": 7}),
     ]
-    assert read(file, {}, ParquetFormat())[0] == [(1, {}), (2, {})]
+    assert read(ParquetFormat(), file, {})[0] == [(1, {}), (2, {})]
 
 
 @pytest.mark.parametrize(
@@ -315,9 +316,9 @@ def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
     }
 
     for name, values in expected.items():
-        assert infer(file, ParquetFormat(), [], name) == Inferred({}, 3, {name: frozenset(values)})
-    assert infer(file, ParquetFormat((("s", "x"),)), [], "s").values == {"s": frozenset({"a", "ä", "x"})}
+        assert infer(ParquetFormat(), file, [], name) == Inferred({}, 3, {name: frozenset(values)})
+    assert infer(ParquetFormat((("s", "x"),)), file, [], "s").values == {"s": frozenset({"a", "ä", "x"})}
 
 
 def test_a_file_without_rows(tmp_path: Path) -> None:
-    assert blocks(write(tmp_path, pa.table({"x": pa.array([], pa.int64())}))) == []
+    assert blocks(ParquetFormat(), write(tmp_path, pa.table({"x": pa.array([], pa.int64())}))) == []
