@@ -1,5 +1,6 @@
 """Names on disk."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,34 +11,21 @@ from shardmill.data.codecs import CODECS, Codec
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import ShardName
 
-
-@pytest.mark.parametrize(
-    ("name", "good"),
-    [("flowers", True), ("Flowers_2", True), ("f", True)]
-    + [
-        (name, False)
-        for name in ("", "2flowers", "_flowers", "flow-ers", "flow ers", "flöwers", "a/b", "a.b", "flowers\n")
-    ],
-)
-def test_dataset_names(name: str, good: bool) -> None:
-    assert file_names.is_dataset_name(name) is good
-
-
-@pytest.mark.parametrize(
-    ("split", "good"),
-    [("train", True), ("2024", True), ("a_b", True)] + [(s, False) for s in ("", "a-b", "a b", "é", "a\n")],
-)
-def test_split_names(split: str, good: bool) -> None:
-    assert file_names.is_split_name(split) is good
+GOOD: dict[Callable[[str], bool], tuple[str, ...]] = {
+    file_names.is_dataset_name: ("flowers", "Flowers_2", "f"),
+    file_names.is_split_name: ("train", "2024", "a_b"),
+    file_names.is_version: ("1.0.0", "10.20.30"),
+}
+BAD: dict[Callable[[str], bool], tuple[str, ...]] = {
+    file_names.is_dataset_name: ("", "2flowers", "_flowers", "flow-ers", "a b", "flöwers", "a/b", "a.b", "flowers\n"),
+    file_names.is_split_name: ("", "a-b", "a b", "é", "a\n"),
+    file_names.is_version: ("", "1", "1.0", "1.0.0.0", "v1.0.0", "1.0.0-rc1", "١.0.0", "1.0.0\n"),
+}
 
 
-@pytest.mark.parametrize(
-    ("version", "good"),
-    [("1.0.0", True), ("10.20.30", True)]
-    + [(v, False) for v in ("", "1", "1.0", "1.0.0.0", "v1.0.0", "1.0.0-rc1", "١.0.0", "1.0.0\n")],
-)
-def test_versions(version: str, good: bool) -> None:
-    assert file_names.is_version(version) is good
+@pytest.mark.parametrize("check", GOOD)
+def test_names(check: Callable[[str], bool]) -> None:
+    assert [name for name in (*GOOD[check], *BAD[check]) if check(name)] == [*GOOD[check]]
 
 
 @pytest.mark.parametrize(
@@ -83,33 +71,19 @@ def test_what_is_no_shard(text: str) -> None:
     assert ShardName.parse(text) is None
 
 
-@pytest.mark.parametrize(
-    ("path", "ours"),
-    [
-        ("flowers-train.tfrecord-00000-of-00001", True),
-        ("flowers-train.tfrecord-00000-of-00001.gz", True),
-        ("manifest.json", True),
-        ("manifest.json.tmp", True),
-        ("stats.json", True),
-        ("FeatureStats.pb", True),
-        ("schema.pbtxt", True),
-        ("features.json", True),
-        ("dataset_info.json", True),
-        ("label.labels.txt", True),
-        ("_SUCCESS", True),
-        ("LOCK", True),
-        ("rejects/rejects-00000-of-00001.jsonl", True),
-        ("beam-temp-flowers-abc/part", True),
-        ("flowers-train-hard.tfrecord-00000-of-00001", False),
-        ("weeds-train.tfrecord-00000-of-00001", False),
-        ("notes.txt", False),
-        ("other/manifest.json", False),
-        ("thesis.tmp", False),
-        ("rejects", False),
-    ],
-)
-def test_which_files_are_ours(path: str, ours: bool) -> None:
-    assert file_names.is_dataset_file(path, "flowers") is ours
+OURS = [
+    *("flowers-train.tfrecord-00000-of-00001", "flowers-train.tfrecord-00000-of-00001.gz", "manifest.json"),
+    *("manifest.json.tmp", "stats.json", "FeatureStats.pb", "schema.pbtxt", "features.json", "dataset_info.json"),
+    *("label.labels.txt", "_SUCCESS", "LOCK", "rejects/rejects-00000-of-00001.jsonl", "beam-temp-flowers-abc/part"),
+]
+OTHERS = [
+    *("flowers-train-hard.tfrecord-00000-of-00001", "weeds-train.tfrecord-00000-of-00001", "notes.txt"),
+    *("other/manifest.json", "thesis.tmp", "rejects"),
+]
+
+
+def test_which_files_are_ours() -> None:
+    assert [path for path in (*OURS, *OTHERS) if file_names.is_dataset_file(path, "flowers")] == OURS
 
 
 def test_names_that_readers_know() -> None:
@@ -117,32 +91,13 @@ def test_names_that_readers_know() -> None:
     assert file_names.labels_file("label") == "label.labels.txt"
 
 
-@pytest.mark.parametrize(
-    ("name", "is_name"),
-    [
-        *((name, True) for name in ("label", "a b", "...", ".hidden", "größe", "日本", "x" * 251, "..labels.txt")),
-        *(
-            (name, False)
-            for name in (
-                "",
-                ".",
-                "..",
-                "a/b",
-                "/a",
-                "a/",
-                "..\\x",
-                "a\0",
-                "a\n",
-                "\x1b[2J",
-                "\x9b1m",
-                "\u2028",
-                "\udcff",
-            )
-        ),
-        *((name, False) for name in ("x" * 252, "ä" * 126)),
-    ],
-)
-def test_names_of_files(tmp_path: Path, name: str, is_name: bool) -> None:
+FILE_NAMES = ["label", "a b", "...", ".hidden", "größe", "日本", "x" * 251, "..labels.txt"]
+NO_FILE_NAMES = ["", ".", "..", "a/b", "/a", "a/", "..\\x", "a\0", "a\n", "\x1b[2J", "\x9b1m", "\u2028", "\udcff"]
+
+
+@pytest.mark.parametrize("name", [*FILE_NAMES, *NO_FILE_NAMES, "x" * 252, "ä" * 126])
+def test_names_of_files(tmp_path: Path, name: str) -> None:
+    is_name = name in FILE_NAMES
     assert file_names.is_file_name(name) is is_name
     if "/" not in name:
         assert file_names.is_inside(f"rejects/{name}") is is_name

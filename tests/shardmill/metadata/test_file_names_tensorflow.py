@@ -38,6 +38,7 @@ GOOD = [
 def test_names_are_those_of_tfds(template: str) -> None:
     theirs = tfds_naming.ShardedFileTemplate("/x", template, "flowers", "train_a", "tfrecord")
 
+    assert tfds_naming.DEFAULT_FILENAME_TEMPLATE == file_names.DEFAULT_TEMPLATE
     assert file_names.template_problem(template) is None
     for shard, count in ((0, 1), (7, 12), (99_998, 99_999)):
         name = str(ShardName("flowers", "train_a", shard, count, template=template))
@@ -49,10 +50,6 @@ def test_names_are_those_of_tfds(template: str) -> None:
         assert not file_names.is_shard(f"{name}.bak", template)
         assert file_names.is_shard(f"{name}.gz", template)
     assert str(ShardName("f", "s", 0, 1, CODECS["gzip"], template)).endswith(".gz")
-
-
-def test_the_default_is_that_of_tfds() -> None:
-    assert tfds_naming.DEFAULT_FILENAME_TEMPLATE == file_names.DEFAULT_TEMPLATE
 
 
 @pytest.mark.parametrize(
@@ -126,38 +123,35 @@ def said(reader: str, run: Run, path: Path, status: int) -> str:
 
 @pytest.mark.parametrize("reader", [*FUNCTIONS, "inspect", "verify"])
 def test_every_reader_says_what_is_there(run: Run, folder: Path, reader: str) -> None:
-    latest = folder / file_names.LATEST
+    latest, journal = folder / file_names.LATEST, folder / "4.0.0" / file_names.PUBLISHING
     there = f"; published in {folder}: 1.10.0, 1.9.0, 1.0.0; open {folder}/1.10.0"
+
+    def check(version: str, begin: str, end: str = "", status: int = 2) -> None:
+        """Let LATEST name `version`, and check how the sentence begins and ends."""
+        latest.write_text(f"{version}\n")
+        sentence = said(reader, run, folder, status)
+        assert sentence.startswith(f"{latest} {begin}")
+        assert sentence.endswith(end + there)
 
     sentence = said(reader, run, folder, 2)
     assert sentence.startswith(f"{folder} is not a data set yet: the job of its version 4.0.0 was interrupted while it")
     assert sentence.endswith(f"`shardmill verify --repair {folder}`, which completes it{there}")
-    (folder / "4.0.0" / file_names.PUBLISHING).rename(folder / "journal")
+    journal.rename(folder / "journal")
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}{there}"
-    (folder / "journal").rename(folder / "4.0.0" / file_names.PUBLISHING)
+    (folder / "journal").rename(journal)
     assert said(reader, run, folder / "2.0.0", 2) == f"{folder}/2.0.0 {NO_FOLDER}{there}"
-    latest.write_text("2.0.0\n")
-    assert said(reader, run, folder, 2) == f"{latest} names 2.0.0, but {folder}/2.0.0 {NO_FOLDER}{there}"
-    latest.write_text("3.0.0\n")
-    sentence = said(reader, run, folder, 2)
-    assert sentence.startswith(f"{latest} names 3.0.0, but {folder}/3.0.0 has no _SUCCESS: its job did not finish")
-    assert sentence.endswith(there)
-    latest.write_text("4.0.0\n")
-    sentence = said(reader, run, folder, 2)
-    assert sentence.startswith(f"{latest} names 4.0.0, but {folder}/4.0.0 has no _SUCCESS: its job was interrupted")
-    assert sentence.endswith(f"which completes it{there}")
-    latest.write_text("newest\n")
-    assert said(reader, run, folder, 1) == f"{latest} holds 'newest'; expected a version, such as 1.0.0{there}"
+    check("2.0.0", "names 2.0.0, but ", f"{folder}/2.0.0 {NO_FOLDER}")
+    check("3.0.0", f"names 3.0.0, but {folder}/3.0.0 has no _SUCCESS: its job did not finish")
+    check("4.0.0", f"names 4.0.0, but {folder}/4.0.0 has no _SUCCESS: its job was interrupted", "which completes it")
+    check("newest", "holds 'newest'; expected a version, such as 1.0.0", status=1)
 
     for version in PUBLISHED:
         shutil.rmtree(folder / version)
     latest.write_text("2.0.0\n")
-    assert (
-        said(reader, run, folder, 2)
-        == f"{latest} names 2.0.0, but {folder}/2.0.0 {NO_FOLDER}; no version is published in {folder}"
-    )
+    none = f"{latest} names 2.0.0, but {folder}/2.0.0 {NO_FOLDER}; no version is published in {folder}"
+    assert said(reader, run, folder, 2) == none
     latest.unlink()
-    (folder / "4.0.0" / file_names.PUBLISHING).unlink()
+    journal.unlink()
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}"
 
 
@@ -165,18 +159,16 @@ def test_of_many_versions_the_newest_are_named(folder: Path) -> None:
     for number in range(20):
         shutil.copytree(folder / "1.0.0", folder / f"7.{number}.0")
 
-    with pytest.raises(
-        UserError, match=r"published in .*/n: 7\.19\.0, 7\.18\.0, 7\.17\.0, 7\.16\.0, 7\.15\.0, …; open .*/7\.19\.0$"
-    ):
+    newest = r"published in .*/n: 7\.19\.0, 7\.18\.0, 7\.17\.0, 7\.16\.0, 7\.15\.0, …; open .*/7\.19\.0$"
+    with pytest.raises(UserError, match=newest):
         open_dataset(folder)
 
 
 def test_a_relative_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
-    with pytest.raises(
-        UserError, match=r"^2\.0\.0 is not a data set.*; published in \.: 1\.10\.0, 1\.9\.0, 1\.0\.0; open \./1\.10\.0$"
-    ):
+    there = r"^2\.0\.0 is not a data set.*; published in \.: 1\.10\.0, 1\.9\.0, 1\.0\.0; open \./1\.10\.0$"
+    with pytest.raises(UserError, match=there):
         open_dataset("2.0.0")
 
 

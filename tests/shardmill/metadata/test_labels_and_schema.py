@@ -82,29 +82,24 @@ def test_what_a_feature_has_become_stands_in_place_of_what_is_asked() -> None:
     assert made.drift_comparator.infinity_norm.threshold == 0.5
 
 
-def test_of_features_that_are_left_out_nothing_is_asked() -> None:
+def test_of_features_that_are_left_out_nothing_is_asked_and_names_are_those_that_others_get() -> None:
     amount = next(feature for feature in from_pbtxt(GIVEN) if feature.name == "amount")
-
     made = parsed(to_pbtxt((amount,), schema_requests(GIVEN)))
 
     assert [feature.name for feature in made.feature] == ["amount"]
     assert not made.weighted_feature
     assert made.dataset_constraints.min_examples_count == 100
-
-
-def test_names_are_those_that_features_get() -> None:
     asked = parsed(schema_requests(GIVEN, lambda name: {"amount": "price"}.get(name, name)))
-
     assert [feature.name for feature in asked.feature] == ["price", "kind", "day", "words"]
 
 
-def test_ids_are_positions() -> None:
-    classes = ClassNames(("rose", "daisy"))
+FROZEN = ("rose", "daisy")
+
+
+def test_ids_are_positions_and_follow_the_sorted_names_whatever_the_order_found() -> None:
+    classes = ClassNames(FROZEN)
 
     assert (classes.id("rose"), classes.id("daisy"), classes.id("tulip"), len(classes)) == (0, 1, None, 2)
-
-
-def test_ids_follow_the_sorted_names_whatever_the_order_found() -> None:
     for found in permutations(["tulip", "daisy", "Rose", "daisy"]):
         assert resolve_class_names(found, None, "fail").names == ("Rose", "daisy", "tulip")
 
@@ -123,25 +118,27 @@ def test_frozen_names_keep_their_ids(found: list[str], on_new_label: str, names:
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("found", "labels", "sentence"),
     [
-        (["rse", "rose"], r"^class 'rse' \(did you mean 'rose'\?\) is in the input but not in --labels_file; "),
-        (["zebra"], "^class 'zebra' is in the input but not in --labels_file; "),
-        (["zebra", "ant", "bee"], "^class 'ant' and 2 more are in the input"),
-        (["zebra"], "--on_new_label append .* or reject"),
+        (["rse", "rose"], FROZEN, r"^class 'rse' \(did you mean 'rose'\?\) is in the input but not in --labels_file; "),
+        (
+            ["zebra"],
+            FROZEN,
+            "^class 'zebra' is in the input but not in --labels_file; .*--on_new_label append .* or rej",
+        ),
+        (["zebra", "ant", "bee"], FROZEN, "^class 'ant' and 2 more are in the input"),
+        *(([name], None, "rename the class") for name in ("a\nb", "a\rb", " a", "a ", "")),
     ],
 )
-def test_a_new_class_fails_and_is_named(found: list[str], sentence: str) -> None:
+def test_a_class_that_cannot_be_is_named(found: list[str], labels: tuple[str, ...] | None, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        resolve_class_names(found, ("rose", "daisy"), "fail")
+        resolve_class_names(found, labels, "fail")
 
 
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("rose\ndaisy\n", ("rose", "daisy")),
-        ("rose\ndaisy", ("rose", "daisy")),
-        ("rose\r\ndaisy\r\n", ("rose", "daisy")),
+        *((text, ("rose", "daisy")) for text in ("rose\ndaisy\n", "rose\ndaisy", "rose\r\ndaisy\r\n")),
         ("\ufeffrose\n", ("rose",)),
         ("wild rose\nmärz\n", ("wild rose", "märz")),
     ],
@@ -163,9 +160,3 @@ def test_labels_files(text: str, names: tuple[str, ...]) -> None:
 def test_bad_labels_files(text: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         parse_labels(text, "labels.txt")
-
-
-@pytest.mark.parametrize("name", ["a\nb", "a\rb", " a", "a ", ""])
-def test_a_folder_that_no_labels_file_can_name(name: str) -> None:
-    with pytest.raises(UserError, match="rename the class"):
-        resolve_class_names([name], None, "fail")

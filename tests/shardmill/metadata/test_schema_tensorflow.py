@@ -29,74 +29,62 @@ tf = Later("tensorflow")
 schema_utils = Later("tensorflow_transform.tf_metadata.schema_utils")
 
 
+ALWAYS = "presence { min_fraction: 1.0 min_count: 1 }"
+MATRIX = "shape { dim { size: 2 } dim { size: 3 } }"
+CLASSES = "shape {} int_domain { min: 0 max: 2 is_categorical: true }"
+ONE = "value_count { min: 1 max: 1 }"
+
+
 @pytest.mark.parametrize(
     ("feature", "text"),
     [
-        (Feature("n", "int64"), 'name: "n" type: INT presence { min_fraction: 1.0 min_count: 1 } shape {}'),
+        (Feature("x", "int64"), f"type: INT {ALWAYS} shape {{}}"),
+        (Feature("x", "float32", shape=(4,)), f"type: FLOAT {ALWAYS} shape {{ dim {{ size: 4 }} }}"),
+        (Feature("x", "float32", shape=(None,)), f"type: FLOAT {ALWAYS}"),
+        (Feature("x", "float32", shape=(2, 3)), f"type: FLOAT {ALWAYS} {MATRIX}"),
+        (Feature("x", "float32", shape=(None, 4)), f'type: FLOAT {ALWAYS} annotation {{ tag: "shape:-1,4" }}'),
         (
-            Feature("f", "float32", shape=(4,)),
-            'name: "f" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 4 } }',
-        ),
-        (Feature("v", "float32", shape=(None,)), 'name: "v" type: FLOAT presence { min_fraction: 1.0 min_count: 1 }'),
-        (
-            Feature("m", "float32", shape=(2, 3)),
-            (
-                'name: "m" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 2 } dim { size:'
-                " 3 } }"
-            ),
+            Feature("x", "float32", shape=(2, 3), required=False),
+            'type: FLOAT value_count { min: 6 max: 6 } annotation { tag: "shape:2,3" }',
         ),
         (
-            Feature("boxes", "float32", shape=(None, 4)),
-            'name: "boxes" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } annotation { tag: "shape:-1,4" }',
+            Feature("x", "bytes", "array", (28, 28), element="uint8"),
+            f'type: BYTES {ALWAYS} shape {{}} annotation {{ tag: "shape:28,28" tag: "element:uint8" }}',
         ),
         (
-            Feature("m", "float32", shape=(2, 3), required=False),
-            'name: "m" type: FLOAT value_count { min: 6 max: 6 } annotation { tag: "shape:2,3" }',
+            Feature("x", "bytes", "array", (), required=False, element="float32"),
+            f'type: BYTES {ONE} annotation {{ tag: "shape:" tag: "element:float32" }}',
         ),
         (
-            Feature("a", "bytes", "array", (28, 28), element="uint8"),
-            (
-                'name: "a" type: BYTES presence { min_fraction: 1.0 min_count: 1 } shape {} '
-                'annotation { tag: "shape:28,28" tag: "element:uint8" }'
-            ),
+            Feature("x", "int64", required=False, time="ms"),
+            f"type: INT {ONE} time_domain {{ integer_format: UNIX_MILLISECONDS }}",
         ),
         (
-            Feature("a", "bytes", "array", (), required=False, element="float32"),
-            'name: "a" type: BYTES value_count { min: 1 max: 1 } annotation { tag: "shape:" tag: "element:float32" }',
+            Feature("x", "int64", shape=(None,), time="ns"),
+            f"type: INT {ALWAYS} time_domain {{ integer_format: UNIX_NANOSECONDS }}",
         ),
-        (
-            Feature("t", "int64", required=False, time="ms"),
-            'name: "t" type: INT value_count { min: 1 max: 1 } time_domain { integer_format: UNIX_MILLISECONDS }',
-        ),
-        (
-            Feature("t", "int64", shape=(None,), time="ns"),
-            (
-                'name: "t" type: INT presence { min_fraction: 1.0 min_count: 1 }'
-                " time_domain { integer_format: UNIX_NANOSECONDS }"
-            ),
-        ),
-        (Feature("o", "bytes", "text", required=False), 'name: "o" type: BYTES value_count { min: 1 max: 1 }'),
-        (Feature("o", "int64", shape=(3,), required=False), 'name: "o" type: INT value_count { min: 3 max: 3 }'),
-        (
-            Feature("label", "int64", "class_label", class_names=("a", "b", "c")),
-            (
-                'name: "label" type: INT presence { min_fraction: 1.0 min_count: 1 } shape {} '
-                "int_domain { min: 0 max: 2 is_categorical: true }"
-            ),
-        ),
-        (
-            Feature("image", "bytes", "image"),
-            'name: "image" type: BYTES presence { min_fraction: 1.0 min_count: 1 } shape {} image_domain {}',
-        ),
+        (Feature("x", "bytes", "text", required=False), f"type: BYTES {ONE}"),
+        (Feature("x", "int64", shape=(3,), required=False), "type: INT value_count { min: 3 max: 3 }"),
+        (Feature("x", "int64", "class_label", class_names=("a", "b", "c")), f"type: INT {ALWAYS} {CLASSES}"),
+        (Feature("x", "bytes", "image"), f"type: BYTES {ALWAYS} shape {{}} image_domain {{}}"),
     ],
 )
 def test_each_kind(feature: Feature, text: str) -> None:
-    assert to_schema((feature,)).feature[0] == text_format.Parse(text, schema_pb2.Feature())
+    assert to_schema((feature,)).feature[0] == text_format.Parse(f'name: "x" {text}', schema_pb2.Feature())
 
 
-def test_a_count_of_values_that_is_empty_asks_for_nothing() -> None:
-    (feature,) = from_pbtxt('feature { name: "n" type: INT value_count {} }')
-    assert feature == Feature("n", "int64", shape=(None,), required=False)
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("value_count {}", (None,)), ("shape { dim { size: -1 } dim { size: 4 } }", (None, 4))],
+)
+def test_shapes_that_are_not_fixed(text: str, shape: tuple[int | None, ...]) -> None:
+    (feature,) = from_pbtxt(f'feature {{ name: "n" type: INT {text} }}')
+    assert feature == Feature("n", "int64", shape=shape, required=False)
+
+
+def test_a_later_size_of_minus_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="feature 'b' has shape"):
+        from_pbtxt('feature { name: "b" type: INT shape { dim { size: 4 } dim { size: -1 } } }')
 
 
 def test_the_text_reads_back_in_order() -> None:
@@ -156,156 +144,103 @@ def test_annotations_of_others_are_none_of_ours(tag: str) -> None:
     assert from_pbtxt(text) == (Feature("b", "bytes", shape=(2,), required=False),)
 
 
-def test_a_size_of_minus_one_is_not_fixed() -> None:
-    assert from_pbtxt('feature { name: "b" type: INT shape { dim { size: -1 } dim { size: 4 } } }')[0].shape == (
-        None,
-        4,
-    )
-    with pytest.raises(ValueError, match="feature 'b' has shape"):
-        from_pbtxt('feature { name: "b" type: INT shape { dim { size: 4 } dim { size: -1 } } }')
-
-
 def content(feature: Feature) -> dict[str, Any]:
     return json.loads(to_features_json((feature,)))["featuresDict"]["features"][feature.name]
 
 
-def tensor(dtype: str, *dimensions: str) -> dict[str, Any]:
-    return {"shape": {"dimensions": list(dimensions)} if dimensions else {}, "dtype": dtype, "encoding": "none"}
+def tensor(dtype: str, *dimensions: str, encoding: str = "none") -> dict[str, Any]:
+    shape = {"dimensions": list(dimensions)} if dimensions else {}
+    return {"tensor": {"shape": shape, "dtype": dtype, "encoding": encoding}}
+
+
+def picture(**encoding: str) -> dict[str, Any]:
+    return {"image": {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8", **encoding}}
+
+
+SCALAR, TENSOR, SEQUENCE = "scalar.Scalar", "tensor_feature.Tensor", "sequence_feature.Sequence"
+
+
+def array(*shape: int, element: Any, **more: Any) -> Feature:
+    return Feature("f", "bytes", "array", shape, element=element, **more)
 
 
 @pytest.mark.parametrize(
-    ("feature", "class_name", "key", "value"),
+    ("feature", "class_name", "value"),
     [
-        (Feature("f", "int64"), "scalar.Scalar", "tensor", tensor("int64")),
-        (Feature("f", "float32"), "scalar.Scalar", "tensor", tensor("float32")),
-        (Feature("f", "bytes"), "scalar.Scalar", "tensor", tensor("string")),
-        (Feature("f", "bytes", "text"), "text_feature.Text", "text", {}),
-        (Feature("f", "float32", shape=(4,)), "tensor_feature.Tensor", "tensor", tensor("float32", "4")),
-        (Feature("f", "int64", shape=(None,)), "tensor_feature.Tensor", "tensor", tensor("int64", "-1")),
-        (Feature("f", "float32", shape=(2, 3)), "tensor_feature.Tensor", "tensor", tensor("float32", "2", "3")),
-        (Feature("f", "int64", shape=(None, 4)), "tensor_feature.Tensor", "tensor", tensor("int64", "-1", "4")),
-        (
-            Feature("f", "bytes", "array", (2, 3), element="uint8"),
-            "tensor_feature.Tensor",
-            "tensor",
-            {**tensor("uint8", "2", "3"), "encoding": "bytes"},
-        ),
-        (Feature("f", "bytes", "array", (2, 3), element="uint32"), "scalar.Scalar", "tensor", tensor("string")),
+        (Feature("f", "int64"), SCALAR, tensor("int64")),
+        (Feature("f", "float32"), SCALAR, tensor("float32")),
+        (Feature("f", "bytes"), SCALAR, tensor("string")),
+        (Feature("f", "bytes", "text"), "text_feature.Text", {"text": {}}),
+        (Feature("f", "float32", shape=(4,)), TENSOR, tensor("float32", "4")),
+        (Feature("f", "int64", shape=(None,)), TENSOR, tensor("int64", "-1")),
+        (Feature("f", "float32", shape=(2, 3)), TENSOR, tensor("float32", "2", "3")),
+        (Feature("f", "int64", shape=(None, 4)), TENSOR, tensor("int64", "-1", "4")),
+        (array(2, 3, element="uint8"), TENSOR, tensor("uint8", "2", "3", encoding="bytes")),
+        (array(2, 3, element="uint32"), SCALAR, tensor("string")),
         # What may be missing reads as none or some values, whatever it is.
-        (Feature("f", "bytes", "text", required=False), "tensor_feature.Tensor", "tensor", tensor("string", "-1")),
-        (
-            Feature("f", "float32", shape=(4,), required=False),
-            "tensor_feature.Tensor",
-            "tensor",
-            tensor("float32", "-1"),
-        ),
-        (
-            Feature("f", "int64", shape=(2, 3), required=False),
-            "tensor_feature.Tensor",
-            "tensor",
-            tensor("int64", "-1", "3"),
-        ),
-        (
-            Feature("f", "bytes", "array", (2,), required=False, element="uint8"),
-            "tensor_feature.Tensor",
-            "tensor",
-            tensor("string", "-1"),
-        ),
+        (Feature("f", "bytes", "text", required=False), TENSOR, tensor("string", "-1")),
+        (Feature("f", "float32", shape=(4,), required=False), TENSOR, tensor("float32", "-1")),
+        (Feature("f", "int64", shape=(2, 3), required=False), TENSOR, tensor("int64", "-1", "3")),
+        (array(2, element="uint8", required=False), TENSOR, tensor("string", "-1")),
         (
             Feature("f", "int64", "class_label", class_names=("a", "b")),
             "class_label_feature.ClassLabel",
-            "classLabel",
-            {"numClasses": "2"},
+            {"classLabel": {"numClasses": "2"}},
         ),
-        (
-            Feature("f", "bytes", "image", encoding="jpeg"),
-            "image_feature.Image",
-            "image",
-            {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8", "encodingFormat": "jpeg"},
-        ),
-        (
-            Feature("f", "bytes", "image", encoding="webp"),
-            "image_feature.Image",
-            "image",
-            {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"},
-        ),
+        (Feature("f", "bytes", "image", encoding="jpeg"), "image_feature.Image", picture(encodingFormat="jpeg")),
+        (Feature("f", "bytes", "image", encoding="webp"), "image_feature.Image", picture()),
+        # Boxes are told by name and shape
+        (Feature("bbox", "float32", shape=(4,)), "bounding_boxes.BBoxFeature", None),
+        (Feature("bboxes", "float32", shape=(None, 4)), SEQUENCE, None),
+        (Feature("a/bbox", "float32", shape=(None, 4), required=False), SEQUENCE, None),
+        (Feature("bbox", "float32", shape=(4,), required=False), TENSOR, None),  # a box cannot be missing
+        (Feature("box", "float32", shape=(4,)), TENSOR, None),
+        (Feature("bbox", "int64", shape=(4,)), TENSOR, None),
+        (Feature("bbox", "float32", shape=(None, 5)), TENSOR, None),
+        (Feature("bbox", "float32", shape=(None,)), TENSOR, None),
+        (Feature("bbox", "bytes", "array", (4,), element="float32"), TENSOR, None),
     ],
 )
-def test_tfds_metadata_each_kind(feature: Feature, class_name: str, key: str, value: dict[str, Any]) -> None:
+def test_features_of_tfds(feature: Feature, class_name: str, value: dict[str, Any] | None) -> None:
     found = content(feature)
 
-    assert found == {"pythonClassName": f"tensorflow_datasets.core.features.{class_name}", key: value}
-
-
-@pytest.mark.parametrize(
-    ("feature", "class_name"),
-    [
-        (Feature("bbox", "float32", shape=(4,)), "bounding_boxes.BBoxFeature"),
-        (Feature("bboxes", "float32", shape=(None, 4)), "sequence_feature.Sequence"),
-        (Feature("a/bbox", "float32", shape=(None, 4), required=False), "sequence_feature.Sequence"),
-        (Feature("bbox", "float32", shape=(4,), required=False), "tensor_feature.Tensor"),  # a box cannot be missing
-        (Feature("box", "float32", shape=(4,)), "tensor_feature.Tensor"),
-        (Feature("bbox", "int64", shape=(4,)), "tensor_feature.Tensor"),
-        (Feature("bbox", "float32", shape=(None, 5)), "tensor_feature.Tensor"),
-        (Feature("bbox", "float32", shape=(None,)), "tensor_feature.Tensor"),
-        (Feature("bbox", "bytes", "array", (4,), element="float32"), "tensor_feature.Tensor"),
-    ],
-)
-def test_boxes_are_told_by_name_and_shape(feature: Feature, class_name: str) -> None:
-    assert content(feature)["pythonClassName"] == f"tensorflow_datasets.core.features.{class_name}"
+    assert found.pop("pythonClassName") == f"tensorflow_datasets.core.features.{class_name}"
+    assert value is None or found == value
 
 
 def test_dataset_info() -> None:
     splits = [SplitInfo("train", (3, 2), 1000), SplitInfo("test", (1,), 200)]
     info = json.loads(to_dataset_info_json("flowers", "1.2.3", splits, ("image", "label"), "What it is."))
 
-    assert (info["name"], info["version"], info["description"], info["fileFormat"]) == (
-        "flowers",
-        "1.2.3",
-        "What it is.",
-        "tfrecord",
-    )
+    given = {"name": "flowers", "version": "1.2.3", "description": "What it is.", "fileFormat": "tfrecord"}
+    assert given.items() <= info.items()
     assert info["supervisedKeys"] == {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "label"}]}}
-    assert info["splits"][0] == {
-        "name": "train",
-        "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-        "shardLengths": ["3", "2"],
-        "numBytes": "1000",
-    }
+    template = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+    lengths = {"shardLengths": ["3", "2"], "numBytes": "1000"}
+    assert info["splits"][0] == {"name": "train", "filepathTemplate": template, **lengths}
     assert [split["name"] for split in info["splits"]] == ["train", "test"]
+    assert "supervisedKeys" not in json.loads(to_dataset_info_json("flowers", "1.0.0", [], None, ""))
+
+
+LABEL = Feature("label", "int64")
+TEXT = Feature("text", "bytes", "text")
+RENAMED = Feature("text", "bytes", "text", original="title"), Feature("body", "bytes", "text", original="text")
 
 
 @pytest.mark.parametrize(
     ("features", "keys"),
     [
-        (
-            (Feature("text", "bytes", "text"), Feature("image", "bytes", "image"), Feature("label", "int64")),
-            ("image", "label"),
-        ),
-        ((Feature("scan", "bytes", "array", (2,), element="int8"), Feature("label", "int64")), ("scan", "label")),
-        ((Feature("scan", "bytes"), Feature("label", "int64")), None),
+        ((TEXT, Feature("image", "bytes", "image"), LABEL), ("image", "label")),
+        ((Feature("scan", "bytes", "array", (2,), element="int8"), LABEL), ("scan", "label")),
+        ((Feature("scan", "bytes"), LABEL), None),
         # Of several strings, the one that the input calls text
-        (
-            (Feature("title", "bytes", "text"), Feature("text", "bytes", "text"), Feature("label", "int64")),
-            ("text", "label"),
-        ),
-        (
-            (
-                Feature("text", "bytes", "text", original="title"),
-                Feature("body", "bytes", "text", original="text"),
-                Feature("label", "int64"),
-            ),
-            ("body", "label"),
-        ),
+        ((Feature("title", "bytes", "text"), TEXT, LABEL), ("text", "label")),
+        ((*RENAMED, LABEL), ("body", "label")),
         ((Feature("image", "bytes", "image"),), None),
     ],
 )
 def test_supervised_keys(features: Features, keys: tuple[str, str] | None) -> None:
     assert supervised_keys(features) == keys
-
-
-def test_unlabelled_data_has_no_supervised_keys() -> None:
-    assert "supervisedKeys" not in json.loads(to_dataset_info_json("flowers", "1.0.0", [], None, ""))
 
 
 def test_json_keeps_order_and_letters() -> None:

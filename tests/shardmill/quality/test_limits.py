@@ -9,7 +9,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from shardmill.data.features import Feature
 from shardmill.quality.constraints import anomalies_pbtxt
-from shardmill.quality.limits import CheckResult, Limits, worst_severity
+from shardmill.quality.limits import CheckResult, Limits, Severity, worst_severity
 
 RESULTS = [
     CheckResult("examples_under", "error", "there are 4 of 10", value=0.4, threshold=0.5),
@@ -53,43 +53,30 @@ def test_distances_are_measurements() -> None:
     assert ("words",) not in measured
 
 
-def test_all_is_well() -> None:
-    assert anomalies_pbtxt([]) == ""
-
-
 BOTH = Limits(warn=0.1, error=0.3)
 GROUND = Limits(warn=0.9, error=0.5)
 
 
 @pytest.mark.parametrize(
-    ("limits", "value", "floor", "expected"),
+    ("limits", "check", "value", "floor", "expected"),
     [
-        (BOTH, 0.1, 0.0, ("ok", 0.1)),
-        (BOTH, 0.2, 0.0, ("warn", 0.1)),
-        (BOTH, 0.4, 0.0, ("error", 0.3)),
-        (BOTH, 0.2, 0.25, ("ok", 0.1)),
-        (BOTH, 0.4, 0.5, ("ok", 0.1)),
-        (Limits(error=0.3), 0.2, 0.0, ("ok", 0.3)),
-        (Limits(), 9.0, 0.0, ("ok", None)),
+        (BOTH, Limits.check_maximum, 0.1, 0.0, ("ok", 0.1)),
+        (BOTH, Limits.check_maximum, 0.2, 0.0, ("warn", 0.1)),
+        (BOTH, Limits.check_maximum, 0.4, 0.0, ("error", 0.3)),
+        (BOTH, Limits.check_maximum, 0.2, 0.25, ("ok", 0.1)),
+        (BOTH, Limits.check_maximum, 0.4, 0.5, ("ok", 0.1)),
+        (Limits(error=0.3), Limits.check_maximum, 0.2, 0.0, ("ok", 0.3)),
+        (Limits(), Limits.check_maximum, 9.0, 0.0, ("ok", None)),
+        (GROUND, Limits.check_minimum, 0.9, None, ("ok", 0.9)),
+        (GROUND, Limits.check_minimum, 0.8, None, ("warn", 0.9)),
+        (GROUND, Limits.check_minimum, 0.8, 0.7, ("ok", 0.9)),
+        (GROUND, Limits.check_minimum, 0.4, 0.7, ("error", 0.5)),
+        (GROUND, Limits.check_minimum, 0.4, 0.3, ("ok", 0.9)),
+        (GROUND, Limits.check_minimum, 0.0, None, ("error", 0.5)),
     ],
 )
-def test_over(limits: Limits, value: float, floor: float, expected: Any) -> None:
-    assert limits.check_maximum(value, floor) == expected
-
-
-@pytest.mark.parametrize(
-    ("limits", "value", "floor", "expected"),
-    [
-        (GROUND, 0.9, None, ("ok", 0.9)),
-        (GROUND, 0.8, None, ("warn", 0.9)),
-        (GROUND, 0.8, 0.7, ("ok", 0.9)),
-        (GROUND, 0.4, 0.7, ("error", 0.5)),
-        (GROUND, 0.4, 0.3, ("ok", 0.9)),
-        (GROUND, 0.0, None, ("error", 0.5)),
-    ],
-)
-def test_under(limits: Limits, value: float, floor: float | None, expected: Any) -> None:
-    assert limits.check_minimum(value, floor) == expected
+def test_limits(limits: Limits, check: Any, value: float, floor: float | None, expected: Any) -> None:
+    assert check(limits, value, floor) == expected
 
 
 def test_off() -> None:
@@ -100,16 +87,10 @@ def test_off() -> None:
 FULL = CheckResult("drift", "error", "it moved", "amount", "train", value=0.5, threshold=0.1, noise_floor=0.01)
 
 
-@pytest.mark.parametrize("result", [FULL, CheckResult("columns", "unknown", "nobody knows")])
-def test_a_result_is_read_as_it_was_written(result: CheckResult) -> None:
-    assert CheckResult.from_json(json.loads(json.dumps(result.to_json()))) == result
-
-
-def test_a_key_of_a_later_version_is_passed_over() -> None:
-    assert CheckResult.from_json(FULL.to_json() | {"since": "1.0.0"}) == FULL
-
-
-def test_what_is_not_finite_is_null_in_json() -> None:
+def test_a_result_is_read_as_it_was_written() -> None:
+    for result in (FULL, CheckResult("columns", "unknown", "nobody knows")):
+        assert CheckResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert CheckResult.from_json(FULL.to_json() | {"since": "1.0.0"}) == FULL  # a key of a later version
     assert CheckResult("examples", "error", "from none", value=float("inf")).to_json()["value"] is None
 
 
@@ -125,10 +106,9 @@ def test_what_is_no_result_is_refused(content: dict[str, object], sentence: str)
         CheckResult.from_json(content)
 
 
-def test_the_worst_of_some_results() -> None:
-    def of(*severities: str) -> list[CheckResult]:
-        return [CheckResult("x", severity, "") for severity in severities]  # type: ignore[arg-type]
-
-    assert worst_severity([]) == "ok"
-    assert worst_severity(of("ok", "unknown")) == "unknown"
-    assert worst_severity(of("warn", "error", "unknown")) == "error"
+@pytest.mark.parametrize(
+    ("severities", "worst"),
+    [([], "ok"), (["ok", "unknown"], "unknown"), (["warn", "error", "unknown"], "error")],
+)
+def test_the_worst_of_some_results(severities: list[Severity], worst: str) -> None:
+    assert worst_severity([CheckResult("x", severity, "") for severity in severities]) == worst

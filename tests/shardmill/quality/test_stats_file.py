@@ -1,6 +1,9 @@
 """stats.json: what is read is what was written, and what is no good is named."""
 
 import json
+import re
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -85,54 +88,39 @@ def test_keys_of_later_versions_are_passed_over() -> None:
     assert StatsFile.from_json(json.dumps(content), "stats.json") == STATS
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ((), [], "the file is a list; expected an object"),
-        ((), {}, "splits is missing"),
-        (("splits", "train", "examples"), -1, "splits.train.examples is -1; expected an integer from 0 to"),
-        (("splits", "train", "features"), 7, "splits.train.features is 7; expected an object"),
-        (("splits", "train", "features", "price", "min"), "x", 'features.price.min is "x"; expected a finite number'),
-        (("splits", "train", "features", "price", "max"), True, "features.price.max is true; expected a finite number"),
-        (("splits", "train", "features", "price", "mean"), float("nan"), "features.price.mean is NaN"),
-        (("splits", "train", "features", "price", "histogram"), [{}], "features.price.histogram[0].low is missing"),
-        (
-            ("splits", "train", "features", "height", "histogram"),
-            [{"below": 3, "count": 1}],
-            "is 3; expected a power of 2",
-        ),
-        (("splits", "train", "features", "label", "classes", "cat"), 1.5, "features.label.classes.cat is 1.5"),
-        (
-            ("splits", "train", "features", "tags", "top_values"),
-            {},
-            "features.tags.top_values is an object; expected a",
-        ),
-        (("splits", "train", "features", "ids", "distinct", "exact"), 1, "distinct.exact is 1; expected true or false"),
-        (("splits", "train", "features", "ids", "distinct", "count"), -1, "distinct.count is -1; expected an integer"),
-        (
-            ("splits", "train", "features", "price", "distinct", "relative_error"),
-            "x",
-            'relative_error is "x"; expected',
-        ),
-        (
-            ("splits", "train", "features", "price", "quantiles", "0.5"),
-            None,
-            "quantiles.0.5 is null; expected a finite",
-        ),
-        (("splits", "train", "features", "channels", "files"), {"two": 1}, "files counts 'two'; expected integers"),
-    ],
-)
-def test_what_is_no_good_is_named(path: tuple[str, ...], value: Any, message: str) -> None:
-    content = {"": json.loads(STATS.to_json())}
-    inner: Any = content
-    keys = ["", *path]
-    for key in keys[:-1]:
-        inner = inner[key]
-    inner[keys[-1]] = value
-    with pytest.raises(CorruptDataError) as error:
+FAULTS = [
+    ("", [], "the file is a list; expected an object"),
+    ("", {}, "splits is missing"),
+    ("examples", -1, "splits.train.examples is -1; expected an integer from 0 to"),
+    ("features", 7, "splits.train.features is 7; expected an object"),
+    ("features price min", "x", 'features.price.min is "x"; expected a finite number'),
+    ("features price max", True, "features.price.max is true; expected a finite number"),
+    ("features price mean", float("nan"), "features.price.mean is NaN"),
+    ("features price histogram", [{}], "features.price.histogram[0].low is missing"),
+    ("features height histogram", [{"below": 3, "count": 1}], "is 3; expected a power of 2"),
+    ("features label classes cat", 1.5, "features.label.classes.cat is 1.5"),
+    ("features tags top_values", {}, "features.tags.top_values is an object; expected a"),
+    ("features ids distinct exact", 1, "distinct.exact is 1; expected true or false"),
+    ("features ids distinct count", -1, "distinct.count is -1; expected an integer"),
+    ("features price distinct relative_error", "x", 'relative_error is "x"; expected'),
+    ("features price quantiles 0.5", None, "quantiles.0.5 is null; expected a finite"),
+    ("features channels files", {"two": 1}, "files counts 'two'; expected integers"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), FAULTS)
+def test_what_is_no_good_is_named(path: str, value: Any, message: str) -> None:
+    content: Any = {"": json.loads(STATS.to_json())}
+    *keys, last = ["", "splits", "train", *path.split()] if path else [""]
+    reduce(getitem, keys, content)[last] = value
+    with pytest.raises(CorruptDataError, match=re.escape(message)) as error:
         StatsFile.from_json(json.dumps(content[""]), "d/1.0.0/stats.json")
     assert str(error.value).startswith("d/1.0.0/stats.json is damaged: ")
-    assert message in str(error.value)
+
+
+def test_not_json() -> None:
+    with pytest.raises(CorruptDataError, match=r"^s is damaged: "):
+        StatsFile.from_json("{", "s")
 
 
 def test_buckets_as_columns_are_those_buckets() -> None:
@@ -145,11 +133,6 @@ def test_buckets_as_columns_are_those_buckets() -> None:
     assert (len(columns), columns[1], columns[-1]) == (3, buckets[1], buckets[2])
     assert columns[1:] == buckets[1:]
     assert Numbers(histogram=columns) == Numbers(histogram=buckets)
-
-
-def test_not_json() -> None:
-    with pytest.raises(CorruptDataError, match=r"^s is damaged: "):
-        StatsFile.from_json("{", "s")
 
 
 ODD = [
@@ -174,10 +157,8 @@ def test_one_odd_value_among_plain_ones_is_named(key: str, odd: Any, said: str) 
     members = {"min": 0, "max": 1, key: [plain, odd, plain]}
     split = {"examples": 1, "size_bytes": 1, "rejected": 0, "features": {"a": members}}
 
-    with pytest.raises(CorruptDataError) as caught:
+    with pytest.raises(CorruptDataError, match=re.escape(said)):
         StatsFile.from_json(json.dumps({"splits": {"train": split}}), "stats.json")
-
-    assert said in str(caught.value)
 
 
 def test_numbers_are_spelled_as_python_spells_them() -> None:

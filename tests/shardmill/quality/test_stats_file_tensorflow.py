@@ -20,38 +20,26 @@ FEATURES = (
     Feature("ids", "int64"),
     Feature("note", "bytes", "text", required=False),
 )
-AGE = Numbers(
-    minimum=-1.0,
-    maximum=8.0,
-    mean=2.5,
-    std_dev=1.5,
-    zeros=2,
-    nan=1,
-    quantiles={"0.25": 0.0, "0.5": 2.0},
-    histogram=(Bucket(-1.0, 2.0, 5), Bucket(4.0, 8.0, 4)),
-)
-TRAIN = SplitSummary(
-    12,
-    1000,
-    0,
-    features={
-        "image": FeatureSummary(
-            formats={"png": 8, "jpeg": 4}, size_bytes=Numbers(count=12, minimum=70, maximum=90, mean=80.5)
-        ),
-        "label": FeatureSummary(classes={"ant": 3, "bee": 9, "cow": 0}),
-        "age": FeatureSummary(count=10, missing=2, numbers=AGE),
-        "city": FeatureSummary(
-            distinct=Distinct(5),
-            length_bytes=Numbers(minimum=1, maximum=9, mean=4.5),
-            top_values=(TopValue("Genf", 7), TopValue("Zürich", 2)),
-        ),
-        "boxes": FeatureSummary(
-            count=12, missing=0, per_example=Numbers(minimum=0, maximum=8, mean=3.0), numbers=Numbers(minimum=1)
-        ),
-        "vector": FeatureSummary(count=12, missing=0, numbers=Numbers(minimum=0.5)),
-        "ids": FeatureSummary(top_values=(TopValue(1, 20),), top_values_from="1024 values"),
-    },
-)
+AGE_BUCKETS = (Bucket(-1.0, 2.0, 5), Bucket(4.0, 8.0, 4))
+AGE = Numbers(None, -1.0, 8.0, 2.5, 1.5, 2, 1, 0, {"0.25": 0.0, "0.5": 2.0}, histogram=AGE_BUCKETS)
+SUMMARIES = {
+    "image": FeatureSummary(
+        formats={"png": 8, "jpeg": 4}, size_bytes=Numbers(count=12, minimum=70, maximum=90, mean=80.5)
+    ),
+    "label": FeatureSummary(classes={"ant": 3, "bee": 9, "cow": 0}),
+    "age": FeatureSummary(count=10, missing=2, numbers=AGE),
+    "city": FeatureSummary(
+        distinct=Distinct(5),
+        length_bytes=Numbers(minimum=1, maximum=9, mean=4.5),
+        top_values=(TopValue("Genf", 7), TopValue("Zürich", 2)),
+    ),
+    "boxes": FeatureSummary(
+        count=12, missing=0, per_example=Numbers(minimum=0, maximum=8, mean=3.0), numbers=Numbers(minimum=1)
+    ),
+    "vector": FeatureSummary(count=12, missing=0, numbers=Numbers(minimum=0.5)),
+    "ids": FeatureSummary(top_values=(TopValue(1, 20),), top_values_from="1024 values"),
+}
+TRAIN = SplitSummary(12, 1000, 0, features=SUMMARIES)
 STATS = StatsFile({"train": TRAIN, "test": SplitSummary(0, 0, 0)})
 
 
@@ -73,64 +61,45 @@ def test_a_data_set_a_split(parsed: Any) -> None:
 
 
 def test_types(by_name: dict[str, Any]) -> None:
-    names = pb.FeatureNameStatistics.Type.Name
-    assert {name: names(feature.type) for name, feature in by_name.items()} == {
-        "image": "BYTES",
-        "label": "INT",
-        "age": "FLOAT",
-        "city": "STRING",
-        "boxes": "INT",
-        "vector": "FLOAT",
-        "ids": "INT",
-    }
+    names = {name: pb.FeatureNameStatistics.Type.Name(feature.type) for name, feature in by_name.items()}
+    strings = {"image": "BYTES", "city": "STRING"}
+    assert names == {**strings, "age": "FLOAT", "vector": "FLOAT", **dict.fromkeys(("label", "boxes", "ids"), "INT")}
 
 
-def test_presence(by_name: dict[str, Any]) -> None:
-    found = {
-        name: getattr(feature, feature.WhichOneof("stats")).common_stats
-        for name, feature in by_name.items()
-        if name in ("image", "age", "boxes", "vector")
-    }
-    assert {name: (one.num_non_missing, one.num_missing) for name, one in found.items()} == {
-        "image": (12, 0),
-        "age": (10, 2),
-        "boxes": (12, 0),
-        "vector": (12, 0),
-    }
-    assert {
-        name: (one.min_num_values, one.max_num_values, one.avg_num_values, one.tot_num_values)
-        for name, one in found.items()
-    } == {"image": (1, 1, 1, 12), "age": (1, 1, 1, 10), "boxes": (0, 8, 3, 36), "vector": (3, 3, 3, 36)}
+@pytest.mark.parametrize(
+    ("name", "missing", "values"),
+    [("image", 0, (1, 1, 1, 12)), ("age", 2, (1, 1, 1, 10)), ("boxes", 0, (0, 8, 3, 36)), ("vector", 0, (3, 3, 3, 36))],
+)
+def test_presence(by_name: dict[str, Any], name: str, missing: int, values: tuple[int, ...]) -> None:
+    found = getattr(by_name[name], by_name[name].WhichOneof("stats")).common_stats
+    assert (found.num_non_missing, found.num_missing) == (12 - missing, missing)
+    assert (found.min_num_values, found.max_num_values, found.avg_num_values, found.tot_num_values) == values
 
 
 def test_numbers(by_name: dict[str, Any]) -> None:
     stats = by_name["age"].num_stats
     assert (stats.mean, stats.std_dev, stats.num_zeros, stats.min, stats.median, stats.max) == (2.5, 1.5, 2, -1, 2, 8)
-    standard, quantiles = stats.histograms
-    assert (standard.type, quantiles.type) == (pb.Histogram.STANDARD, pb.Histogram.QUANTILES)
-    assert standard.num_nan == 1
-    assert [(one.low_value, one.high_value, one.sample_count) for one in standard.buckets] == [
-        (-1, 2, 5),
-        (2, 4, 0),  # buckets meet
-        (4, 8, 4),
-    ]
-    assert [(one.low_value, one.high_value, one.sample_count) for one in quantiles.buckets] == [
-        (-1, 0, 2.25),  # a quarter of the nine that are numbers
-        (0, 2, 2.25),
-        (2, 8, 4.5),
-    ]
+    standard, quantiles = (
+        [(one.low_value, one.high_value, one.sample_count) for one in histogram.buckets]
+        for histogram in stats.histograms
+    )
+    assert [histogram.type for histogram in stats.histograms] == [pb.Histogram.STANDARD, pb.Histogram.QUANTILES]
+    assert stats.histograms[0].num_nan == 1
+    assert standard == [(-1, 2, 5), (2, 4, 0), (4, 8, 4)]  # buckets meet
+    assert quantiles == [(-1, 0, 2.25), (0, 2, 2.25), (2, 8, 4.5)]  # a quarter of the nine that are numbers
 
 
 def test_classes_are_categorical_integers(by_name: dict[str, Any]) -> None:
     stats = by_name["label"].string_stats
+    ranks = [(one.low_rank, one.high_rank, one.label, one.sample_count) for one in stats.rank_histogram.buckets]
     assert (stats.unique, [(one.value, one.frequency) for one in stats.top_values]) == (2, [("1", 9), ("0", 3)])
-    assert [(one.low_rank, one.high_rank, one.label, one.sample_count) for one in stats.rank_histogram.buckets] == [
-        (0, 0, "1", 9),
-        (1, 1, "0", 3),
-    ]
-    (custom,) = by_name["label"].custom_stats
-    assert custom.name == "classes"
-    assert [(one.label, one.sample_count) for one in custom.rank_histogram.buckets] == [("ant", 3), ("bee", 9)]
+    assert ranks == [(0, 0, "1", 9), (1, 1, "0", 3)]
+    assert custom(by_name["label"]) == ("classes", [("ant", 3), ("bee", 9)])
+
+
+def custom(feature: Any) -> tuple[str, list[tuple[str, float]]]:
+    (one,) = feature.custom_stats
+    return one.name, [(bucket.label, bucket.sample_count) for bucket in one.rank_histogram.buckets]
 
 
 def test_strings(by_name: dict[str, Any]) -> None:
@@ -141,17 +110,9 @@ def test_strings(by_name: dict[str, Any]) -> None:
 
 def test_files(by_name: dict[str, Any]) -> None:
     stats = by_name["image"].bytes_stats
-    assert (stats.avg_num_bytes, stats.min_num_bytes, stats.max_num_bytes, stats.max_num_bytes_int) == (
-        80.5,
-        70,
-        90,
-        90,
-    )
-    (custom,) = by_name["image"].custom_stats
-    assert (custom.name, [(one.label, one.sample_count) for one in custom.rank_histogram.buckets]) == (
-        "formats",
-        [("png", 8), ("jpeg", 4)],
-    )
+    sizes = stats.avg_num_bytes, stats.min_num_bytes, stats.max_num_bytes, stats.max_num_bytes_int
+    assert sizes == (80.5, 70, 90, 90)
+    assert custom(by_name["image"]) == ("formats", [("png", 8), ("jpeg", 4)])
 
 
 def test_a_sample_is_no_count(by_name: dict[str, Any]) -> None:
