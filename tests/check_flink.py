@@ -18,7 +18,7 @@ from tests.support.clusters.installed import boot, missing
 from tests.support.command import REPOSITORY, Run, write_files
 from tests.support.golden_cases import DIGESTS, command_from, digests, digests_in, of_any_input
 from tests.support.golden_inputs import write_inputs
-from tests.support.modules import check_module
+from tests.support.houses import check_module
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster can be started")
 

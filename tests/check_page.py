@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_pages import open_pages
-from tests.support.many_pages import PAGES
+from tests.support.many_pages import PAGES, open_pages
 
 
 @pytest.fixture(scope="module")

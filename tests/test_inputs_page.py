@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import REPOSITORY, Run
-from tests.support.page_data import write_page_data
+from tests.support.pages import write_page_data
 
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:

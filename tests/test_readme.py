@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import REPOSITORY, Run
-from tests.support.page_data import write_page_data
-from tests.support.pages import PAGES, README, blocks, heading_anchor, run_blocks
+from tests.support.pages import PAGES, README, blocks, heading_anchor, run_blocks, write_page_data
 
 DESIGN = REPOSITORY / "docs" / "design.md"
 SECTIONS = [

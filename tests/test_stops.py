@@ -9,8 +9,7 @@ import pytest
 
 from tests.support import framed_records
 from tests.support.command import REPOSITORY, Run
-from tests.support.page_data import write_page_data
-from tests.support.pages import PAGES
+from tests.support.pages import PAGES, write_page_data
 
 INTEGER = b"\n\x0c\n\n\n\x01a\x12\x05\x1a\x03\n\x01\x01"  # an Example with the feature a: 1
 FLOAT = b"\n\x0f\n\r\n\x01a\x12\x08\x12\x06\n\x04" + bytes(4)  # a: 0.0

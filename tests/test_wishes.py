@@ -8,8 +8,7 @@ import pytest
 
 from docs.build_site import site_page
 from tests.support.command import REPOSITORY, Run
-from tests.support.page_data import write_page_data
-from tests.support.pages import README, commands, is_remote, run_blocks, section_blocks
+from tests.support.pages import README, commands, is_remote, run_blocks, section_blocks, write_page_data
 
 DOCS = REPOSITORY / "docs"
 # The page of each wish; or a section of one, whose first block then counts

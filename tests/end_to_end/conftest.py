@@ -4,19 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.city_tables import HEADER, ROWS, SPLITS
 from tests.support.command import write_files
-from tests.support.table_results import Table, convert, to_csv
+from tests.support.table_results import CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, convert, to_csv
 
 
 @pytest.fixture(scope="session")
 def city_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1,000 rows in three CSV files of differing size."""
-    parts = {"a.csv": ROWS[:100], "b/c.csv": ROWS[100:150], "d.csv": ROWS[150:]}
-    return write_files(tmp_path_factory.mktemp("csv"), {name: to_csv(HEADER, rows) for name, rows in parts.items()})
+    parts = {"a.csv": CITY_ROWS[:100], "b/c.csv": CITY_ROWS[100:150], "d.csv": CITY_ROWS[150:]}
+    return write_files(
+        tmp_path_factory.mktemp("csv"), {name: to_csv(CITY_HEADER, rows) for name, rows in parts.items()}
+    )
 
 
 @pytest.fixture(scope="session")
 def city_table(city_rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
     """The rows in two splits, by default otherwise."""
-    return convert("csv", city_rows, tmp_path_factory.mktemp("city_table"), *SPLITS, "--num_shards", 3)
+    return convert("csv", city_rows, tmp_path_factory.mktemp("city_table"), *CITY_SPLITS, "--num_shards", 3)

@@ -16,7 +16,6 @@ import pytest
 from PIL import Image
 
 from shardmill.pipelines import cli
-from tests.support.bad_images import GOOD, SHARDS
 from tests.support.command import (
     Contents,
     Process,
@@ -27,6 +26,7 @@ from tests.support.command import (
     read_back,
     write_files,
 )
+from tests.support.image_jobs import GOOD, SHARDS
 
 
 class Bad(NamedTuple):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from shardmill.pipelines import cli
-from tests.support.bad_images import GOOD, SHARDS, write_manifest
 from tests.support.command import (
     Contents,
     Run,
@@ -16,6 +15,7 @@ from tests.support.command import (
     read_back,
     write_files,
 )
+from tests.support.image_jobs import GOOD, SHARDS, write_manifest
 
 MANIFEST_ROWS = [f"{name},{name[:3]},{number}" for number, name in enumerate(GOOD)]
 

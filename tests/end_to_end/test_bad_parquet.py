@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.support.bad_tables import TOLERANT, check_consistent, parquet
 from tests.support.command import Run, check_mistake, write_files
-from tests.support.table_results import convert, read_table
+from tests.support.table_results import TOLERANT, check_consistent, convert, parquet, read_table
 
 
 def test_400_files_of_a_row_each(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from shardmill.metadata import file_names
-from tests.support.bad_tables import TOLERANT, check_consistent
 from tests.support.command import Result, Run, check_mistake, write_files
 from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records
-from tests.support.table_results import convert
+from tests.support.table_results import TOLERANT, check_consistent, convert
 
 # Each line, and what it becomes: a row, or words of the reason; None is no record.
 JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 import zstandard
 
-from tests.support.bad_tables import TOLERANT, check_consistent
 from tests.support.command import write_files
-from tests.support.table_results import Table, convert
+from tests.support.table_results import TOLERANT, Table, check_consistent, convert
 
 HEADER = "id,name,score\n"
 

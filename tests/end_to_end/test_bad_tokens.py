@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.command import Run, check_failure, check_mistake, write_files
-from tests.support.tokenized import ids_of, tokenized, write_texts
-from tests.support.tokenizer_files import tokenizer_json
+from tests.support.tokenizer_files import ids_of, tokenized, tokenizer_json, write_texts
 
 
 @pytest.fixture

@@ -21,11 +21,11 @@ from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.inputs import coco, record_blocks, sources
 from shardmill.transforms.records import staging
 from shardmill.transforms.stores import local
+from tests.support.archives import zipped
 from tests.support.command import Run, image, image_tree, write_files
 from tests.support.detection import scenes, write_coco
 from tests.support.masks import write_pairs
 from tests.support.sounds import wav
-from tests.support.zips import zipped
 
 ROWS = 40
 

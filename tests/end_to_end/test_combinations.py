@@ -11,13 +11,13 @@ import numpy as np
 from tokenizers import Tokenizer
 
 import shardmill
+from tests.support.archives import tar
 from tests.support.command import Run, image, write_files
 from tests.support.later import Later
 from tests.support.masks import encoded
 from tests.support.photographs import CHANGES, photograph
 from tests.support.reading import make
 from tests.support.table_results import convert, read_table
-from tests.support.tars import tar
 from tests.support.tokenizer_files import texts, tokenizer_json
 
 tf = Later("tensorflow")

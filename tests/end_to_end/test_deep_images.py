@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 import shardmill
+from tests.support.archives import tar
 from tests.support.command import Run, image, read_back, write_files
 from tests.support.later import Later
-from tests.support.pixels import decode, deep_png, encode
-from tests.support.tars import tar
+from tests.support.masks import decode, deep_png, encoded
 
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
@@ -164,7 +164,7 @@ def test_the_number_is_the_same_where_records_are_taken_from_an_older_version(
 
 
 def tiff(pixels: np.ndarray) -> bytes:
-    return encode(Image.fromarray(pixels), "TIFF")
+    return encoded(Image.fromarray(pixels), "TIFF")
 
 
 # 4 x 4 pixels of 10 bits a channel, as `avifenc -d 10` of libavif writes them, and Pillow does not
@@ -197,7 +197,7 @@ def test_formats_whose_bits_pillow_does_not_tell(run: Run, tmp_path: Path) -> No
         "eight.ppm": ppm((colours >> 8).astype(np.uint8), 255),
         "four.ppm": ppm((colours >> 12).astype(np.uint8), 15),
         "eight_sgi.png": sgi((colours >> 8).astype(np.uint8)),
-        "eight.avif": encode(Image.fromarray((colours >> 8).astype(np.uint8)), "AVIF"),
+        "eight.avif": encoded(Image.fromarray((colours >> 8).astype(np.uint8)), "AVIF"),
     }
     write_files(tmp_path / "in", files)
     words = ("images", "--input", tmp_path / "in", "--splits", "train=1", "--image_format", "png")

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.support.avro_files import avro, record
-from tests.support.bad_tables import check_consistent, parquet
 from tests.support.command import Run, check_failure, check_mistake, write_files
-from tests.support.table_results import convert
+from tests.support.table_results import check_consistent, convert, parquet
 
 
 def of_rows(command: str, rows: list[dict[str, Any]]) -> bytes:

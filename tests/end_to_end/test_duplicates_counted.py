@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
+from tests.support.archives import tar
 from tests.support.command import Run, image, write_files
 from tests.support.masks import encoded
-from tests.support.tars import tar
 from tests.support.tokenizer_files import END, WORDS, tokenizer_json
 
 DRAWN = ("--splits", "train=0.6,test=0.3,more=0.1")

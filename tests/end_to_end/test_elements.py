@@ -14,13 +14,13 @@ import pytest
 from shardmill.transforms.columns import arrow
 from shardmill.transforms.inputs import record_blocks
 from shardmill.transforms.shards import cuts
+from tests.support.archives import tar
 from tests.support.avro_files import avro, record
 from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
 from tests.support.framed_records import record as framed_record
 from tests.support.masks import write_pairs
 from tests.support.sounds import wav
-from tests.support.tars import tar
 from tests.support.tokenizer_files import texts, tokenizer_json
 
 MOST = 4 << 20  # of any element

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.command import Process, Run, image, write_files
-from tests.support.small_disk import SmallDisk
+from tests.support.processes import SmallDisk
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.archives import tar
 from tests.support.command import Run, check_mistake, image, write_files
 from tests.support.later import Later
 from tests.support.table_results import convert
-from tests.support.tars import tar
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 tfds = Later("tensorflow_datasets")

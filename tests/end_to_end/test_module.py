@@ -23,8 +23,7 @@ from shardmill.pipelines import cli
 from shardmill.pipelines.api import make_config, run_config
 from tests.support import houses
 from tests.support.command import Run
-from tests.support.houses import FLAGS, parsed, serialized, values_of
-from tests.support.modules import TFT, write_package
+from tests.support.houses import FLAGS, TFT, parsed, serialized, values_of, write_package
 
 pytestmark = pytest.mark.slow
 

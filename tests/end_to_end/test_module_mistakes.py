@@ -10,8 +10,7 @@ import pytest
 from shardmill.reading.dataset import open_dataset
 from tests.support import houses
 from tests.support.command import Contents, Run
-from tests.support.houses import serialized
-from tests.support.modules import CUSTOM, TFT
+from tests.support.houses import CUSTOM, TFT, serialized
 
 ASSERTS = """\
  rooms = inputs["rooms"]

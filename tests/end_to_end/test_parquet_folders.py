@@ -7,10 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.bad_tables import parquet
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.later import Later
-from tests.support.table_results import convert
+from tests.support.table_results import convert, parquet
 
 pd = Later("pandas")
 

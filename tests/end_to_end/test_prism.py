@@ -16,7 +16,7 @@ from PIL import Image
 
 from shardmill.pipelines.cli import main
 from tests.support.command import Run
-from tests.support.modules import check_module
+from tests.support.houses import check_module
 
 pytestmark = pytest.mark.slow
 

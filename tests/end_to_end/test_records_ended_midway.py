@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bad_tables import TOLERANT, check_consistent
 from tests.support.command import Process, Result, Run, tree_bytes, write_files
-from tests.support.table_results import Table, read_table
+from tests.support.table_results import TOLERANT, Table, check_consistent, read_table
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ import pytest
 
 from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
+from tests.support.archives import tar
 from tests.support.avro_files import avro
 from tests.support.command import Run, check_mistake, image, read_back, tree_bytes, write_files
 from tests.support.table_results import convert
-from tests.support.tars import tar
 
 Rows = Sequence[tuple[str | None, int]]
 # Keys and values of three files; the last name is the first in order

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.support.bad_tables import TOLERANT, check_consistent, parquet
 from tests.support.command import (
     Process,
     Run,
@@ -20,7 +19,7 @@ from tests.support.command import (
     tree_bytes,
     write_files,
 )
-from tests.support.table_results import convert, read_table
+from tests.support.table_results import TOLERANT, check_consistent, convert, parquet, read_table
 
 
 def zipped() -> bytes:

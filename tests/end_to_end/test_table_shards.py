@@ -11,9 +11,18 @@ import pytest
 from shardmill.data.example import decode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.reading.dataset import open_dataset
-from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS, row
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
-from tests.support.table_results import Table, contents, convert, to_csv
+from tests.support.table_results import (
+    CITIES,
+    CITY_HEADER,
+    CITY_ROWS,
+    CITY_SPLITS,
+    Table,
+    city_row,
+    contents,
+    convert,
+    to_csv,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -33,21 +42,21 @@ def test_shards_are_balanced_and_shuffled(city_table: Table) -> None:
 def test_blocks_and_threads_change_no_byte(
     city_rows: Path, city_table: Table, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
-    other = convert("csv", city_rows, tmp_path, *SPLITS, "--num_shards", 3, *flags)
+    other = convert("csv", city_rows, tmp_path, *CITY_SPLITS, "--num_shards", 3, *flags)
     assert tree_bytes(other.directory) == tree_bytes(city_table.directory)
 
 
 def test_worker_processes_change_no_byte(city_rows: Path, city_table: Table, tmp_path: Path, run: Run) -> None:
     workers = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
-    other = convert("csv", city_rows, tmp_path, *SPLITS, "--num_shards", 3, *workers)
+    other = convert("csv", city_rows, tmp_path, *CITY_SPLITS, "--num_shards", 3, *workers)
     assert tree_bytes(other.directory) == tree_bytes(city_table.directory)
 
 
 def test_rows_in_other_files_and_another_order_are_the_same_data_set(city_table: Table, tmp_path: Path) -> None:
-    shuffled = random.Random(0).sample(ROWS, len(ROWS))
+    shuffled = random.Random(0).sample(CITY_ROWS, len(CITY_ROWS))
     parts = {"z.csv": shuffled[:3], "y.csv": shuffled[3:900], "x.csv": shuffled[900:]}
-    files = {name: to_csv(HEADER, rows) for name, rows in parts.items()}
-    other = convert("csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3)
+    files = {name: to_csv(CITY_HEADER, rows) for name, rows in parts.items()}
+    other = convert("csv", write_files(tmp_path / "in", files), tmp_path, *CITY_SPLITS, "--num_shards", 3)
     assert contents(other.directory).keys() == contents(city_table.directory).keys()
     for name, data in contents(other.directory).items():
         if "tfrecord" in name:
@@ -56,8 +65,8 @@ def test_rows_in_other_files_and_another_order_are_the_same_data_set(city_table:
 
 def test_new_rows_move_no_old_one(city_table: Table, city_rows: Path, tmp_path: Path) -> None:
     more = write_files(tmp_path / "in", {path.name: path.read_bytes() for path in city_rows.rglob("*.csv")})
-    write_files(more, {"new.csv": to_csv(HEADER, [row(number) for number in range(1000, 1500)])})
-    grown = convert("csv", more, tmp_path, *SPLITS)
+    write_files(more, {"new.csv": to_csv(CITY_HEADER, [city_row(number) for number in range(1000, 1500)])})
+    grown = convert("csv", more, tmp_path, *CITY_SPLITS)
     before = {found["id"]: split for split, rows in city_table.splits.items() for found in rows}
     after = {found["id"]: split for split, rows in grown.splits.items() for found in rows}
     assert {number: after[number] for number in before} == before
@@ -68,25 +77,30 @@ def by_split(table: Table, column: str) -> dict[str, set[object]]:
 
 
 def test_seeds(city_table: Table, city_rows: Path, tmp_path: Path) -> None:
-    reordered = convert("csv", city_rows, tmp_path / "a", *SPLITS, "--seed", 1)
+    reordered = convert("csv", city_rows, tmp_path / "a", *CITY_SPLITS, "--seed", 1)
     assert by_split(reordered, "id") == by_split(city_table, "id")
     assert [r["id"] for r in reordered.splits["train"]] != [r["id"] for r in city_table.splits["train"]]
-    resplit = convert("csv", city_rows, tmp_path / "b", *SPLITS, "--split_seed", 1)
+    resplit = convert("csv", city_rows, tmp_path / "b", *CITY_SPLITS, "--split_seed", 1)
     assert by_split(resplit, "id") != by_split(city_table, "id")
 
 
 def test_no_shuffle_keeps_the_order_of_the_input(city_rows: Path, tmp_path: Path) -> None:
-    table = convert("csv", city_rows, tmp_path, *SPLITS, "--no_shuffle", "--num_shards", 4)
+    table = convert("csv", city_rows, tmp_path, *CITY_SPLITS, "--no_shuffle", "--num_shards", 4)
     for rows in table.splits.values():
         ids = [found["id"] for found in rows]
         assert ids == sorted(ids)
 
 
 def test_a_key_column_decides_the_split_whatever_else_changes(city_rows: Path, tmp_path: Path) -> None:
-    keyed = convert("csv", city_rows, tmp_path / "a", *SPLITS, "--key", "id")
-    changed = [[*values[:2], "0.5", *values[3:]] for values in ROWS]
+    keyed = convert("csv", city_rows, tmp_path / "a", *CITY_SPLITS, "--key", "id")
+    changed = [[*values[:2], "0.5", *values[3:]] for values in CITY_ROWS]
     other = convert(
-        "csv", write_files(tmp_path / "in", {"a.csv": to_csv(HEADER, changed)}), tmp_path / "b", *SPLITS, "--key", "id"
+        "csv",
+        write_files(tmp_path / "in", {"a.csv": to_csv(CITY_HEADER, changed)}),
+        tmp_path / "b",
+        *CITY_SPLITS,
+        "--key",
+        "id",
     )
     assert by_split(other, "id") == by_split(keyed, "id")
     assert [r["id"] for r in other.splits["test"]] == [r["id"] for r in keyed.splits["test"]]
@@ -105,7 +119,7 @@ def test_groups_stay_together(city_rows: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("balance", ["examples", "bytes"])
 def test_strata_are_exact(city_rows: Path, tmp_path: Path, balance: str) -> None:
     table = convert(
-        "csv", city_rows, tmp_path, *SPLITS, "--stratify_by", "city", "--balance", balance, "--num_shards", 2
+        "csv", city_rows, tmp_path, *CITY_SPLITS, "--stratify_by", "city", "--balance", balance, "--num_shards", 2
     )
     for split, number in (("train", 200), ("test", 50)):
         assert Counter(found["city"] for found in table.splits[split]) == {city.encode(): number for city in CITIES}
@@ -121,9 +135,9 @@ def test_balance_by_bytes(tmp_path: Path) -> None:
 
 
 def test_folders_of_splits(tmp_path: Path) -> None:
-    files = {"train/a.csv": ROWS[:50], "val/a.csv": ROWS[50:70], "test/a.csv": ROWS[70:75]}
+    files = {"train/a.csv": CITY_ROWS[:50], "val/a.csv": CITY_ROWS[50:70], "test/a.csv": CITY_ROWS[70:75]}
     table = convert(
-        "csv", write_files(tmp_path / "in", {n: to_csv(HEADER, rows) for n, rows in files.items()}), tmp_path
+        "csv", write_files(tmp_path / "in", {n: to_csv(CITY_HEADER, rows) for n, rows in files.items()}), tmp_path
     )
     assert {split: len(rows) for split, rows in table.splits.items()} == {"train": 50, "validation": 20, "test": 5}
     assert {found["id"] for found in table.splits["test"]} == set(range(70, 75))
@@ -143,7 +157,7 @@ def test_a_million_identical_rows_balance(run: Run, tmp_path: Path) -> None:
 
 
 def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
-    files = {f"{n % 100}/{n}.csv": to_csv(HEADER[:2], [(n, 1)]) for n in range(10_000)}
+    files = {f"{n % 100}/{n}.csv": to_csv(CITY_HEADER[:2], [(n, 1)]) for n in range(10_000)}
     table = convert("csv", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 8)
     assert table.sizes == {"train": [1250] * 8}
     assert sorted(table.column("id")) == list(range(10_000))
@@ -153,13 +167,17 @@ def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
 def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> None:
     rows = [{"id": n, "city": "Rome" if n % 10 else "Bern"} for n in range(200)]
     if command == "csv":
-        source = write_files(tmp_path / "in", {"a.csv": to_csv(("id", "city"), [tuple(row.values()) for row in rows])})
+        source = write_files(
+            tmp_path / "in", {"a.csv": to_csv(("id", "city"), [tuple(city_row.values()) for city_row in rows])}
+        )
     else:
-        source = write_files(tmp_path / "in", {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode()})
+        source = write_files(
+            tmp_path / "in", {"a.jsonl": "".join(json.dumps(city_row) + "\n" for city_row in rows).encode()}
+        )
     splits = ("--splits", "train=0.5,test=0.5", "--stratify_by")
     table = convert(command, source, tmp_path / "1", "--label", "city", *splits, "label")
     for found in table.splits.values():
-        assert Counter(row["city"] for row in found) == {0: 10, 1: 90}
+        assert Counter(city_row["city"] for city_row in found) == {0: 10, 1: 90}
     named = convert(command, source, tmp_path / "2", "--label", "city", *splits, "city")
     assert table.splits == named.splits
     nightly = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")

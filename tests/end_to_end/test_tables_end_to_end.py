@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
-from tests.support.table_results import Table, contents, convert, to_csv
+from tests.support.table_results import CITIES, CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, contents, convert, to_csv
 
 
 def test_every_row_comes_out_with_its_values(city_table: Table) -> None:
@@ -32,7 +31,7 @@ def test_every_row_comes_out_with_its_values(city_table: Table) -> None:
         age = {} if number % 7 == 0 else {"age": number % 90}
         expected = {"id": number, **age, "score": number / 8 - 20, "city": CITIES[number % 4].encode()}
         assert found == {**expected, "ok": int(number % 3 > 0), "code": f"{number % 50:03d}".encode()}
-        assert list(found) == [name for name in HEADER if name in found]
+        assert list(found) == [name for name in CITY_HEADER if name in found]
 
 
 def test_statistics_are_those_of_the_rows(city_table: Table) -> None:
@@ -142,8 +141,8 @@ def test_a_schema_holds_today_s_rows_against_it(city_table: Table, tmp_path: Pat
         [8, "old", "1.5", "Bern", "true", "001"],
         [9, 1, None, "Bern", "true", "001"],
     ]
-    rows = [[*values, 1] for values in (*ROWS[:200], *bad)]
-    source = write_files(tmp_path / "in", {"today.csv": to_csv((*HEADER, "new"), rows)})
+    rows = [[*values, 1] for values in (*CITY_ROWS[:200], *bad)]
+    source = write_files(tmp_path / "in", {"today.csv": to_csv((*CITY_HEADER, "new"), rows)})
     schema = ("--schema", city_table.directory / "schema.pbtxt")
     table = convert("csv", source, tmp_path, *schema, "--max_reject_fraction", 0.1)
     assert table.features == city_table.features
@@ -162,7 +161,7 @@ def test_a_schema_holds_today_s_rows_against_it(city_table: Table, tmp_path: Pat
 
 def test_a_schema_gives_the_bytes_of_inference(city_rows: Path, city_table: Table, tmp_path: Path) -> None:
     table = convert(
-        "csv", city_rows, tmp_path, *SPLITS, "--num_shards", 3, "--schema", city_table.directory / "schema.pbtxt"
+        "csv", city_rows, tmp_path, *CITY_SPLITS, "--num_shards", 3, "--schema", city_table.directory / "schema.pbtxt"
     )
     names = list(contents(city_table.directory))
     assert {n: contents(table.directory)[n] for n in names} == contents(city_table.directory)
@@ -201,12 +200,12 @@ def test_a_folder_of_tabs(tmp_path: Path) -> None:
 
 def test_compressed_files(city_table: Table, tmp_path: Path) -> None:
     files = {
-        "a.csv.gz": gzip.compress(to_csv(HEADER, ROWS[:300])),
-        "b.csv.bz2": bz2.compress(to_csv(HEADER, ROWS[300:700])),
-        "c.csv.zst": zstandard.compress(to_csv(HEADER, ROWS[700:])),
+        "a.csv.gz": gzip.compress(to_csv(CITY_HEADER, CITY_ROWS[:300])),
+        "b.csv.bz2": bz2.compress(to_csv(CITY_HEADER, CITY_ROWS[300:700])),
+        "c.csv.zst": zstandard.compress(to_csv(CITY_HEADER, CITY_ROWS[700:])),
     }
     table = convert(
-        "csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3, "--block_size", "4KiB"
+        "csv", write_files(tmp_path / "in", files), tmp_path, *CITY_SPLITS, "--num_shards", 3, "--block_size", "4KiB"
     )
     for name, data in contents(city_table.directory).items():
         if "tfrecord" in name:
@@ -250,7 +249,7 @@ def test_parquet(tmp_path: Path) -> None:
     }
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet", row_group_size=150)
-    table = convert("parquet", tmp_path / "in", tmp_path, "--label", "city", *SPLITS)
+    table = convert("parquet", tmp_path / "in", tmp_path, "--label", "city", *CITY_SPLITS)
     assert table.features == {"id": "int64", "x": "float32?", "city": "int64", "tags": "int64[]", "ok": "int64"}
     for found in table.rows:
         number = found["id"]
@@ -299,7 +298,7 @@ def test_small_and_wide_tables(tmp_path: Path) -> None:
     table = convert("csv", wide, tmp_path / "a")
     assert len(table.features) == 10_000
     assert sorted(found["c9999"] for found in table.rows) == [0, 48, 49]
-    seven = write_files(tmp_path / "seven", {"a.csv": to_csv(HEADER, ROWS[:7])})
+    seven = write_files(tmp_path / "seven", {"a.csv": to_csv(CITY_HEADER, CITY_ROWS[:7])})
     assert convert("csv", seven, tmp_path / "b", "--num_shards", 16).sizes == {"train": [1] * 7}
 
 

@@ -12,12 +12,12 @@ import webdataset
 
 import shardmill
 from shardmill.reading.dataset import open_dataset
+from tests.support.archives import tar
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.detection import Scene, draw
 from tests.support.later import Later
 from tests.support.objects_in_tables import MOST, NAMES, SCENES, notices, rejects
 from tests.support.reading import make
-from tests.support.tars import tar
 
 tfds = Later("tensorflow_datasets")
 BOX = [1.0, 2.0, 3.0, 4.0]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import webdataset
 
+from tests.support.archives import link, tar
 from tests.support.command import Run, check_mistake, image, write_files
 from tests.support.later import Later
 from tests.support.table_results import Table, contents, convert
-from tests.support.tars import link, tar
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 tfds = Later("tensorflow_datasets")

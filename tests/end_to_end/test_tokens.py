@@ -13,8 +13,17 @@ from tokenizers import Tokenizer
 from shardmill.transforms.records.shard_sources import PackedShards
 from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
 from tests.support.table_results import Table, convert
-from tests.support.tokenized import TEXTS, around, ids_of, tokenized, write_texts
-from tests.support.tokenizer_files import END, WORDS, byte_level_json, tokenizer_json
+from tests.support.tokenizer_files import (
+    END,
+    TEXTS,
+    WORDS,
+    around,
+    byte_level_json,
+    ids_of,
+    tokenized,
+    tokenizer_json,
+    write_texts,
+)
 
 BLOCK = 32
 PACKED = ("--pack_to", BLOCK)

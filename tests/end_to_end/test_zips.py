@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import shardmill
+from tests.support.archives import zipped
 from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, write_files
 from tests.support.detection import scenes, write_coco
 from tests.support.masks import write_pairs
-from tests.support.zips import zipped
 
 TREE = image_tree(("ant", "bee"), 6)
 SPLITS = ("--splits", "train=0.7,test=0.3")

@@ -21,7 +21,7 @@ import shardmill
 from shardmill.pipelines import api, cli
 from shardmill.pipelines.reports import log
 from tests.support.command import Run, image_tree, tree_bytes, write_files
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 JOBS = ("rebuild", "verify")  # functions that run a job and show its progress
 LOOKS = ("inspect", "diff", "report", "versions", "tag", "rollback", "accept", "retain")

@@ -1,7 +1,8 @@
-"""Builds of a data set of flowers, ready to be published: what tests of publications share."""
+"""Builds of a data set of flowers, ready to be published, and rejects as a job gathers them."""
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Division, Divisions, to_cuts
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.files import ImageStats, merge_by_split
-from tests.support.rejects import rejects_of
+from shardmill.transforms.workers.rejects import Rejects, RejectsPart, gather_rejects, make_parts
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
 SHARDS = {"train": 4, "test": 2}
@@ -75,3 +76,14 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
 def contents(directory: Path) -> dict[str, bytes]:
     files = [path for path in directory.rglob("*") if path.is_file() and path.name != file_names.LOCK]
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def rejects_of(*rejects: Reject) -> Rejects:
+    """All of them, found by workers of their own."""
+    parts = [part for reject in rejects for part in make_parts([reject], None)]
+    return gather_rejects(parts, len(rejects), 0)[0]
+
+
+def rejects_in(parts: Iterable[RejectsPart]) -> list[Reject]:
+    """The rejects that travel with some parts, in their order."""
+    return [Reject(**json.loads(line)) for part in parts for line in part.text.splitlines()]

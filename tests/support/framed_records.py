@@ -1,6 +1,13 @@
-"""TFRecords of known length, to damage."""
+"""TFRecords of known length, to damage; batches as records, which the encoder of batches is held to."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from shardmill.data import example, tfrecord
+from shardmill.transforms.columns.example_bytes import frame
+from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed, example_sizes
 
 
 def framed(payload: bytes) -> bytes:
@@ -29,3 +36,53 @@ WHOLE = records(1000)
 def flipped(data: bytes, at: int) -> bytes:
     """The same bytes with one bit flipped in that at `at`."""
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def row_values(array: pa.Array, row: int) -> list[Any] | np.ndarray | None:
+    """The values of one row: int64 or float32 as an array of the same bits, or a list of bytes; None for a null."""
+    value = array[row]
+    if not value.is_valid:
+        return None
+    nested = hasattr(array.type, "value_type")
+    items = value.values if nested else array.slice(row, 1)
+    if items.type in (pa.int64(), pa.float32()):
+        return items.to_numpy()
+    return [item.as_buffer().to_pybytes() for item in items]
+
+
+def encode_row(batch: pa.RecordBatch, row: int) -> bytes:
+    """The record by `shardmill.data.example`, a value at a time."""
+    entries = []
+    for field, array in zip(batch.schema, batch.columns):
+        values = row_values(array, row)
+        if values is None:
+            continue
+        leaf = getattr(field.type, "value_type", field.type)
+        if leaf == pa.int64():
+            feature = example.encode_int64_feature(int(value) for value in values)
+        else:
+            feature = (
+                example.encode_float_feature(values) if leaf == pa.float32() else example.encode_bytes_feature(values)
+            )
+        entries.append(example.encode_entry(field.name, feature))
+    joined = b"".join(entries)
+    return example.example_header(len(joined)) + joined
+
+
+def reference(batch: pa.RecordBatch) -> list[bytes]:
+    return [encode_row(batch, row) for row in range(batch.num_rows)]
+
+
+def one_column(array: pa.Array, name: str = "x") -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([array], names=[name])
+
+
+def check(batch: pa.RecordBatch) -> None:
+    """Everything the module makes of `batch` agrees with the reference."""
+    expected = reference(batch)
+    records = encode_examples(batch)
+    records.validate(full=True)
+
+    assert records.to_pylist() == expected
+    assert example_sizes(batch).tolist() == list(map(len, expected))
+    assert encode_framed(batch).equals(frame(records))

@@ -1,12 +1,13 @@
 """What the tests of image jobs share."""
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 from PIL import Image
 
 from shardmill.metadata.manifest import SplitEntry
-from tests.support.command import Contents, Run, image, image_tree, read_back
+from tests.support.command import Contents, Run, image, image_tree, read_back, write_files
 
 TREE = image_tree(("ant", "bee", "cow"), 30)
 SPLITS = ("--splits", "train=0.8,validation=0.1,test=0.1")
@@ -41,3 +42,16 @@ def damaged_in_the_middle() -> bytes:
     content = bytearray(image(1, "GIF", (60, 60)))
     content[1100:1140] = bytes(40)
     return bytes(content)
+
+
+GOOD = image_tree(("ant", "bee"), 6)
+SHARDS = ("--splits", "train=0.7,test=0.3", "--num_shards", "2")
+
+
+def write_manifest(
+    folder: Path, rows: Iterable[str], name: str = "meta.csv", header: str = "file_name,label,age"
+) -> Path:
+    """A manifest beside the good files."""
+    write_files(folder, GOOD)
+    (folder / name).write_text("".join(f"{row}\n" for row in (header, *rows) if row))
+    return folder / name

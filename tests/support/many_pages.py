@@ -1,23 +1,24 @@
-"""Pages of every kind of data set, and of what goes wrong with one: their inputs, and the builds that write them."""
+"""Pages of every kind of data set, and of what goes wrong with one: their inputs, their builds, and a browser."""
 
 import io
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from shardmill.pipelines.cli import main
+from tests.support.archives import tar
 from tests.support.command import image
 from tests.support.detection import draw, scenes, write_coco
-from tests.support.masks import encoded as encoded_mask
-from tests.support.masks import picture, values
-from tests.support.photographs import CHANGES, encoded, photograph
+from tests.support.masks import encoded, picture, values
+from tests.support.photographs import CHANGES, jpeg, photograph
 from tests.support.small_data_set import edit_manifest
 from tests.support.sounds import wav
-from tests.support.tars import tar
 from tests.support.tokenizer_files import END, texts, tokenizer_json
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\" onload='alert(3)'"
@@ -109,7 +110,7 @@ def _masks() -> None:
     for n in range(24):
         mask = values(n, (64, 48))
         _write(f"in/masks/images/{'ab'[n % 2]}/{n}.png", picture(mask))
-        _write(f"in/masks/masks/{'ab'[n % 2]}/{n}.png", encoded_mask(mask))
+        _write(f"in/masks/masks/{'ab'[n % 2]}/{n}.png", encoded(mask))
     build("images", "--input", "in/masks/images", "--masks", "in/masks/masks", "--name", "masks", *_SPLITS)
 
 
@@ -117,7 +118,7 @@ def _tars() -> None:
     """WebDataset's; two samples in three have equal pictures of another label."""
     members = []
     for n in range(60):
-        members.append((f"{n:04}.jpg", encoded(photograph(n % 40, 80, 60))))
+        members.append((f"{n:04}.jpg", jpeg(photograph(n % 40, 80, 60))))
         members.append((f"{n:04}.cls", b"%d" % (n % 3)))
         members.append((f"{n:04}.json", json.dumps({"caption": f"the {n}th", "score": n / 7}).encode()))
     _write("in/tars/a.tar", tar(members))
@@ -158,7 +159,7 @@ def _arrays() -> None:
 
 def _near() -> None:
     for n in range(12):
-        _write(f"in/near/{'ab'[n % 2]}/{n}.jpg", encoded(photograph(n)))
+        _write(f"in/near/{'ab'[n % 2]}/{n}.jpg", jpeg(photograph(n)))
     for n, change in enumerate(CHANGES.values()):
         _write(f"in/near/{'ab'[n % 2]}/changed {n}.jpg", change(photograph(n)))
     build("images", "--input", "in/near", "--name", "near", "--near_duplicates", "--splits", "train=0.5,test=0.5")
@@ -263,3 +264,21 @@ PAGES: Mapping[str, tuple[Callable[[], None], str]] = {
     "no_baseline": (_no_baseline, "no_baseline.html"),
     "damaged": (_damaged, "damaged.html"),
 }
+
+
+_FOLDER = Path(__file__).parent / "browser"
+
+
+def open_pages(pages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What came of each page, opened in light and in dark.
+
+    Args:
+      pages: objects with the `file`, whether `axe` looks at it, and if wanted `screenshot`, `at`, `width` and `height`.
+    """
+    chromium = shutil.which("chromium")
+    assert chromium is not None, "there is no chromium; `make page` installs it"
+    command = ["node", str(_FOLDER / "open_pages.mjs"), chromium, json.dumps(pages)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found

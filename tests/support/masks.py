@@ -1,7 +1,10 @@
-"""Small pictures with masks: what they show is where the picture says it is, whichever way both are turned."""
+"""Small pictures, what an encoder and a decoder make of them, and masks that show what the picture does."""
 
 import io
+import struct
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -21,14 +24,12 @@ def values(number: int, size: tuple[int, int] = (16, 12)) -> np.ndarray:
     return mask
 
 
-def encoded(pixels: np.ndarray | Image.Image, image_format: str = "PNG", orientation: int = 1) -> bytes:
-    """An image file."""
+def encoded(pixels: np.ndarray | Image.Image, image_format: str = "PNG", orientation: int = 1, **options: Any) -> bytes:
+    """The bytes of an image file."""
     image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
-    exif = Image.Exif()
-    options = {}
     if orientation != 1:
-        exif[_EXIF_ORIENTATION] = orientation
-        options["exif"] = exif
+        options["exif"] = Image.Exif()
+        options["exif"][_EXIF_ORIENTATION] = orientation
     out = io.BytesIO()
     image.save(out, image_format, **options)
     return out.getvalue()
@@ -52,3 +53,28 @@ def write_pairs(folder: Path, number: int = 8) -> Path:
         name, mask = f"{'ab'[index % 2]}/{index}", values(index)
         write_files(folder, {f"images/{name}.png": picture(mask), f"masks/{name}.png": encoded(mask)})
     return folder
+
+
+RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
+
+
+def decode(data: bytes) -> np.ndarray:
+    """The pixels: uint8, shape (height, width, 3)."""
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.mode == "RGB"
+        return np.asarray(image)
+
+
+def corners() -> Image.Image:
+    """3 x 2 pixels: red, green, blue above; black, white, grey below."""
+    return Image.fromarray(np.array([[RED, GREEN, BLUE], [BLACK, WHITE, (128, 128, 128)]], np.uint8))
+
+
+def deep_png(values: np.ndarray) -> bytes:
+    """A PNG of 16 bits a channel, which Pillow writes in gray alone: values are uint16, (height, width, 1 to 4)."""
+    height, width, channels = values.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    parts = [struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -1,5 +1,7 @@
-"""Code blocks of README.md and docs/, and how to run them."""
+"""Code blocks of README.md and docs/, how to run them, and small data of every kind under the names they use."""
 
+import io
+import json
 import os
 import re
 import shlex
@@ -12,10 +14,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tifffile
+from PIL import Image
+
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.beam_flags import beam_parser
 from shardmill.pipelines.jobs.registry import KINDS
-from tests.support.command import REPOSITORY, Run
+from tests.support import exports, framed_records
+from tests.support.archives import tar, zipped
+from tests.support.command import REPOSITORY, Run, image, write_files
+from tests.support.detection import draw, scenes, write_coco, write_masks, write_voc, write_yolo
+from tests.support.masks import encoded
+from tests.support.sounds import wav
+from tests.support.tokenizer_files import tokenizer_json
 
 README = REPOSITORY / "README.md"
 PAGES = (README, *sorted((REPOSITORY / "docs").glob("*.md")))
@@ -160,3 +174,197 @@ def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
 def _project() -> dict[str, Any]:
     loaded: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     return loaded
+
+
+PEOPLE = b"""id,age,country,joined
+1,34,DE,2024-01-31
+2,NA,NA,2024-02-01 09:30:00
+3,,FR,
+4,unknown,DE,2024-02-29T23:59:59+01:00
+"""
+
+
+def write_boxes(path: Path, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """A table as Hugging Face has it of the image files in a folder, with what rows of its metadata say of each."""
+    label = {"names": ["thing"], "_type": "ClassLabel"}
+    told = {"image": {"_type": "Image"}, "objects": {"categories": {"feature": label, "_type": "List"}}}
+    table = pa.Table.from_pylist(
+        [{"image": {"bytes": (folder / row["file_name"]).read_bytes()}, "objects": row["objects"]} for row in rows]
+    )
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
+def write_pets(path: Path, images: list[bytes]) -> None:
+    """A table as Hugging Face has it, with a column of plain bytes beside."""
+    told = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    files = pa.array([{"bytes": image, "path": None} for image in images])
+    table = pa.table({"image": files, "label": [0, 1] * (len(images) // 2), "photo": images})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
+def moving_image() -> bytes:
+    """An animation of two frames."""
+    frames = [Image.new("L", (8, 8), level) for level in (1, 200)]
+    out = io.BytesIO()
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:])
+    return out.getvalue()
+
+
+def tiff(values: np.ndarray, **options: Any) -> bytes:
+    """A TIFF of bands."""
+    out = io.BytesIO()
+    tifffile.imwrite(out, values, **options)
+    return out.getvalue()
+
+
+def depth_of(jpeg: bytes) -> bytes:
+    """A mask of 16 bits of an image's size."""
+    with Image.open(io.BytesIO(jpeg)) as opened:
+        return encoded(np.full(opened.size[::-1], 1000, np.uint16))
+
+
+def houses() -> bytes:
+    """Return the table that docs/transform.md preprocesses."""
+    lines = ["id,age,fare,city,review,income,rooms,sold"]
+    for n in range(200):
+        age, city = "" if n % 9 == 0 else str(n % 50), "Rome" if n % 3 else "Oslo"
+        lines.append(f"{n},{age},{n / 4 + 0.25},{city},nice w{n % 7} house,{n * 100.5},{n % 8},{n % 2}")
+    return "\n".join([*lines, ""]).encode()
+
+
+def write_page_data(folder: Path) -> Path:
+    """Write the files below `folder`, and return it."""
+    jpegs = [image(number) for number in range(4)]
+    named = "".join(f"{json.dumps({'file_name': f'{number}.jpg', 'label': 'ab'[number % 2]})}\n" for number in range(4))
+    targets = [
+        {"file_name": "photos/dog/0.jpg", "label": "dog", "target": [0.1, 0.2], "caption": "a dog"},
+        {"file_name": "photos/cat/1.jpg", "label": "cat", "target": [0.3, 0.4], "caption": "a cat"},
+    ]
+    write_files(
+        folder,
+        {
+            **{f"photos/{'cat' if number % 2 else 'dog'}/{number}.jpg": image(number) for number in range(40)},
+            "photos.zip": zipped(
+                {f"photos/{'ab'[number % 2]}/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)}
+            ),
+            **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            **{f"dogs/train/{number:03}.jpg": image(number) for number in range(20)},
+            "dogs/test/020.jpg": image(20),
+            "dogs/labels.csv": "".join(
+                ["id,breed\n", *(f"{n:03},{('pug', 'lab')[n % 2]}\n" for n in range(20))]
+            ).encode(),
+            **{f"album/photos/{('dog', 'cat')[n % 2]}/{n}.jpg": image(n) for n in range(4)},
+            "labels.txt": b"dog\ncat\n",
+            "cats.txt": b"cat\n",
+            "cities.txt": b"Rome\nOslo\n",
+            "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
+            "hf/train/metadata.csv": b"file_name,label\n1.jpg,a\n",
+            "hf/test/metadata.csv": b"file_name,label\n2.jpg,a\n",
+            "hf/train/1.jpg": image(1),
+            "hf/test/2.jpg": image(2),
+            "recorder.csv": b"split,image_uri,label\nTRAIN,photos/dog/0.jpg,dog\nTEST,photos/cat/1.jpg,cat\n",
+            "more.csv": b"file_name,label\nphotos/cat/3.jpg,a\n",
+            "parts/1.jpg": image(1),
+            "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
+            "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
+            "targets.jsonl": "".join(f"{json.dumps(row)}\n" for row in targets).encode(),
+            "attributes.csv": b"file_name,smiling,hat,age\nphotos/dog/0.jpg,1,0,31.5\nphotos/cat/1.jpg,0,1,24\n",
+            "carvana/train/1.jpg": image(1),
+            "carvana/train_masks/1_mask.png": image(1, "PNG", mode="L"),
+            "seg/images/1.jpg": image(1),
+            "seg/masks/1.png": image(1, "PNG", mode="L"),
+            "depth/1.png": depth_of(image(1)),
+            "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
+            "folder/metadata.jsonl": named.encode(),
+            "train.csv": b"id,breed\n0,pug\n1,lab\n",
+            "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
+            "tags.csv": b"n,tags\n1,red;green\n2,\n",
+            "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
+            "reviews.txt": b"good\nbad\n",
+            "corpus/train.de": b"eins\nzwei\n",
+            "corpus/train.en": b"one\ntwo\n",
+            "corpus/more.de": b"drei\n",
+            "corpus/more.en": b"three\n",
+            "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
+            "chats.jsonl": b'{"messages": [{"role": "user", "content": "hi"}], "meta": {"source": "web"}}\n',
+            "tokenizer.json": tokenizer_json(),
+            "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
+            "faces.csv": b"emotion,pixels\n0,70 80 82\n1,1 2 3\n",
+            "pixels.csv": (
+                ",".join(["label", *(f"pixel{n}" for n in range(784))]) + "\n" + "1" + ",7" * 784 + "\n"
+            ).encode(),
+            "people.csv": PEOPLE,
+            "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
+            "sounds/dog/1.wav": wav(),
+            "spoken/0_jackson_0.wav": wav(),
+            "commands/bed/1.wav": wav(),
+            "commands/cat/2.wav": wav(number=2),
+            "commands/_background_noise_/pink.wav": wav(number=3),
+            "commands/validation_list.txt": b"bed/1.wav\n",
+            "commands/testing_list.txt": b"cat/2.wav\n",
+            "named/cat_1.jpg": image(1),
+            "held_out.txt": b"cat/1.jpg\n",
+            "moving/cat/1.gif": moving_image(),
+            "tiles/1.tif": tiff(np.zeros((4, 4, 4), np.uint16), photometric="minisblack", planarconfig="contig"),
+            "frames/0.tar": tar([(f"22.{number:02}.jpg", image(number)) for number in range(3)]),
+            "pets/pet_train.record": b"".join(framed_records.record(1000 + number) for number in range(20)),
+            "pets/pet_val.record": b"".join(framed_records.record(2000 + number) for number in range(20)),
+            "points.csv": b"file_name,x\nphotos/dog/0.jpg,0.5\nphotos/cat/1.jpg,0.25\n",
+            "houses.csv": houses(),
+            "ranking/a.tfrecord": b"".join(framed_records.framed(b"\n\x04\n\x02\n\x00" * n) for n in range(1, 20)),
+            "old/a.tfrecord": b"".join(framed_records.record(1000 + number) for number in range(20)),
+            **{f"demo/digits/{number % 10}/{number}.png": image(number, "PNG") for number in range(200)},
+        },
+    )
+    (folder / "scans/cat").mkdir(parents=True)
+    frames = [
+        f"videos/{label}/video_{video}/{frame}.jpg" for label in ("run", "walk") for video in (1, 2) for frame in (1, 2)
+    ]
+    write_files(folder, {name: jpegs[number % len(jpegs)] for number, name in enumerate(frames)})
+    boxes = "".join(f"photos/{name},{name.split('/')[0]},0,0,2,2\n" for name in ("cat/1.jpg", "dog/0.jpg"))
+    write_files(folder, {"boxes.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{boxes}".encode()})
+    (folder / "stacked").mkdir()
+    np.save(folder / "stacked/X_train.npy", np.zeros((4, 2, 2), np.uint8))
+    np.save(folder / "stacked/y_train.npy", np.arange(4))
+    np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
+    pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
+    drawn = scenes(6)
+    rows: list[dict[str, Any]] = [
+        {
+            "file_name": scene.name,
+            "objects": {"bbox": [thing.box for thing in scene.things], "categories": [0] * len(scene.things)},
+        }
+        for scene in drawn
+    ]
+    for scene in drawn:
+        draw(scene, folder / "boxes")
+    (folder / "boxes/metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "points/car").mkdir(parents=True)
+    for number in (1, 2):
+        np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
+    write_pets(folder / "pets.parquet", jpegs)
+    things = [
+        (f"{number}.{kind}", data)
+        for number, row in enumerate(rows)
+        for kind, data in (
+            ("png", (folder / "boxes" / row["file_name"]).read_bytes()),
+            ("json", json.dumps({"objects": row["objects"]}).encode()),
+        )
+    ]
+    write_files(folder, {"things/0.tar": tar(things)})
+    write_boxes(folder / "boxes.parquet", folder / "boxes", rows)
+    write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
+    write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
+    write_files(folder, {"lone/instances.json": (folder / "coco/annotations/instances_train2017.json").read_bytes()})
+    write_coco(folder / "export", drawn, "_annotations.coco.json")
+    write_voc(folder / "VOC2012", {"train": drawn[:4], "val": drawn[4:]})
+    write_masks(folder / "segments", drawn[:4])
+    write_masks(folder / "VOC2012/SegmentationClass", drawn)
+    for split, some in (("train", drawn[:2]), ("val", drawn[4:])):
+        names = "".join(f"{Path(scene.name).stem}\n" for scene in some)
+        write_files(folder, {f"VOC2012/ImageSets/Segmentation/{split}.txt": names.encode()})
+    write_yolo(folder / "yolo", {"train": drawn[:4], "val": drawn[4:]})
+    exports.via(folder / "via", drawn)
+    exports.cvat(folder / "project", drawn)
+    return folder

@@ -1,10 +1,11 @@
 """Pictures that look real: soft shapes of many sizes in many colours, and what becomes of photographs on their way."""
 
-import io
 from collections.abc import Callable, Mapping
 
 import numpy as np
 from PIL import Image, ImageEnhance
+
+from tests.support.masks import encoded
 
 
 def photograph(number: int, width: int = 240, height: int = 180) -> Image.Image:
@@ -18,19 +19,17 @@ def photograph(number: int, width: int = 240, height: int = 180) -> Image.Image:
     return Image.fromarray(pixels.astype(np.uint8))
 
 
-def encoded(picture: Image.Image, image_format: str = "JPEG", quality: int = 90) -> bytes:
+def jpeg(picture: Image.Image, quality: int = 90) -> bytes:
     """The bytes of a picture's file."""
-    out = io.BytesIO()
-    picture.save(out, image_format, **({"quality": quality} if image_format == "JPEG" else {}))
-    return out.getvalue()
+    return encoded(picture, "JPEG", quality=quality)
 
 
 # What is done to pictures that leaves them looking the same
 CHANGES: Mapping[str, Callable[[Image.Image], bytes]] = {
-    "re-encoded": lambda picture: encoded(picture, quality=45),
-    "as a PNG": lambda picture: encoded(picture, "PNG"),
-    "at half the size": lambda picture: encoded(picture.resize((picture.width // 2, picture.height // 2))),
-    "in other proportions": lambda picture: encoded(picture.resize((224, 224))),
-    "brighter": lambda picture: encoded(ImageEnhance.Brightness(picture).enhance(1.1)),
-    "in grey": lambda picture: encoded(picture.convert("L")),
+    "re-encoded": lambda picture: jpeg(picture, quality=45),
+    "as a PNG": lambda picture: encoded(picture),
+    "at half the size": lambda picture: jpeg(picture.resize((picture.width // 2, picture.height // 2))),
+    "in other proportions": lambda picture: jpeg(picture.resize((224, 224))),
+    "brighter": lambda picture: jpeg(ImageEnhance.Brightness(picture).enhance(1.1)),
+    "in grey": lambda picture: jpeg(picture.convert("L")),
 }

@@ -1,4 +1,4 @@
-"""Profiles of versions, made of arrays as the writer makes them of records."""
+"""Profiles of versions, made of arrays as the writer makes them of records; statistics as stats.json has them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from shardmill.data.features import DType, Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.quality.duplicates import Duplicates
 from shardmill.quality.profile import Profile
-from shardmill.quality.stats_file import SplitSummary, StatsFile
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.transforms.statistics.tables import TableStats
 
 Columns = Mapping[str, Any]
@@ -80,3 +80,8 @@ def _feature(name: str, tables: Any, classes: Mapping[str, Sequence[str]]) -> Fe
     if name in classes:
         return Feature(name, dtype, "class_label", shape, required, tuple(classes[name]), role="label")
     return Feature(name, dtype, "text" if dtype == "bytes" else "tensor", shape, required)
+
+
+def as_json(features: Mapping[str, FeatureSummary]) -> dict[str, Any]:
+    """Features by name, as stats.json has them."""
+    return {name: feature.to_json() for name, feature in features.items()}

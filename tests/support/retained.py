@@ -15,7 +15,7 @@ from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket
 from tests.support.command import tree_bytes
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 DAY = 86_400.0
 _SILENT = 7.0  # hours after which a cluster's job counts as dead

@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from shardmill.pipelines.cli import main
-from tests.support.browser_pages import open_pages
+from tests.support.many_pages import open_pages
 
 _RECIPE = """\
 name: digits

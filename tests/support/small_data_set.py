@@ -1,6 +1,7 @@
-"""A data set of given examples, written as the command writes one: for tests of readers, of whatever features."""
+"""A data set of given examples, written as the command writes one: for tests of readers and of whole versions."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,3 +74,22 @@ def edit_manifest(directory: Path, edit: Callable[[Any], object]) -> None:
     edit(content)
     path.write_text(json.dumps(content))
     (directory / "_SUCCESS").write_text(success_text(path.read_bytes()))
+
+
+_VERSION_FEATURES = (Feature("x", "int64", "tensor", (), True),)
+
+
+def make_version(parent: Path, version: str, latest: bool = False, age: float = 0.0, examples: int = 3) -> Path:
+    """A published version of data set `n`, so many seconds old; its directory."""
+    directory = write_data_set(parent / version, _VERSION_FEATURES, [{"x": [number]} for number in range(examples)], 2)
+
+    def name(manifest: dict[str, object]) -> None:
+        manifest["version"] = version
+
+    edit_manifest(directory, name)
+    for path in directory.iterdir():
+        status = path.stat()
+        os.utime(path, (status.st_atime - age, status.st_mtime - age))
+    if latest:
+        (parent / "LATEST").write_text(f"{version}\n")
+    return directory

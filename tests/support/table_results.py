@@ -1,5 +1,6 @@
-"""What the tests of tables share: the command run in this process, and the examples that come out, decoded."""
+"""What the tests of tables share: the command run in this process, its examples decoded, and a table of cities."""
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from shardmill.data.example import decode_example
 from shardmill.pipelines import cli
@@ -112,3 +115,59 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
 def contents(directory: Path) -> dict[str, bytes]:
     """Every file of a data set but the manifest, which names its input, and the seal of that."""
     return {name: data for name, data in tree_bytes(directory).items() if name not in ("manifest.json", "_SUCCESS")}
+
+
+TOLERANT = ("--max_reject_fraction", "0.9", "--on_damaged_file", "reject")
+
+
+def check_consistent(table: Table) -> None:
+    """Check that all that describes a data set is JSON to the letter, and that its numbers add up."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    for file in table.directory.rglob("*.json"):
+        json.loads(file.read_text(), parse_constant=refuse)
+    manifest, rejects = table.dataset.manifest, table.rejects()
+    for reject in rejects:
+        lost = {"records", "size_bytes", "count"} if "records" in reject else set()
+        assert reject.keys() == {"source", "line", "stage", "reason"} | lost
+        assert all(reject[key] for key in ("source", "stage", "reason"))
+    rejected = sum(reject.get("records", 1) for reject in rejects)
+    assert manifest.input["records"] == len(table.rows) + rejected
+    assert manifest.rejects["records"] == rejected
+    assert sum(manifest.rejects["reasons"].values()) == rejected or len(rejects) > 100
+    assert {split.name: split.examples for split in manifest.splits} == {
+        name: len(rows) for name, rows in table.splits.items()
+    }
+    stats = json.loads((table.directory / "stats.json").read_text())["splits"]
+    assert {name: split["examples"] for name, split in stats.items()} == {
+        name: len(rows) for name, rows in table.splits.items()
+    }
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out, **options)
+    return out.getvalue()
+
+
+CITY_HEADER = ("id", "age", "score", "city", "ok", "code")
+CITIES = ("Bern", "Oslo", "Rome", "Lima")
+
+
+def city_row(number: int) -> list[object]:
+    """A row with a missing value here and there."""
+    age = None if number % 7 == 0 else number % 90
+    return [
+        number,
+        age,
+        f"{number / 8 - 20:.3f}",
+        CITIES[number % 4],
+        "true" if number % 3 else "false",
+        f"{number % 50:03d}",
+    ]
+
+
+CITY_ROWS = [city_row(number) for number in range(1000)]
+CITY_SPLITS = ("--splits", "train=0.8,test=0.2")

@@ -14,7 +14,7 @@ from PIL import Image
 
 import shardmill
 from tests.support.command import Contents, Run, check_mistake, image, read_back, write_files
-from tests.support.pixels import decode, encode
+from tests.support.masks import decode, encoded
 
 PNG = ("--image_format", "png")
 
@@ -48,7 +48,7 @@ def multi(values: np.ndarray, **options: Any) -> bytes:
 
 def gif(frames: int, **options: Any) -> bytes:
     pictures = [Image.fromarray(pixels(1, 200 + number)[..., 0]).convert("P") for number in range(frames)]
-    return encode(pictures[0], "GIF", save_all=True, append_images=pictures[1:], **options)
+    return encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:], **options)
 
 
 def run_images(run: Run, folder: Path, files: dict[str, bytes], *flags: str) -> tuple[Contents, str]:

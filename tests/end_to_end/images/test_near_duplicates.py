@@ -13,7 +13,8 @@ from PIL import Image
 
 from shardmill.pipelines.config import images
 from tests.support.command import Run, write_files
-from tests.support.photographs import CHANGES, encoded, photograph
+from tests.support.masks import encoded
+from tests.support.photographs import CHANGES, jpeg, photograph
 
 Bytes = dict[str, bytes]
 STATS = "n/1.0.0/stats.json"
@@ -21,10 +22,10 @@ STATS = "n/1.0.0/stats.json"
 
 def _files() -> Bytes:
     """12 pictures in train; in test one more of each change of one of them, and two of their own."""
-    found = {f"train/a/{n}.jpg": encoded(photograph(n)) for n in range(12)}
+    found = {f"train/a/{n}.jpg": jpeg(photograph(n)) for n in range(12)}
     for number, change in enumerate(CHANGES.values()):
         found[f"test/a/like-{number}.jpg"] = change(photograph(number))
-    return found | {f"test/a/own-{n}.jpg": encoded(photograph(n)) for n in (100, 101)}
+    return found | {f"test/a/own-{n}.jpg": jpeg(photograph(n)) for n in (100, 101)}
 
 
 def _near(folder: Path) -> dict[str, Any]:
@@ -80,8 +81,8 @@ def test_without_the_flag_nobody_looks(source: Path, run: Run, tmp_path: Path) -
 
 def test_within_a_split_too_and_equal_pictures_are_none(run: Run, tmp_path: Path) -> None:
     pictures = {
-        "0": encoded(photograph(0)),
-        "0-again": encoded(photograph(0)),
+        "0": jpeg(photograph(0)),
+        "0-again": jpeg(photograph(0)),
         "0-small": CHANGES["at half the size"](photograph(0)),
     }
     write_files(tmp_path / "in", {f"train/a/{name}.jpg": data for name, data in pictures.items()})
@@ -94,11 +95,11 @@ def test_within_a_split_too_and_equal_pictures_are_none(run: Run, tmp_path: Path
 
 
 def test_flat_pictures_and_those_that_do_not_decode_are_left_out_and_said(run: Run, tmp_path: Path) -> None:
-    flat = {f"train/a/flat-{n}.jpg": encoded(Image.new("RGB", (60, 40), (n, n, 40))) for n in (0, 90, 250)}
+    flat = {f"train/a/flat-{n}.jpg": jpeg(Image.new("RGB", (60, 40), (n, n, 40))) for n in (0, 90, 250)}
     grain = np.random.default_rng(1).normal(128, 2, (90, 90, 3)).clip(0, 255).astype(np.uint8)
-    flat["train/a/grain.png"] = encoded(Image.fromarray(grain), "PNG")
-    cut = {"train/a/cut.jpg": encoded(photograph(1))[:-900]}
-    write_files(tmp_path / "in", {"train/a/1.jpg": encoded(photograph(1)), **flat, **cut})
+    flat["train/a/grain.png"] = encoded(Image.fromarray(grain))
+    cut = {"train/a/cut.jpg": jpeg(photograph(1))[:-900]}
+    write_files(tmp_path / "in", {"train/a/1.jpg": jpeg(photograph(1)), **flat, **cut})
 
     flags = ("--near_duplicates", "--verify", "none")
     result = run("images", "--input", tmp_path / "in", "--output", tmp_path, "--name", "n", *flags)

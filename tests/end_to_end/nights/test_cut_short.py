@@ -16,7 +16,7 @@ from shardmill.transforms.publishing import lease
 from tests.support.command import Process, Run
 from tests.support.faults import kill
 from tests.support.nights import rows, write
-from tests.support.small_disk import SmallDisk
+from tests.support.processes import SmallDisk
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from shardmill.transforms.publishing import lease
 from tests.support.command import Process, Run, tree_bytes
 from tests.support.nights import recipe, rows, write
-from tests.support.small_disk import SmallDisk
+from tests.support.processes import SmallDisk
 
 RETAIN = "retain: {min_versions: 1, max_age: 5d}\n"
 OLD, TENTH = Path("sets/events/1.0.0"), 10 * 86_400

@@ -11,8 +11,8 @@ import pytest
 from shardmill.metadata.versions import BuildRecord
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Process, Run
-from tests.support.moments import stop_at, wait_for
 from tests.support.nights import rows, write
+from tests.support.processes import stop_at, wait_for
 
 # Where the loser stands while the other night is built from beginning to end
 LOSER_STOPS = {

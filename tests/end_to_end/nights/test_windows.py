@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.support.archives import tar
 from tests.support.avro_files import avro, record
-from tests.support.bad_tables import parquet
 from tests.support.command import Run
 from tests.support.framed_records import records
-from tests.support.tars import tar
+from tests.support.table_results import parquet
 
 DAYS = [f"2026-11-{day:02}" for day in range(14, 21)]
 ROWS = 40

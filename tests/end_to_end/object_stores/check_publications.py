@@ -21,7 +21,7 @@ from shardmill.transforms.stores.patience import VARIABLES
 from tests.end_to_end.test_publication import NEW, OLD, published, start
 from tests.support.buckets import Bucket, Files, below, local_files
 from tests.support.builds import FEATURES, options
-from tests.support.request_faults import STRIKES, Killed, struck
+from tests.support.faults import STRIKES, Killed, struck
 
 VERSION = "flowers/1.0.0"
 

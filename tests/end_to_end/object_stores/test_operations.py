@@ -19,7 +19,7 @@ from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores import storage as renames
 from tests.support.buckets import Bucket, Files, upload
-from tests.support.rejects import rejects_of
+from tests.support.builds import rejects_of
 
 
 def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, local_photos: Path) -> None:

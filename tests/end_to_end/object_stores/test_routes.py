@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from shardmill.metadata.file_names import TEMP_PREFIX
+from tests.support.archives import tar
 from tests.support.buckets import Bucket, Files, below, local_files, upload, without_source
 from tests.support.command import Result, Run, check_mistake, image, write_files
-from tests.support.tars import tar
 from tests.support.tokenizer_files import texts, tokenizer_json
 
 

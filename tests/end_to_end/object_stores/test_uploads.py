@@ -17,7 +17,7 @@ from shardmill.transforms.stores.patience import VARIABLES
 from shardmill.transforms.stores.s3 import PART_BYTES, S3Clients, S3Upload
 from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
 from tests.support.command import write_files
-from tests.support.request_faults import struck
+from tests.support.faults import struck
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.beam_filesystems import process_options
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Process, image, tree_bytes, write_files
-from tests.support.publications import OTHER, command
+from tests.support.processes import OTHER, command
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 
 from shardmill.pipelines.jobs import job
 from tests.support.command import Run, tree_bytes
-from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
+from tests.support.processes import OTHER, command, stopped, strike_at_rename, version_of
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Run, check_mistake, tree_bytes
-from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
+from tests.support.processes import OTHER, command, stopped, strike_at_rename, version_of
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Process, Run, check_mistake, tree_bytes
-from tests.support.moments import stop_at, wait_for
-from tests.support.publications import OTHER, command, version_of
+from tests.support.processes import OTHER, command, stop_at, version_of, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import StoredFile
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 
 @pytest.fixture

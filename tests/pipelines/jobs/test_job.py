@@ -22,7 +22,7 @@ from shardmill.pipelines.jobs.job import check_baseline, check_input
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.shards.sources import FileIndex, index_folder, index_name
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 ENCODING = {"verify": "header", "pillow": "1"}
 MANIFEST = b"{}"

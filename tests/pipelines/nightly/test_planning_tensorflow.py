@@ -23,7 +23,7 @@ from shardmill.pipelines.nightly.planning import (
     encode_inputs,
 )
 from tests.support.command import REPOSITORY, write_files
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 IMAGES = {f"c{number % 2}/{number}.jpg": b"%d" % number for number in range(6)}
 

@@ -23,7 +23,7 @@ from tests.support.buckets import Disk
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.retained import CASES, check_retained
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 pytestmark = pytest.mark.slow
 

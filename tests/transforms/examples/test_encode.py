@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shardmill.data import example
 from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed, example_sizes
+from tests.support.framed_records import check, one_column, row_values
 from tests.support.later import Later
-from tests.support.plain_examples import check, one_column, row_values
 
 tf = Later("tensorflow")
 

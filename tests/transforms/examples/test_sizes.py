@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.data import example
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_examples, example_sizes
-from tests.support.plain_examples import check, one_column
+from tests.support.framed_records import check, one_column
 
 
 @pytest.mark.parametrize("limit", [1 << 7, 1 << 14])

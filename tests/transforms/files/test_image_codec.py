@@ -18,7 +18,7 @@ from shardmill.data.media import to_rgb
 from shardmill.transforms.files.image_codec import Reencode, check_decodes, measure_image, pillow_orientation, reencode
 from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.options.image_options import RESIZE_MODES
-from tests.support.pixels import BLACK, BLUE, GREEN, RED, WHITE, corners, decode, encode
+from tests.support.masks import BLACK, BLUE, GREEN, RED, WHITE, corners, decode, encoded
 
 UPRIGHT = np.asarray(corners())
 
@@ -41,7 +41,7 @@ def test_exif_orientation(orientation: int, stored: np.ndarray, format_: str) ->
     exif = Image.Exif()
     exif[0x0112] = orientation
     options = {"lossless": True} if format_ == "WEBP" else {}
-    data = encode(Image.fromarray(np.ascontiguousarray(stored)), format_, exif=exif, **options)
+    data = encoded(Image.fromarray(np.ascontiguousarray(stored)), format_, exif=exif, **options)
 
     out, _, width, height, _ = reencode(data, Reencode("png"))
 
@@ -54,7 +54,7 @@ def test_exif_orientation(orientation: int, stored: np.ndarray, format_: str) ->
 def test_exif_orientation_of_a_jpeg() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    data = encode(Image.new("RGB", (40, 20), RED), "JPEG", exif=exif)
+    data = encoded(Image.new("RGB", (40, 20), RED), "JPEG", exif=exif)
 
     assert measure_image(data) == ("jpeg", 40, 20)
     assert reencode(data, Reencode())[1:4] == ("jpeg", 20, 40)
@@ -62,7 +62,7 @@ def test_exif_orientation_of_a_jpeg() -> None:
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 def test_broken_exif_does_not_stop_a_job() -> None:
-    jpeg = encode(Image.new("RGB", (8, 6), RED), "JPEG")
+    jpeg = encoded(Image.new("RGB", (8, 6), RED), "JPEG")
     for payload in (
         b"Exif\0\0garbage!garbage!",
         b"Exif\0\0II*\0\xff\xff\xff\xff",
@@ -78,8 +78,8 @@ def test_the_orientation_as_it_is_turned() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     for format_ in ("JPEG", "PNG", "WEBP", "TIFF"):
-        assert pillow_orientation(encode(corners(), format_, exif=exif)) == 6
-        assert pillow_orientation(encode(corners(), format_)) == 1
+        assert pillow_orientation(encoded(corners(), format_, exif=exif)) == 6
+        assert pillow_orientation(encoded(corners(), format_)) == 1
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_orientation_as_it_is_turned() -> None:
 )
 def test_target_format(format_: str, how: str, target: str) -> None:
     options = {"save_all": True, "append_images": [Image.new("RGB", (4, 4))]} if format_ == "MPO" else {}
-    out, found, width, height, _ = reencode(encode(Image.new("RGB", (9, 7), RED), format_, **options), Reencode(how))
+    out, found, width, height, _ = reencode(encoded(Image.new("RGB", (9, 7), RED), format_, **options), Reencode(how))
 
     assert (found, width, height) == (target, 9, 7)
     with Image.open(io.BytesIO(out)) as image:
@@ -116,7 +116,7 @@ CMYK = WIDE[:16] + b"CMYK" + WIDE[20:]
 def test_only_pixels_size_and_profile_are_kept(format_: str, target: str, profile: bytes, kept: bytes | None) -> None:
     """A profile is kept if the colours of its RGB are not those of sRGB."""
     options: dict[str, Any] = {"icc_profile": profile} if profile else {}
-    plain = encode(corners(), format_, **options)
+    plain = encoded(corners(), format_, **options)
     exif = Image.Exif()
     exif[0x010E] = "private"
     options |= {"exif": exif, "dpi": (30, 30)}
@@ -125,7 +125,7 @@ def test_only_pixels_size_and_profile_are_kept(format_: str, target: str, profil
     if format_ == "PNG":
         options["pnginfo"] = PngInfo()
         options["pnginfo"].add_text("Comment", "private")
-    with_texts = encode(corners(), format_, **options)
+    with_texts = encoded(corners(), format_, **options)
     assert b"private" in with_texts
 
     out = reencode(with_texts, Reencode(target)).data
@@ -137,7 +137,7 @@ def test_only_pixels_size_and_profile_are_kept(format_: str, target: str, profil
 
 def test_quality_changes_the_bytes() -> None:
     noise = np.random.default_rng(1).integers(0, 256, (40, 40, 3), np.uint8)
-    data = encode(Image.fromarray(noise), "PNG")
+    data = encoded(Image.fromarray(noise), "PNG")
 
     low, high = (reencode(data, Reencode("jpeg", quality=quality))[0] for quality in (30, 95))
 
@@ -145,7 +145,7 @@ def test_quality_changes_the_bytes() -> None:
 
 
 def test_the_same_image_gives_the_same_bytes() -> None:
-    data = encode(corners(), "PNG")
+    data = encoded(corners(), "PNG")
 
     for how in (Reencode("png"), Reencode("jpeg"), Reencode("jpeg", (5, 5), "cover")):
         assert reencode(data, how) == reencode(data, how)
@@ -155,7 +155,7 @@ def halves() -> bytes:
     """40 x 20 pixels: left half red, right half blue."""
     image = Image.new("RGB", (40, 20), RED)
     image.paste(BLUE, (20, 0, 40, 20))
-    return encode(image, "PNG")
+    return encoded(image, "PNG")
 
 
 def test_exact_stretches() -> None:
@@ -171,7 +171,7 @@ def test_cover_crops_the_centre() -> None:
     image = Image.new("RGB", (40, 20), GREEN)
     image.paste(RED, (10, 0, 20, 20))
     image.paste(BLUE, (20, 0, 30, 20))
-    out, _, width, height, _ = reencode(encode(image, "PNG"), Reencode("png", (20, 20), "cover"))
+    out, _, width, height, _ = reencode(encoded(image, "PNG"), Reencode("png", (20, 20), "cover"))
     pixels = decode(out)
 
     assert (width, height) == (20, 20)
@@ -191,7 +191,7 @@ def test_contain_pads_with_black() -> None:
 
 
 def test_contain_enlarges_too() -> None:
-    pixels = decode(reencode(encode(Image.new("RGB", (2, 4), RED), "PNG"), Reencode("png", (20, 20), "contain"))[0])
+    pixels = decode(reencode(encoded(Image.new("RGB", (2, 4), RED), "PNG"), Reencode("png", (20, 20), "contain"))[0])
 
     assert (pixels[:, 5:15] == RED).all()
     assert (pixels[:, :5] == BLACK).all()
@@ -201,7 +201,9 @@ def test_contain_enlarges_too() -> None:
 @pytest.mark.parametrize("mode", RESIZE_MODES)
 @pytest.mark.parametrize("size", [(1, 1), (1, 3000), (3000, 1), (224, 224)])
 def test_any_shape_resizes(size: tuple[int, int], mode: str) -> None:
-    out, _, width, height, _ = reencode(encode(Image.new("RGB", size, WHITE), "PNG"), Reencode("png", (224, 112), mode))
+    out, _, width, height, _ = reencode(
+        encoded(Image.new("RGB", size, WHITE), "PNG"), Reencode("png", (224, 112), mode)
+    )
 
     assert (width, height) == (224, 112)
     assert decode(out).shape == (112, 224, 3)
@@ -214,8 +216,8 @@ def test_any_shape_resizes(size: tuple[int, int], mode: str) -> None:
         (b"", "^the file is empty$"),
         (b"hello, world", "not an image that Pillow reads: the file starts with b'hello, w'"),
         (halves()[:60], "truncated: the png has no end|not an image"),
-        (encode(corners(), "JPEG")[:-40], "does not decode"),
-        (encode(corners(), "GIF")[:-12], "does not decode"),
+        (encoded(corners(), "JPEG")[:-40], "does not decode"),
+        (encoded(corners(), "GIF")[:-12], "does not decode"),
     ],
 )
 def test_what_does_not_decode(data: bytes, sentence: str) -> None:
@@ -267,14 +269,14 @@ def test_a_png_whose_pixels_are_not_what_its_header_says(pixels: bytes, sentence
 
 @pytest.mark.parametrize("format_", ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF"])
 def test_good_images_decode(format_: str) -> None:
-    data = encode(corners(), format_)
+    data = encoded(corners(), format_)
 
     check_decodes(data)
     assert measure_image(data) == (format_.lower(), 3, 2)
 
 
 def test_a_side_too_long_for_a_jpeg_is_refused() -> None:
-    data = encode(Image.new("RGB", (70_000, 1)), "PNG")
+    data = encoded(Image.new("RGB", (70_000, 1)), "PNG")
 
     with pytest.raises(
         ImageError, match=r"^cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500$"
@@ -284,7 +286,7 @@ def test_a_side_too_long_for_a_jpeg_is_refused() -> None:
 
 
 def rgb_of(image: Image.Image, format_: str = "PNG", **options: Any) -> list[tuple[int, ...]]:
-    out, target, _, _, _ = reencode(encode(image, format_, **options), Reencode("png"))
+    out, target, _, _, _ = reencode(encoded(image, format_, **options), Reencode("png"))
     assert target == "png"
     return [tuple(pixel) for row in decode(out).tolist() for pixel in row]
 

@@ -22,9 +22,8 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import compressed_damage, reject_file
 from shardmill.transforms.stores.streams import TruncatedError, open_decompressed
 from shardmill.transforms.workers.rejects import Losses
-from tests.support.bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
-from tests.support.table_results import Table, convert
+from tests.support.table_results import Table, check_consistent, convert
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
 GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)

@@ -36,8 +36,8 @@ from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_l
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import FileStat
+from tests.support.builds import rejects_in
 from tests.support.command import write_files
-from tests.support.rejects import rejects_in
 
 REJECT = Reject("bad.jpg", None, "index", "why")
 

@@ -11,7 +11,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing.catalog import delete_version, find_damage, list_published, list_versions
 from tests.support.command import tree_bytes, write_files
 from tests.support.faults import fail, faulty, in_child, kill
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 pytestmark = pytest.mark.slow
 

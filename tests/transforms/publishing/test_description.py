@@ -27,7 +27,7 @@ from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Division, to_cuts
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.files import ImageStats, merge_by_split
-from tests.support.rejects import rejects_of
+from tests.support.builds import rejects_of
 
 FEATURES = (
     Feature("image", "bytes", "image"),

@@ -19,7 +19,7 @@ from shardmill.transforms.publishing.publication import (
 from shardmill.transforms.publishing.publish import publish
 from shardmill.transforms.stores import local, storage
 from tests.support.builds import FEATURES, build, contents, options, own
-from tests.support.recording_os import RecordingOs
+from tests.support.faults import RecordingOs
 
 pytestmark = pytest.mark.slow
 

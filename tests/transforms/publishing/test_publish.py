@@ -28,8 +28,7 @@ from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.publishing.publish import check_complete, check_counts, prepare_folder, publish
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import Rejects
-from tests.support.builds import FEATURES, REJECT, SHARDS, build, contents, options, own
-from tests.support.rejects import rejects_of
+from tests.support.builds import FEATURES, REJECT, SHARDS, build, contents, options, own, rejects_of
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

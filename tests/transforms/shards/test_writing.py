@@ -43,7 +43,7 @@ from shardmill.transforms.shards.writing import REJECTS, TemporaryFile, WriteSha
 from shardmill.transforms.statistics.files import ImageStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.running import Progress, read_progress
-from tests.support.rejects import rejects_in
+from tests.support.builds import rejects_in
 
 
 def write_to(path: Path) -> beam.io.WriteToTFRecord:

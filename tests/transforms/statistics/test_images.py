@@ -26,7 +26,7 @@ from shardmill.transforms.statistics.images import (
     MeasuredImages,
     NumberStats,
 )
-from tests.support.summaries import as_json
+from tests.support.profiles import as_json
 
 
 def extremes(images: Sequence[Extreme]) -> Extremes:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.statistics.sketches import mix
 from shardmill.transforms.statistics.tables import TableStats
-from tests.support.summaries import as_json
+from tests.support.profiles import as_json
 
 NAMES = {"label": ["cat", "dog"]}
 

@@ -9,8 +9,7 @@ import pytest
 
 from shardmill.transforms.stores import local
 from tests.support.command import bind_root_to_permissions
-from tests.support.faults import in_child
-from tests.support.recording_os import RecordingOs
+from tests.support.faults import RecordingOs, in_child
 
 
 def test_a_file_larger_than_it_says() -> None:

@@ -15,8 +15,8 @@ from shardmill.transforms.stores.clients import object_store
 from shardmill.transforms.stores.protocol import FileStat, ObjectStore
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.zip_archive import MemberError, ZipArchives, archive_path, content_folder
+from tests.support.archives import zipped
 from tests.support.command import write_files
-from tests.support.zips import zipped
 
 FILES = {"a/1.txt": b"one" * 1000, "a/b/2.txt": b"", "é/3 [x].txt": b"three", "a.txt": b"x"}
 

@@ -23,7 +23,7 @@ from shardmill.transforms.files.references import PLANNED
 from shardmill.transforms.inputs.folders import CLASSES
 from shardmill.transforms.shards.sources import EncodedChunk
 from tests.support.command import write_files
-from tests.support.summaries import as_json
+from tests.support.profiles import as_json
 
 FLOATS = ArrayType("float32", (2, 3))
 LAYOUT = ArrayLayout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, example="a.npy")

@@ -13,7 +13,7 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats import tar_samples
 from shardmill.transforms.formats.format import BlockRef, SkippedItems
 from shardmill.transforms.formats.tar import TarFormat
-from tests.support.tars import Member, file_ref, link, read, tar
+from tests.support.archives import Member, file_ref, link, read, tar
 
 BYTES, INTEGER = ColumnType("bytes", None, 1), ColumnType("int64", None, 1)
 TYPES = {"filename": BYTES, "image": BYTES, "label": INTEGER, "text": BYTES, "width": INTEGER}

@@ -10,7 +10,7 @@ import pytest
 
 from shardmill.transforms.formats.format import UnreadableError
 from shardmill.transforms.formats.tar_samples import ALL_MEMBERS, IMAGE_MEMBERS, TarReader, read_heads
-from tests.support.tars import tar
+from tests.support.archives import tar
 
 INNER = tar([("a.jpg", b"1" * 900), ("a.json", b"{}"), ("b.jpg", b"2" * 300)])  # what looks like headers, in data
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shardmill.transforms.formats.format import UnreadableError
 from shardmill.transforms.formats.tar_samples import Member, read_member, scan_members
-from tests.support.tars import link, tar
+from tests.support.archives import link, tar
 
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 

@@ -1,7 +1,8 @@
-"""Tar files of samples, and what TarFormat makes of them."""
+"""Zip archives of folders, tar files of samples, and what TarFormat makes of these."""
 
 import io
 import tarfile
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -61,3 +62,14 @@ def read(
 
 def _numbered(part: Rows) -> list[dict[str, object]]:
     return [{"number": int(number), **row} for number, row in zip(part.lines, part.batch.to_pylist(), strict=True)]
+
+
+def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """An archive with these members, and one for each of their folders, as archivers write them."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for folder in sorted({f"{name.rpartition('/')[0]}/" for name in files if "/" in name}):
+            archive.writestr(folder, b"")
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return out.getvalue()
