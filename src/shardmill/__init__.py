@@ -12,6 +12,7 @@ Functions that read import no Beam, and only `load` and `feature_spec` import Te
 
 * `load`: a split as a `tf.data.Dataset`, ready for Keras.
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
+* `Order`: a shuffled order that is computed, for random access; `GlobalBatches` divides it among ranks and workers.
 * `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.commands.versions import Accepted, RolledBack, Tagged, VersionRow, Versions
     from shardmill.pipelines.jobs.outcome import Published
     from shardmill.reading.dataset import DatasetInfo, info
+    from shardmill.reading.order import GlobalBatches, Order
     from shardmill.reading.plain_examples import examples
     from shardmill.reading.tensor_dataset import load
     from shardmill.reading.tensor_specs import feature_spec
@@ -55,8 +57,10 @@ __all__ = [
     "Comparison",
     "CorruptDataError",
     "DatasetInfo",
+    "GlobalBatches",
     "Inspection",
     "JobError",
+    "Order",
     "Plan",
     "Published",
     "Rebuilt",
@@ -103,6 +107,7 @@ _MODULES = {
     "examples": "shardmill.reading.plain_examples",
     "feature_spec": "shardmill.reading.tensor_specs",
     **dict.fromkeys(("DatasetInfo", "info"), "shardmill.reading.dataset"),
+    **dict.fromkeys(("GlobalBatches", "Order"), "shardmill.reading.order"),
     "load": "shardmill.reading.tensor_dataset",
 }
 
