@@ -12,7 +12,7 @@ BROWSER := tests/support/browser
 RELEASE := build/release
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
-NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py shardmill/data/test_tfrecord.py \
+NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/test_tfrecord.py \
   transforms/publishing/test_verification.py \
   transforms/formats/tar transforms/formats/csv/test_pieces.py transforms/files/test_image_headers.py \
   transforms/stores/test_streams.py transforms/stores/test_local.py transforms/stores/test_storage.py)

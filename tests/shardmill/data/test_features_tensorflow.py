@@ -4,16 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import shardmill
 from shardmill.data.features import Feature, Renames
 from shardmill.errors import UserError
+from shardmill.pipelines.config.job import parse_renames
 from shardmill.pipelines.reports.contact_sheet import pick_samples
 from shardmill.reading.dataset import open_dataset, supervised_pair
 from tests.support.command import Run, check_mistake, image, image_tree, write_files
 from tests.support.later import Later
+from tests.support.reading import copy, make
 from tests.support.small_data_set import edit_manifest
 
 tf = Later("tensorflow")
@@ -32,61 +33,50 @@ def flags(renames: dict[str, str]) -> list[str]:
     return [word for old, new in renames.items() for word in ("--rename", f"{old}={new}")]
 
 
-def convert(run: Run, command: str, source: Path, output: Path, *more: object) -> Path:
-    result = run(*command.split(), "--input", source, "--output", output, "--name", "n", *more)
-    assert result.status == 0, result.err
-    checked = run("verify", output / "n", "--decode")
-    assert checked.status == 0, checked.out
-    return output / "n/1.0.0"
+@pytest.fixture(scope="module")
+def renamed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images with the names of TensorFlow's Object Detection API."""
+    folder = tmp_path_factory.mktemp("renamed")
+    files = {name: image(number, size=(8, 6)) for number, name in enumerate(image_tree(["ant", "bee"], 4))}
+    return make("images", write_files(folder / "in", files), folder / "out", *flags(TF_RECORDS))
 
 
 def example(directory: Path) -> dict[str, Any]:
     return next(shardmill.examples(directory))
 
 
-def test_images_for_readers_of_the_object_detection_names(run: Run, tmp_path: Path) -> None:
-    files = {name: image(number, size=(8, 6)) for number, name in enumerate(image_tree(["ant", "bee"], 4))}
-    source = write_files(tmp_path / "in", files)
-    directory = convert(run, "images", source, tmp_path / "out", *flags(TF_RECORDS))
+def test_images_for_readers_of_the_object_detection_names(run: Run, renamed: Path, tmp_path: Path) -> None:
+    assert run("verify", renamed, "--decode").status == 0
+    assert set(example(renamed)) == set(TF_RECORDS.values())
+    assert (renamed / "image.class.label.labels.txt").read_text() == "ant\nbee\n"
+    features = json.loads((renamed / "stats.json").read_text())["splits"]["train"]["features"]
+    assert features["image/class/label"] == {"classes": {"ant": 4, "bee": 4}}
+    info = json.loads((renamed / "dataset_info.json").read_text())
+    keys = [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]]
+    assert keys == ["image/encoded", "image/class/label"]
 
-    assert set(example(directory)) == set(TF_RECORDS.values())
-    assert (directory / "image.class.label.labels.txt").read_text() == "ant\nbee\n"
-    assert json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]["image/class/label"] == {
-        "classes": {"ant": 4, "bee": 4}
+    spec = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
+        "image/class/label": tf.io.FixedLenFeature([], tf.int64),
     }
-    info = json.loads((directory / "dataset_info.json").read_text())
-    assert [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]] == [
-        "image/encoded",
-        "image/class/label",
-    ]
+    record = next(iter(tf.data.TFRecordDataset([str(path) for path in renamed.glob("*.tfrecord-*")])))
+    assert tf.io.decode_image(tf.io.parse_single_example(record, spec)["image/encoded"]).shape == (6, 8, 3)
 
-    parsed = tf.io.parse_single_example(
-        next(iter(tf.data.TFRecordDataset([str(path) for path in directory.glob("*.tfrecord-*")]))),
-        {
-            "image/encoded": tf.io.FixedLenFeature([], tf.string),
-            "image/class/label": tf.io.FixedLenFeature([], tf.int64),
-        },
-    )
-    assert tf.io.decode_image(parsed["image/encoded"]).shape == (6, 8, 3)
-
-    builder = tfds.builder_from_directory(str(directory))
+    builder = tfds.builder_from_directory(str(renamed))
     assert builder.info.features["image/class/label"].names == ["ant", "bee"]
     pictures = list(builder.as_dataset(split="train", as_supervised=True))
     assert {tuple(picture.shape) for picture, _ in pictures} == {(6, 8, 3)}
     assert sorted(int(label) for _, label in pictures) == [0] * 4 + [1] * 4
 
-    batch, labels = next(iter(shardmill.load(directory, batch_size=8)))  # their common size is known
+    batch, labels = next(iter(shardmill.load(renamed, batch_size=8)))  # their common size is known
     assert (batch.shape, labels.shape) == ((8, 6, 8, 3), (8,))
-    sheet = run("inspect", directory, "--contact_sheet", tmp_path / "sheet.png")
+    sheet = run("inspect", renamed, "--contact_sheet", tmp_path / "sheet.png")
     assert "8 images" in sheet.out
     assert "jpeg 8 x 6" in sheet.out
 
 
-def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(run: Run, tmp_path: Path) -> None:
-    files = {name: image(number, size=(8, 6)) for number, name in enumerate(image_tree(["ant", "bee"], 4))}
-    source = write_files(tmp_path / "in", files)
-    directory = convert(run, "images", source, tmp_path / "out", *flags(TF_RECORDS))
-
+def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(renamed: Path, tmp_path: Path) -> None:
+    directory = copy(renamed, tmp_path)
     edit_manifest(directory, lambda content: content["configuration"].pop("rename"))
 
     manifest = open_dataset(directory).manifest
@@ -94,37 +84,21 @@ def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(run: Run
     assert supervised_pair(manifest) == ("image/encoded", "image/class/label")
     assert next(iter(shardmill.load(directory, batch_size=8)))[0].shape == (8, 6, 8, 3)  # their common size is known
     (sample,) = pick_samples(open_dataset(directory), manifest.splits, 1)
-    assert sample.file in files
+    assert sample.file in image_tree(["ant", "bee"], 4)
 
 
 def test_a_manifests_columns(run: Run, tmp_path: Path) -> None:
     write_files(tmp_path, {"a.jpg": image(1), "m.csv": b"file_name,label,age\na.jpg,cat,7\n"})
-    arguments = ["--manifest", tmp_path / "m.csv", "--output", tmp_path / "out", "--name", "n"]
-    assert run("images", *arguments, "--rename", "age=image/age", "--rename", "image=image_raw").status == 0
+    given = ["--manifest", tmp_path / "m.csv", *flags({"age": "image/age", "image": "image_raw"})]
 
-    found = example(tmp_path / "out/n")
+    found = example(make("images", None, tmp_path / "out", *given))
 
     assert (found["image/age"], found["image_raw"]) == (7, image(1))
 
 
-def test_arrays(run: Run, tmp_path: Path) -> None:
-    for label in ("a", "b"):
-        (tmp_path / "in" / label).mkdir(parents=True)
-        np.save(tmp_path / "in" / label / "1.npy", np.ones((2, 3), np.float32))
-    directory = convert(
-        run, "arrays", tmp_path / "in", tmp_path / "out", "--rename", "image=scan/raw", "--rename", "label=y"
-    )
-
-    assert set(example(directory)) == {"scan/raw", "y", "filename"}
-    values, label = next(iter(shardmill.load(directory, batch_size=2)))
-    assert (values.shape, label.shape) == ((2, 2, 3), (2,))
-
-
-@pytest.mark.parametrize("record", ["line", "file"])
-def test_text(run: Run, tmp_path: Path, record: str) -> None:
+def test_text(run: Run, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"pos/a.txt": b"good\n", "neg/b.txt": b"bad\n"})
-    renames = ["--rename", "text=review", "--rename", "label=sentiment"]
-    directory = convert(run, f"text --record {record}", source, tmp_path / "out", *renames)
+    directory = make("text", source, tmp_path / "out", *flags({"text": "review", "label": "sentiment"}))
 
     assert {"review", "sentiment"} <= set(example(directory))
     assert (directory / "sentiment.labels.txt").read_text() == "neg\npos\n"
@@ -132,40 +106,35 @@ def test_text(run: Run, tmp_path: Path, record: str) -> None:
     assert {(text.numpy().strip(), int(label)) for text, label in pairs} == {(b"bad", 0), (b"good", 1)}
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl"])
-def test_tables(run: Run, tmp_path: Path, command: str) -> None:
-    rows = {"csv": b"id,city\n1,Rome\n2,Oslo\n", "jsonl": b'{"id": 1, "city": "Rome"}\n{"id": 2, "city": "Oslo"}\n'}
-    source = write_files(tmp_path, {f"t.{command}": rows[command]}) / f"t.{command}"
+def test_tables(run: Run, tmp_path: Path) -> None:
+    source = write_files(tmp_path, {"t.csv": b"id,city\n1,Rome\n2,Oslo\n"}) / "t.csv"
     given = ["--label", "city", "--key", "id", *flags({"city": "place/class", "id": "city"})]
-    directory = convert(run, command, source, tmp_path / "out", *given)
+    directory = make("csv", source, tmp_path / "out", *given)
 
     found = list(shardmill.examples(directory))
     assert sorted((int(row["city"]), int(row["place/class"])) for row in found) == [(1, 1), (2, 0)]
     assert (directory / "place.class.labels.txt").read_text() == "Oslo\nRome\n"
+    assert run("verify", directory, "--decode").status == 0
     again = ["--schema", directory / "schema.pbtxt", "--labels_file", directory / "place.class.labels.txt"]
-    second = convert(run, command, source, tmp_path / "again", *given, *again)
-    assert list(shardmill.examples(second)) == found
+    assert list(shardmill.examples(make("csv", source, tmp_path / "again", *given, *again))) == found
+
+
+NAMES = ("image", "label", "filename")
 
 
 @pytest.mark.parametrize(
     ("renames", "words"),
     [
-        (["imag=x"], ["there is no feature 'imag'; they are image, label, filename"]),
-        (["image=label"], ["there is a feature 'label' already"]),
-        (["image=x", "image=y"], ["renames 'image' twice"]),
-        (["image=x", "label=x"], ["calls two features 'x'"]),
-        (["image"], ["is not name=new name"]),
-        (["image=a\nb"], ["expected a name that can be printed"]),
+        (["imag=x"], "there is no feature 'imag'; they are image, label, filename"),
+        (["image=label"], "there is a feature 'label' already"),
+        (["image=x", "image=y"], "renames 'image' twice"),
+        (["image=x", "label=x"], "calls two features 'x'"),
+        (["image=a\nb"], "expected a name that can be printed"),
     ],
 )
-def test_mistakes(run: Run, tmp_path: Path, renames: list[str], words: list[str]) -> None:
-    source = write_files(tmp_path / "in", image_tree(["ant"], 1))
-    more = [word for rename in renames for word in ("--rename", rename)]
-
-    check_mistake(
-        run("images", "--input", source, "--output", tmp_path / "out", "--name", "n", *more), "--rename", *words
-    )
-    assert not (tmp_path / "out").exists()
+def test_mistakes(renames: list[str], words: str) -> None:
+    with pytest.raises(UserError, match=f"^--rename .*{words}"):
+        Renames(parse_renames(renames)).check(NAMES)
 
 
 def test_names_may_be_exchanged() -> None:
@@ -175,14 +144,23 @@ def test_names_may_be_exchanged() -> None:
     renames.check(["a", "b"])
     assert [feature.name for feature in renames.rename_features(features)] == ["b", "a"]
     assert renames.restore_features(renames.rename_features(features)) == features
-    with pytest.raises(UserError, match="there is no feature 'c'"):
-        Renames((("c", "d"),)).check(["a"])
 
 
-def test_reshard_does_not_rename(run: Run, tmp_path: Path) -> None:
-    arguments = ["--input", tmp_path, "--output", tmp_path / "out", "--name", "n", "--rename", "image=image_raw"]
+@pytest.mark.parametrize(
+    ("command", "rename", "words"),
+    [
+        ("images", "imag=x", "there is no feature 'imag'; they are image, label, filename"),
+        ("csv", "imag=x", "there is no feature 'imag'; they are a"),
+        ("images", "image", "is not name=new name"),
+        ("reshard", "image=image_raw", "does not change records"),
+    ],
+)
+def test_mistakes_of_a_command(run: Run, tmp_path: Path, command: str, rename: str, words: str) -> None:
+    source = write_files(tmp_path / "in", {**image_tree(["ant"], 1), "a.csv": b"a\n1\n"})
+    arguments = ["--input", source, "--output", tmp_path / "out", "--name", "n", "--rename", rename]
 
-    check_mistake(run("reshard", *arguments), "--rename", "does not change records")
+    check_mistake(run(command, *arguments), "--rename", words)
+    assert not (tmp_path / "out").exists()
 
 
 def write_records(path: Path, records: list[dict[str, Any]]) -> Path:
@@ -205,18 +183,15 @@ def test_images_in_others_records_are_found_by_their_bytes(run: Run, tmp_path: P
     source = write_records(tmp_path / "a.tfrecord", records)
     result = run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", "--label", "y")
     assert result.status == 0, result.err
-    assert (
-        "feature 'image_raw' is an image, by the first bytes of all its values: 1 bmp, 1 gif, 1 jpeg, 1 png, 1 webp"
-        in result.out
-    )
+    found = "feature 'image_raw' is an image, by the first bytes of all its values: 1 bmp, 1 gif, 1 jpeg, 1 png, 1 webp"
+    assert found in result.out
     assert "TFDS cannot decode gif and webp" in result.out
 
     directory = tmp_path / "out/n/1.0.0"
-    kinds = {feature.name: feature.kind for feature in open_dataset(str(directory)).manifest.features}
+    kinds = {feature.name: feature.kind for feature in open_dataset(directory).manifest.features}
     assert kinds == {"image_raw": "image", "y": "tensor", "text": "text", "height": "tensor"}
-    images, _ = next(
-        iter(shardmill.load(directory, batch_size=5, image_size=(9, 12), features=["image_raw"], shuffle=False))
-    )
+    options: dict[str, Any] = {"image_size": (9, 12), "features": ["image_raw"], "shuffle": False}
+    images, _ = next(iter(shardmill.load(directory, batch_size=5, **options)))
     assert images.shape == (5, 9, 12, 3)
     with pytest.raises(UserError, match="give image_size"):
         shardmill.load(directory, batch_size=5)
@@ -226,20 +201,11 @@ def test_images_in_others_records_are_found_by_their_bytes(run: Run, tmp_path: P
     assert run("verify", directory, "--decode").status == 0
 
 
-def test_tfds_reads_images_of_others_records(run: Run, tmp_path: Path) -> None:
-    source = write_records(
-        tmp_path / "a.tfrecord", [{"image_raw": image(number), "label": number} for number in range(3)]
-    )
-    assert run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n").status == 0
+def test_tfds_reads_images_of_others_records_and_bytes_of_which_some_are_no_images_are_none(tmp_path: Path) -> None:
+    records = [{"image_raw": image(n), "label": n, "raw": image(1) if n else b"words"} for n in range(3)]
+    directory = make("reshard", write_records(tmp_path / "a.tfrecord", records), tmp_path / "out")
 
-    pairs = tfds.builder_from_directory(str(tmp_path / "out/n/1.0.0")).as_dataset(split="train", as_supervised=True)
-
+    kinds = {feature.name: feature.kind for feature in open_dataset(directory).manifest.features}
+    assert kinds == {"image_raw": "image", "label": "tensor", "raw": "text"}
+    pairs = tfds.builder_from_directory(str(directory)).as_dataset(split="train", as_supervised=True)
     assert {tuple(picture.shape) for picture, _ in pairs} == {(9, 12, 3)}
-
-
-def test_bytes_of_which_some_are_no_images_are_none(run: Run, tmp_path: Path) -> None:
-    records = [{"raw": image(1), "n": 1}, {"raw": b"words", "n": 2}]
-    source = write_records(tmp_path / "a.tfrecord", records)
-    assert run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n").status == 0
-
-    assert [feature.kind for feature in open_dataset(str(tmp_path / "out/n")).manifest.features] == ["tensor", "text"]

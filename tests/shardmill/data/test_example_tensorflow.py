@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from shardmill.data.example import decode_example, encode_example
-from tests.shardmill.records.test_example import EXAMPLES, same
+from tests.shardmill.data.test_example import EXAMPLES, same
 from tests.support.later import Later
 
 tf = Later("tensorflow")

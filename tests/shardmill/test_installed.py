@@ -11,22 +11,19 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.installed import _LazyTensorFlow, hint_from_direct_url, install_hint
+from tests.support.command import REPOSITORY
 
 FOLDER = "in shardmill's folder, run: pip install '.[gcp]'"
 
 
-@pytest.mark.parametrize(
-    "direct_url",
-    [
-        {},
-        None,
-        [],
-        {"url": 7},
-        {"url": "file:///no/such/folder", "dir_info": {}},
-        {"url": "https://host/shardmill.whl", "archive_info": {}},
-        {"url": "https://host/shardmill.git", "vcs_info": None},
-    ],
+NOWHERE: tuple[object, ...] = (
+    *({}, None, [], {"url": 7}, {"url": "file:///no/such/folder", "dir_info": {}}),
+    {"url": "https://host/shardmill.whl", "archive_info": {}},
+    {"url": "https://host/shardmill.git", "vcs_info": None},
 )
+
+
+@pytest.mark.parametrize("direct_url", NOWHERE)
 def test_where_nobody_knows_it_is_the_folder(direct_url: object) -> None:
     assert hint_from_direct_url(direct_url, "gcp") == FOLDER
 
@@ -64,17 +61,14 @@ def test_what_pip_wrote_down_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(
-        UserError, match=f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"
-    ):
+    sentence = f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"
+    with pytest.raises(UserError, match=sentence):
         _ = _LazyTensorFlow().nn
 
 
 def test_no_sentence_names_a_project_of_an_index() -> None:
     """The name is only in the requirement of a repository, which has the address beside it."""
-    root = Path(__file__).resolve().parents[2]
-    for file in (
-        path for folder in ("src/shardmill", "transforms", "pipelines") for path in (root / folder).rglob("*.py")
-    ):
-        for line in file.read_text().splitlines():
-            assert "shardmill[" not in line or " @ " in line, f"{file}: {line}"
+    for path in (REPOSITORY / folder for folder in ("src/shardmill", "transforms", "pipelines")):
+        for file in path.rglob("*.py"):
+            for line in file.read_text().splitlines():
+                assert "shardmill[" not in line or " @ " in line, f"{file}: {line}"

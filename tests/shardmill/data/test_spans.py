@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from shardmill import __version__, _native
 from shardmill.data import spans, tfrecord
-from shardmill.data import tfrecord as python_spans
 from shardmill.pipelines import cli
 from tests.support.command import REPOSITORY, tree_bytes, write_files
 
-BOTH = pytest.mark.parametrize("module", [_native, python_spans], ids=["compiled", "python"])
+BOTH = pytest.mark.parametrize("module", [_native, tfrecord], ids=["compiled", "python"])
 SIZES = [*range(300), *range(500, 530), *range(1000, 1100), 2047, 2048, 2049, 4096, 70_000]
 SEEDS = st.integers(0, (1 << 64) - 1)
 
@@ -35,8 +34,13 @@ def cut(data: bytes, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def test_it_was_compiled() -> None:
+def test_gathered() -> None:
     assert spans.COMPILED
+    data, starts, ends = some_spans(np.array(SIZES), 9)
+    order = np.random.default_rng(1).permutation(len(starts))
+    gathered, offsets = spans.gather(data, starts[order], (ends - starts)[order])
+
+    assert cut(gathered.tobytes(), offsets[:-1], offsets[1:]) == cut(data, starts[order], ends[order])
 
 
 @BOTH
@@ -188,58 +192,32 @@ def test_chains_of_what_is_no_head(module: ModuleType, head: int, at: int) -> No
         module.chain(bytes(100), head, at, np.empty(100, np.int64))
 
 
-def test_gathered() -> None:
-    data, starts, ends = some_spans(np.array(SIZES), 9)
-    order = np.random.default_rng(1).permutation(len(starts))
-    gathered, offsets = spans.gather(data, starts[order], (ends - starts)[order])
-
-    assert cut(gathered.tobytes(), offsets[:-1], offsets[1:]) == cut(data, starts[order], ends[order])
+PROGRAM = """\
+import sys; sys.modules["shardmill._native"] = None
+import shardmill.pipelines.cli, shardmill.data.spans, shardmill
+shardmill.pipelines.cli.main(["--version"])
+status = shardmill.pipelines.cli.main(sys.argv[2:])
+assert sum(1 for _ in shardmill.examples(sys.argv[1])) > 2000
+sys.exit(status)
+"""
 
 
 def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
     """The same files, byte for byte, and as good a reader."""
-    source = write_files(
-        tmp_path / "in", {"a.csv": "".join(f"{n},{'long ' * (n % 90)},{n / 7}\n" for n in range(3000)).encode()}
-    )
-    program = (
-        "import sys; sys.modules['shardmill._native'] = None\n"
-        "import shardmill.pipelines.cli, shardmill.data.spans, shardmill\n"
-        "shardmill.pipelines.cli.main(['--version'])\n"
-        "status = shardmill.pipelines.cli.main(sys.argv[2:])\n"
-        "assert sum(1 for _ in shardmill.examples(sys.argv[1])) > 2000\n"
-        "sys.exit(status)"
-    )
+    rows = "".join(f"{n},{'long ' * (n % 90)},{n / 7}\n" for n in range(3000))
+    source = write_files(tmp_path / "in", {"a.csv": rows.encode()})
     options = ("--columns", "n,text,share", "--name", "data", "--num_shards", "3", "--splits", "train=0.8,test=0.2")
-    flags = ("--input", str(source), *options)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            program,
-            str(tmp_path / "slow" / "data"),
-            "csv",
-            *flags,
-            "--output",
-            str(tmp_path / "slow"),
-        ],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    flags, slow = ("csv", "--input", str(source), *options, "--output"), str(tmp_path / "slow")
+    command = [sys.executable, "-c", PROGRAM, f"{slow}/data", *flags, slow]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"shardmill {__version__}, without its compiled module: slower\n")
-    assert cli.main(["csv", *flags, "--output", str(tmp_path / "fast")]) == 0
+    assert cli.main([*flags, str(tmp_path / "fast")]) == 0
     assert tree_bytes(tmp_path / "slow") == tree_bytes(tmp_path / "fast")
 
 
-OUTSIDE: dict[str, tuple[list[int], list[int]]] = {
-    "before": ([-1], [3]),
-    "after": ([0, 5], [3, 11]),
-    "backwards": ([4], [3]),
-    "far": ([(1 << 63) - 1], [-(1 << 63)]),
-}
+OUTSIDE = {"before": ([-1], [3]), "after": ([0, 5], [3, 11]), "backwards": ([4], [3]), "far": ([2**63 - 1], [-(2**63)])}
 
 
 @BOTH
