@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,8 @@ def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def photos() -> Files:
+@cache
+def make_photos() -> Files:
     """A tree of images by name, those of the first class with odd names; a hidden file, and one that is no image."""
     files = {}
     for number, folder in enumerate(CLASSES):
@@ -78,6 +79,11 @@ def photos() -> Files:
     files["daisy/.thumbnails/1.jpg"] = files["daisy/.thumbnails/2.jpg"] = jpeg(7)
     files["readme.txt"] = b"no image"
     return files
+
+
+@pytest.fixture(scope="session")
+def photos() -> Files:
+    return make_photos()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -12,7 +11,7 @@ from shardmill.transforms.stores import patience, storage
 from shardmill.transforms.stores import storage as conditional
 from shardmill.transforms.stores.clients import object_store, set_options
 from shardmill.transforms.stores.protocol import Rename
-from tests.support.buckets import Bucket, Files, below, flags_by, make_images, without_source
+from tests.support.buckets import Bucket, flags_by
 from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
 
 pytestmark = pytest.mark.slow
@@ -112,20 +111,6 @@ def test_every_operation(bucket: Bucket, patient: FaultyStore, operation: str) -
 
     expected = outcome("faultless", "")
     assert [outcome(f"store{fault}", fault) for fault in FAULTS] == [expected] * len(FAULTS)
-
-
-@pytest.mark.parametrize("fault", ["500", "reset"])
-def test_a_job(
-    bucket: Bucket, store: FaultyStore, local_photos: Path, reference: Callable[..., Files], fault: str
-) -> None:
-    """Shards that are being written are begun again, and hold what they would."""
-    most = 8  # for what is begun again has another name, whose first request would fail as well
-    store.fail(fault, 1, "upload" if bucket.url.startswith("gs:") else "beam-temp", most)
-    arguments = ("--input", str(local_photos), "--output", f"{bucket.url}/sets", "--num_shards", "2")
-
-    assert make_images(None, *arguments, *(flags(bucket, store) or bucket.flags)) == 0
-    assert 4 <= store.failed <= most + 2  # two may fail at once
-    assert without_source(below(bucket.files(), "sets")) == without_source(reference("--num_shards", "2"))
 
 
 def test_an_answer_is_none_of_that(bucket: Bucket, patient: FaultyStore) -> None:

@@ -2,11 +2,8 @@
 
 import json
 import os
-import random
 import signal
 import time
-import urllib.parse
-import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,94 +14,11 @@ from shardmill.pipelines import cli
 from shardmill.transforms.stores import storage
 from tests.support.archives import zipped
 from tests.support.buckets import Bucket, Files, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
-from tests.support.command import Process, write_files
-from tests.support.masks import write_pairs
+from tests.support.command import Process
 
 pytestmark = pytest.mark.slow
 
 SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
-
-
-def test_tree_gives_the_bytes_of_a_local_run(
-    bucket: Bucket, photos: Files, reference: Callable[..., Files], capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = upload(bucket, "photos", photos)
-    assert make_images(bucket, "--input", source, "--output", f"{bucket.url}/sets", *SPLIT_FLAGS) == 0
-    made = below(bucket.files(), "sets")
-    assert "flowers/1.0.0/_SUCCESS" in made
-    assert without_source(made) == without_source(reference(*SPLIT_FLAGS))
-    assert below(bucket.files(), "photos") == photos
-    for command in ("verify", "inspect"):
-        assert cli.main([command, f"{bucket.url}/sets/flowers", *bucket.flags]) == 0
-    assert "31 examples in 3 shards, no fault" in capsys.readouterr().out
-
-
-def test_a_zip_archive_is_read_by_ranges(
-    bucket: Bucket, photos: Files, reference: Callable[..., Files], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its directory once, and each image by a request of its own: nothing is downloaded whole."""
-    large = {"zzz/other.bin": random.Random(0).randbytes(3_000_000)}
-    bucket.put("photos.zip", zipped({**photos, **large}, zipfile.ZIP_STORED))
-
-    assert (
-        make_images(bucket, "--input", f"{bucket.url}/photos.zip", "--output", f"{bucket.url}/sets", *SPLIT_FLAGS) == 0
-    )
-    made = below(bucket.files("sets/"), "sets")
-    of_disk = reference(*SPLIT_FLAGS)
-    shards = [name for name in of_disk if ".tfrecord-" in name]
-    assert [made[name] for name in shards] == [of_disk[name] for name in shards]
-    assert json.loads(made["flowers/1.0.0/manifest.json"])["rejects"]["records"] == 0
-
-
-def test_a_zip_archive_that_is_not_there(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
-    missing = f"{bucket.url}/missing.zip"
-    assert make_images(bucket, "--input", missing, "--output", f"{bucket.url}/sets", *SPLIT_FLAGS) == 2
-    assert f"nothing matches --input {missing}\n" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("splits", [("train/", "test/"), ("",)])
-def test_the_image_folder_of_hugging_face_is_that_of_a_disk(
-    bucket: Bucket, photos: Files, tmp_path: Path, splits: tuple[str, ...]
-) -> None:
-    """Its metadata in each split folder, or beside its images; columns of further files too."""
-    images = [data for name, data in photos.items() if name.endswith(".jpg")]
-    rows = [{"file_name": f"{n}.jpg", "next_file_name": f"next/{n}.jpg", "age": n} for n in range(10)]
-    files = {f"{split}{n}.jpg": images[n] for split in splits for n in range(10)}
-    files |= {f"{split}next/{n}.jpg": images[n + 10] for split in splits for n in range(10)}
-    files |= {f"{split}metadata.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode() for split in splits}
-    flags = SPLIT_FLAGS[2:] if len(splits) > 1 else SPLIT_FLAGS
-    local = write_files(tmp_path / "folder", files)
-    assert make_images(None, "--input", str(local), "--output", str(tmp_path / "sets"), *flags) == 0
-    remote = upload(bucket, "folder", files)
-
-    assert make_images(bucket, "--input", remote, "--output", f"{bucket.url}/sets", *flags) == 0
-    made, of_disk = below(bucket.files("sets/"), "sets"), local_files(tmp_path / "sets")
-    shards = [name for name in of_disk if ".tfrecord-" in name]
-    assert len(shards) == 3
-    assert [made[name] for name in shards] == [of_disk[name] for name in shards]
-    notice, *_ = json.loads(made["flowers/1.0.0/manifest.json"])["notices"]
-    assert f"{remote}/{splits[0]}metadata.jsonl" in notice
-    assert "say what its images are" in notice or "says what its images are" in notice
-
-
-def test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing(
-    bucket: Bucket, photos: Files, tmp_path: Path
-) -> None:
-    names = [name for name in photos if name.endswith(".jpg")]
-    rows = [{"file_name": name, "label": name.split("/")[0], "size": len(photos[name])} for name in names]
-    rows.insert(3, {"file_name": "daisy/gone [1].jpg", "label": "daisy", "size": 1})
-    files = {**photos, "photos.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode()}
-    flags = ("--num_shards", "3", "--max_reject_fraction", "0.5")
-    local = write_files(tmp_path / "photos", files)
-    assert make_images(None, "--manifest", str(local / "photos.jsonl"), "--output", str(tmp_path / "sets"), *flags) == 0
-    remote = upload(bucket, "photos", files)
-    assert make_images(bucket, "--manifest", f"{remote}/photos.jsonl", "--output", f"{bucket.url}/sets", *flags) == 0
-    made = below(bucket.files("sets/"), "sets")
-    assert f"was looked for in {remote}/".encode() in made["flowers/1.0.0/manifest.json"]
-    there = {name: data.replace(remote.encode(), str(local).encode()) for name, data in made.items()}
-    assert without_source(there) == without_source(local_files(tmp_path / "sets"))
-    (reject,) = made["flowers/1.0.0/rejects/rejects-00000-of-00001.jsonl"].decode().splitlines()
-    assert json.loads(reject) == {"source": "daisy/gone [1].jpg", "line": 4, "stage": "index", "reason": "no such file"}
 
 
 def test_images_of_a_local_manifest_may_lie_on_a_store(bucket: Bucket, tmp_path: Path) -> None:
@@ -221,24 +135,11 @@ def test_next_run_clears_what_a_killed_one_left(
         assert "Uploads" not in bucket.client.list_multipart_uploads(Bucket=bucket.name)
 
 
-def test_dry_run_plans_and_writes_nothing(bucket: Bucket, photos: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    source = upload(bucket, "photos", photos)
-    labels = "".join(f"{name}\n" for name in ("daisy", "rose", "tulip wild")).encode()
-    bucket.put("labels.txt", labels)
-    flags = ("--input", source, "--output", f"{bucket.url}/sets", "--labels_file", f"{bucket.url}/labels.txt")
-    before = bucket.files()
-    assert make_images(bucket, *flags, "--num_shards", "5", "--dry_run") == 0
-    said = capsys.readouterr().out
-    assert f"Would write {bucket.url}/sets/flowers/1.0.0" in said
-    assert "in 5 shards" in said
-    assert "2 tulip wild: 9 train" in said
-    assert bucket.files() == before
-
-
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
         (("--input", "{url}/nothing", "--output", "{url}/sets"), "{url}/nothing"),
+        (("--input", "{url}/missing.zip", "--output", "{url}/sets"), "nothing matches --input {url}/missing.zip\n"),
         (("--input", "{url}/*/*.jpg", "--output", "{url}/sets"), "{url}/*/*.jpg"),
         (("--input", "{url}-none/photos", "--output", "{url}/sets"), "there is no such bucket"),
         (("--manifest", "{url}/none.csv", "--output", "{url}/sets"), "{url}/none.csv: no such file"),
@@ -291,52 +192,3 @@ def test_publishing_lists_rather_than_asks_for_each_shard(bucket: Bucket, local_
     # Of each shard, gs: starts an upload and sends it; s3: starts, sends and completes it, then copies it. Hashes of
     # what it holds are written and read, and the page of the build looks into the first 24.
     assert (counts[1] - counts[0]) / 5 <= 8
-
-
-def test_shards_of_many_parts(bucket: Bucket, tmp_path: Path) -> None:
-    files = {f"{index}.jpg": random.Random(index).randbytes(1 << 20) for index in range(20)}
-    local = write_files(tmp_path / "photos", files)
-    flags = ("--input", str(local), "--verify", "none", "--num_shards", "1")
-    assert make_images(None, *flags, "--output", str(tmp_path / "sets")) == 0
-    assert make_images(bucket, *flags, "--output", f"{bucket.url}/sets") == 0
-    assert without_source(below(bucket.files(), "sets")) == without_source(local_files(tmp_path / "sets"))
-
-
-def test_files_that_did_not_change_are_taken_from_an_older_version(
-    bucket: Bucket, photos: Files, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ("--input", upload(bucket, "photos", photos), "--folders", "label", *SPLIT_FLAGS)
-    sets = ("--output", f"{bucket.url}/sets")
-    assert make_images(bucket, *flags, *sets, "--reuse", "record") == 0
-    changed = {"rose/03.jpg": jpeg(901), "rose/new.jpg": jpeg(902)}
-    upload(bucket, "photos", changed)
-    bucket.requests()
-    assert make_images(bucket, *flags, *sets, "--version", "1.0.1", "--reuse", "LATEST") == 0
-    asked = bucket.requests()["requests"]
-    assert "30 of 32 files taken from 1.0.0, the others read" in capsys.readouterr().out
-    reads = [urllib.parse.unquote(request) for request in asked if _reads_an_image(request)]
-    assert sorted(name for name in changed if any(name in request for request in reads)) == sorted(changed)
-    assert len(reads) == len(changed)
-    assert make_images(bucket, *flags, "--output", f"{bucket.url}/full", "--version", "1.0.1") == 0
-    assert below(bucket.files(), "sets/flowers/1.0.1") == below(bucket.files(), "full/flowers/1.0.1")
-
-
-def _reads_an_image(request: str) -> bool:
-    method, path = request.split(" ", 1)
-    return method == "GET" and (".jpg" in path.partition("?")[0]) and ("/photos/" in path or "/photos%2F" in path)
-
-
-def test_masks_of_a_bucket_give_the_bytes_of_a_local_run(bucket: Bucket, tmp_path: Path) -> None:
-    local = write_pairs(tmp_path / "data")
-    files = local_files(local)
-    rows = "".join(f"{name},{name.replace('images', 'masks')}\n" for name in files if name.startswith("images"))
-    files["m.csv"] = f"file_name,mask\n{rows}".encode()
-    write_files(local, files)
-    remote = upload(bucket, "data", files)
-    for flags in (("--input", "{}/images", "--masks", "{}/masks"), ("--manifest", "{}/m.csv", "--mask_column", "mask")):
-        made = []
-        for root, output, store in ((local, str(tmp_path / "sets"), None), (remote, f"{bucket.url}/sets", bucket)):
-            words = [flag.format(root) for flag in flags]
-            assert make_images(store, *words, "--output", output, "--overwrite", "--num_shards", "2") == 0
-            made.append(below(bucket.files("sets/"), "sets") if store else local_files(tmp_path / "sets"))
-        assert without_source(made[0]) == without_source(made[1])

@@ -11,9 +11,9 @@ from shardmill.pipelines import cli
 from shardmill.pipelines.nightly.planning import version_to_build
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.stores import storage
-from tests.support.buckets import Bucket, jpeg, make_images, upload
-from tests.support.command import tree_bytes
-from tests.support.small_data_set import make_version
+from tests.support.buckets import Bucket, below, jpeg, make_images, upload
+from tests.support.command import Run, tree_bytes
+from tests.support.versions import make_version
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 _REQUESTS = {"gs": 99, "s3": 95}
 
 
+_SAID = re.compile(r"^Requests to stores: about ([\d,]+)$", re.MULTILINE)
+_WITHIN = 1.3  # times
 _OF_BUCKETS = re.compile(r"GET /storage/v1/b/[^/?]+[?]")  # which Google's client asks in a thread of its own
 
 
@@ -31,8 +33,8 @@ def asked(bucket: Bucket) -> list[str]:
     return [request for request in requests if not _OF_BUCKETS.match(request)]
 
 
-def test_an_image_that_is_reused_is_no_request(bucket: Bucket) -> None:
-    """A rebuild asks as often whether it takes 11 images from the older version or 59."""
+def test_an_image_that_is_reused_is_no_request(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rebuild asks as often whether it takes 11 images from the older version or 59, and gives the same bytes."""
     counts = []
     flags = ("--output", f"{bucket.url}/sets", "--num_shards", "1")
     for number, images in enumerate((12, 60)):
@@ -41,10 +43,15 @@ def test_an_image_that_is_reused_is_no_request(bucket: Bucket) -> None:
         upload(bucket, "photos", {"rose/03.jpg": jpeg(900 + number)})
         asked(bucket)
         assert make_images(bucket, "--input", source, *flags, "--version", f"1.{number}.1", "--reuse", "LATEST") == 0
+        assert f"{images - 1} of {images} files taken from 1.{number}.0, the others read" in capsys.readouterr().out
         requests = asked(bucket)
         assert len([request for request in requests if request.startswith("GET") and "/03.jpg" in request]) == 1
         counts.append(len(requests))
     assert counts[0] == counts[1] <= _REQUESTS[bucket.url.partition(":")[0]], "\n".join(requests)
+    assert (
+        make_images(bucket, "--input", source, "--output", f"{bucket.url}/full", "--version", "1.1.1", *flags[2:]) == 0
+    )
+    assert below(bucket.files(), "sets/flowers/1.1.1") == below(bucket.files(), "full/flowers/1.1.1")
 
 
 @pytest.mark.parametrize(
@@ -98,3 +105,28 @@ def test_each_file_of_a_data_set_is_one_request(bucket: Bucket, tmp_path: Path, 
     requests = asked(bucket)
     assert len(requests) == 4, requests  # LATEST, looked for in both, _SUCCESS, the manifest and that file
     assert all(request.startswith("GET") for request in requests)
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("images", ("--num_shards", "1")),
+        ("images", ("--num_shards", "12")),
+        ("csv", ("--num_shards", "1", "--block_size", "8KiB")),
+        ("csv", ("--num_shards", "12", "--block_size", "8KiB")),
+        ("csv", ("--num_shards", "2")),
+    ],
+)
+def test_a_dry_run_says_about_how_many_there_are(bucket: Bucket, run: Run, command: str, more: tuple[str, ...]) -> None:
+    rows = b"".join(b"%d,%d\n" % (number, number * number) for number in range(4000))
+    files = {f"{number}.csv": b"x,y\n" + rows for number in range(3)}
+    photos = {f"{'ab'[number % 2]}/{number}.jpg": jpeg(number) for number in range(60)}
+    source = upload(bucket, "in", photos if command == "images" else files)
+    words = [command, "--input", source, "--output", f"{bucket.url}/sets", "--name", "n", *more, *bucket.flags]
+    dry = run(*words, "--dry_run")
+    assert (dry.status, bucket.names("sets/")) == (0, []), dry.err
+    (said,) = (int(number.replace(",", "")) for number in _SAID.findall(dry.out))
+    asked(bucket)
+    assert run(*words).status == 0
+    found = len(asked(bucket))
+    assert said / _WITHIN <= found <= said * _WITHIN, (said, found)

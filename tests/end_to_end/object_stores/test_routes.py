@@ -1,10 +1,12 @@
-"""Every route of records on object stores gives the bytes of a disk, and leaves nothing else there."""
+"""Every route on object stores gives the bytes of a disk, and leaves nothing else there."""
 
 import gzip
 import json
+import random
 import urllib.parse
-from collections.abc import Callable
-from functools import cache
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from shardmill.metadata.file_names import TEMP_PREFIX
-from tests.support.archives import tar
-from tests.support.buckets import Bucket, Files, below, local_files, upload, without_source
+from tests.end_to_end.object_stores.conftest import make_photos
+from tests.support.buckets import Bucket, Files, below, jpeg, local_files, upload, without_source
 from tests.support.command import Result, Run, check_mistake, image, write_files
+from tests.support.masks import encoded, picture, values
+from tests.support.tars import tar
 from tests.support.tokenizer_files import texts, tokenizer_json
+from tests.support.zips import zipped
 
 
 class Route(NamedTuple):
@@ -72,7 +77,57 @@ def _pairs() -> Files:
     return de | {f"en/{n}.txt": "".join(f"line {n} {line}\n" for line in range(300)).encode() for n in range(2)}
 
 
+def _folder(*splits: str) -> Files:
+    """Return an image folder of Hugging Face: its metadata in each split folder, columns of further files too."""
+    rows = [{"file_name": f"{n}.jpg", "next_file_name": f"next/{n}.jpg", "age": n} for n in range(10)]
+    files = {f"{split}{n}.jpg": jpeg(n) for split in splits for n in range(10)}
+    files |= {f"{split}next/{n}.jpg": jpeg(n + 10) for split in splits for n in range(10)}
+    return files | {f"{split}metadata.jsonl": _lines(rows) for split in splits}
+
+
+def _lines(rows: Sequence[Mapping[str, object]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _manifest() -> Files:
+    """Return images and a list of them, which names one that is not there."""
+    photos = make_photos()
+    names = [name for name in photos if name.endswith(".jpg")]
+    rows = [{"file_name": name, "label": name.split("/")[0], "size": len(photos[name])} for name in names]
+    rows.insert(3, {"file_name": "daisy/gone [1].jpg", "label": "daisy", "size": 1})
+    return {**photos, "photos.jsonl": _lines(rows)}
+
+
+def _masks() -> Files:
+    masks = {f"{'ab'[n % 2]}/{n}.png": values(n) for n in range(8)}
+    files = {f"images/{name}": picture(mask) for name, mask in masks.items()}
+    files |= {f"masks/{name}": encoded(mask) for name, mask in masks.items()}
+    return files | {"m.csv": "\n".join(["file_name,mask", *(f"images/{name},masks/{name}" for name in masks)]).encode()}
+
+
 TABLES = ("csv", "text", "jsonl", "parquet")
+_SPLITS = "--splits train=0.8,test=0.2 --num_shards train=2,test=1"
+_LARGE = {"zzz/other.bin": random.Random(0).randbytes(3_000_000)}  # in a zip archive, of which nobody asks for it
+IMAGES = {
+    "tree": Route(make_photos, f"images --input {{}} {_SPLITS}"),
+    "zip": Route(
+        lambda: {"photos.zip": zipped(make_photos() | _LARGE, zipfile.ZIP_STORED)},
+        f"images --input {{}}/photos.zip {_SPLITS}",
+    ),
+    "Hugging Face": Route(partial(_folder, ""), f"images --input {{}} {_SPLITS}"),
+    "Hugging Face, splits": Route(partial(_folder, "train/", "test/"), "images --input {} --num_shards train=2,test=1"),
+    "manifest": Route(_manifest, "images --manifest {}/photos.jsonl --num_shards 3 --max_reject_fraction 0.5"),
+    "masks": Route(_masks, "images --input {}/images --masks {}/masks --num_shards 2"),
+    "mask column": Route(_masks, "images --manifest {}/m.csv --mask_column mask --num_shards 2"),
+    "shards of many parts": Route(
+        lambda: {f"{n}.jpg": random.Random(n).randbytes(1 << 20) for n in range(20)},
+        "images --input {} --verify none --num_shards 1",
+    ),
+    "shards without records": Route(  # S3 completes no upload without parts
+        lambda: {f"rose/{n}.jpg": jpeg(n) if n % 2 else b"no image" for n in range(8)},
+        "images --input {} --num_shards 8 --max_reject_fraction 0.6",
+    ),
+}
 _KIB = "--block_size 1KiB --num_shards 3"
 _PAIR = "text --input de={}/de --input en={}/en"
 _OTHERS = {"text/a.txt/below.txt": b"not of this file\n"}  # which a disk cannot have
@@ -97,24 +152,37 @@ ROUTES = {
 }
 
 
-@pytest.mark.parametrize("route", ROUTES)
+REJECTED = {  # what stands in the rejects of a route
+    "tars": b"s-2.tar",
+    "repeated keys": b"which is kept",
+    "manifest": b'"daisy/gone [1].jpg", "line": 4, "stage": "index", "reason": "no such file"',
+    "shards without records": b"rose/",
+}
+
+
+@pytest.mark.parametrize("route", [*ROUTES, *(pytest.param(name, marks=pytest.mark.slow) for name in IMAGES)])
 def test_an_object_store_gives_the_bytes_of_a_disk(bucket: Bucket, tmp_path: Path, run: Run, route: str) -> None:
-    files, command = ROUTES[route].files(), ROUTES[route].command
+    make, command = (ROUTES | IMAGES)[route]
+    files, local = make(), tmp_path / "in"
     if command.split()[0] in ("csv", "text", "jsonl") and "--block_size" not in command:
         command += " --block_size 2KiB"
+    remote = upload(bucket, "in", files | (_OTHERS if route == "one text" else {}))
     for where, output, flags in (
-        (upload(bucket, "in", files | (_OTHERS if route == "one text" else {})), f"{bucket.url}/sets", bucket.flags),
-        (str(write_files(tmp_path / "in", files)), str(tmp_path / "sets"), []),
+        (remote, f"{bucket.url}/sets", bucket.flags),
+        (str(write_files(local, files)), str(tmp_path / "sets"), []),
     ):
         words = [word.format(where) for word in command.split(" ")]
         done = run(*words, "--output", output, "--name", "n", *flags)
         assert done.status == 0, done.err
     made = local_files(tmp_path / "sets")
-    assert without_source(below(bucket.files(), "sets")) == without_source(made)
-    assert not [name for name in bucket.names() if TEMP_PREFIX in name]
+    there = {name: data.replace(remote.encode(), bytes(local)) for name, data in bucket.files().items()}
+    assert without_source(below(there, "sets")) == without_source(made)
+    assert not [name for name in there if TEMP_PREFIX in name]
+    assert below(bucket.files("in/"), "in").keys() >= files.keys()
     rejects = [data for name, data in made.items() if "/rejects/" in name]
-    named = {"tars": b"s-2.tar", "repeated keys": b"which is kept"}
-    assert [named[route] in data for data in rejects] == [True] * (route in named)
+    assert [REJECTED[route] in data for data in rejects] == [True] * (route in REJECTED)
+    empty = [name for name, data in made.items() if ".tfrecord-" in name and not data]
+    assert len(empty) == (4 if route == "shards without records" else 0)
     if route == "csv":
         shards = f"{bucket.url}/sets/n/1.0.0/*.tfrecord-*"
         again = ("--output", f"{bucket.url}/again", "--name", "n", "--num_shards", "5")

@@ -1,10 +1,8 @@
 """What is written to stores as its bytes come: empty shards, large ones, and what breaks off."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +13,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.patience import VARIABLES
 from shardmill.transforms.stores.s3 import PART_BYTES, S3Clients, S3Upload
-from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
-from tests.support.command import write_files
-from tests.support.faults import struck
+from tests.support.buckets import Bucket, S3Bucket
+from tests.support.request_faults import struck
 
 pytestmark = pytest.mark.slow
 
@@ -61,36 +58,6 @@ class Answer(BytesIO):
 
     def stream(self, **_: Any) -> Iterator[bytes]:
         yield self.read()
-
-
-def test_shards_whose_files_are_all_rejected_are_published(bucket: Bucket, tmp_path: Path) -> None:
-    """S3 completes no upload without parts."""
-    photos = {f"rose/{number}.jpg": jpeg(number) if number % 2 else b"no image" for number in range(8)}
-    flags = ("--num_shards", "8", "--max_reject_fraction", "0.6")
-    local = str(write_files(tmp_path / "photos", photos))
-    assert make_images(None, "--input", local, "--output", str(tmp_path / "sets"), *flags) == 0
-
-    source = upload(bucket, "photos", photos)
-    assert make_images(bucket, "--input", source, "--output", f"{bucket.url}/sets", *flags) == 0
-
-    made = below(bucket.files("sets/"), "sets")
-    assert without_source(made) == without_source(local_files(tmp_path / "sets"))
-    shards = [data for name, data in made.items() if "tfrecord" in name]
-    assert (len(shards), shards.count(b"")) == (8, 4)
-    assert not [name for name in made if "beam-temp" in name]
-
-
-def test_an_input_all_of_whose_files_are_rejected_is_a_sentence(
-    bucket: Bucket, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = upload(bucket, "photos", {f"rose/{number}.jpg": b"no image" for number in range(3)})
-    flags = ("--input", source, "--output", f"{bucket.url}/sets", "--num_shards", "2", "--max_reject_fraction", "0.99")
-    assert make_images(bucket, *flags) == 1
-    said = capsys.readouterr().err
-    assert "3 of 3 records were rejected, none is left" in said
-    left = bucket.files("sets/")
-    assert list(left) == ["sets/flowers/1.0.0-rejects.jsonl"]
-    assert len(list(map(json.loads, left["sets/flowers/1.0.0-rejects.jsonl"].splitlines()))) == 3
 
 
 def calls_of(s3: S3Bucket) -> list[str]:

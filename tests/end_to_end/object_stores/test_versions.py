@@ -20,7 +20,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.beam_filesystems import process_options
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
-from tests.support.small_data_set import make_version
+from tests.support.retained import CASES, check_retained
+from tests.support.versions import make_version
 
 
 @pytest.fixture
@@ -137,3 +138,10 @@ def test_the_newest_input_by_the_clock_of_the_store(bucket: Bucket) -> None:
 
     assert newest is not None
     assert newest == storage.stat_file(f"{bucket.url}/in/a.jpg").modified > 1_600_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_what_goes_and_what_stays(bucket: Bucket, case: str) -> None:
+    """The table that also runs on a disk."""
+    check_retained(bucket, CASES[case])
