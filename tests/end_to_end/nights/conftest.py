@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,10 +23,16 @@ def good_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@contextmanager
+def in_copy(night: Path, folder: Path) -> Iterator[Path]:
+    """Copy the folder of a night, and be there until the block ends."""
+    shutil.copytree(night, folder)
+    with chdir(folder):
+        yield folder
+
+
 @pytest.fixture
 def here(good_night: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy of that, in which a test runs."""
-    folder = tmp_path / "night"
-    shutil.copytree(good_night, folder)
-    with chdir(folder):
-        yield folder
+    with in_copy(good_night, tmp_path / "night"):
+        yield tmp_path / "night"

@@ -71,14 +71,10 @@ def expected_amounts() -> None:
 
 
 NIGHTS = {
-    "nothing new": Night(lambda: None, 0, "unchanged since 1.0.0: 1 file"),
     "nothing new, for Airflow": Night(lambda: None, 99, "unchanged since", flags=("--unchanged_status", "99")),
     "nothing new, and a version that is asked for": Night(
-        *(
-            lambda: None,
-            0,
-            "unchanged since 1.0.0: 1 file; 0.9.0 would be the same and is not built, --force builds it",
-        ),
+        lambda: None,
+        *(0, "unchanged since 1.0.0: 1 file; 0.9.0 would be the same and is not built, --force builds it"),
         flags=("--version", "0.9.0"),
     ),
     "a few rows more": Night(lambda: write(rows(610)), 0, "events 1.0.1 is published", "1.0.1"),
@@ -86,31 +82,18 @@ NIGHTS = {
         lambda: write([["9", *line[1:]] if line[0] == "8" else line for line in rows()]),
         *(0, "0 files new, 1 changed, 0 gone", "1.0.1"),
     ),
-    "a column gone": Night(
-        lambda: write([line[:3] for line in rows()], "id,kind,amount"),
-        3,
-        "columns_gone: 1 feature gone since 1.0.0: city",
-    ),
     "a column new": Night(
         lambda: write([[*line, "1"] for line in rows()], "id,kind,amount,city,age"),
         0,
         "warning: events: columns_new: 1 feature new since 1.0.0: age",
         "1.0.1",
     ),
-    "a type changed": Night(
-        lambda: write([[*line[:2], f"{line[2]} EUR", line[3]] for line in rows()]),
-        3,
-        "types_changed: 1 feature of another type than in 1.0.0: amount",
-    ),
     "a class vanished": Night(lambda: write(rows(kinds=("buy", "view"))), 3, "1 class is gone since 1.0.0: 'click'"),
-    "a class new": Night(new_class, 0, "classes_new: 1 class is new since 1.0.0: 'like'", "1.0.1"),
     "a class new, labels kept": Night(
         new_class_where_labels_are_kept,
         *(2, "is in the input but not in the kept labels of version 1.0.0; give --on_new_label append"),
     ),
-    "a class renamed": Night(lambda: write(rows(kinds=("buy", "klick", "view"))), 3, "1 class is gone"),
     "40 % of the rows": Night(lambda: write(rows(240)), 3, "examples_under: there are 240 examples, 600 in 1.0.0"),
-    "a file three times": Night(lambda: write(rows() * 3), 0, "examples_over: there are 1,800 examples", "1.0.1"),
     "no rows": Night(lambda: write([]), 2, "events.yaml line 4: --input in has no rows"),
     "no files": Night(lambda: Path("in/a.csv").unlink(), 2, "events.yaml line 4: no CSV files in --input in"),
     "all rejected": Night(
@@ -125,15 +108,8 @@ NIGHTS = {
         "if that is intended, accept it in the recipe: `checks: {columns: {amount: {numeric_drift: off}}}`",
     ),
     "amounts times 100, as the recipe expects": Night(expected_amounts, 0, "events 1.0.1 is published", "1.0.1"),
-    "ids of another day": Night(
-        lambda: write([[str(10_000 + int(line[0])), *line[1:]] for line in rows()]), 0, "events 1.0.1", "1.0.1"
-    ),
     "labels of one kind, nearly": Night(
         lambda: write(rows(kinds=(*("buy",) * 18, "click", "view"))), 3, "label_drift: 'kind'"
-    ),
-    "labels shuffled, which no statistics show": Night(
-        lambda: write([[line[0], other[1], *line[2:]] for line, other in zip(rows(), reversed(rows()), strict=True)]),
-        *(0, "since 1.0.0: 600 rows, as before; nothing else changed in its statistics", "1.0.1"),
     ),
     "a file truncated": Night(truncated, 1, "a.csv.gz"),
     "the source stopped": Night(stopped, 3, "has the source stopped? Nothing was published"),
@@ -152,11 +128,8 @@ NIGHTS = {
         flags=("--version", "1.0.0"),
     ),
     "a backfill": Night(
-        *(
-            lambda: write(rows(610)),
-            0,
-            "; compared with 1.0.0, which is newer: `baseline:` in a recipe names another; ",
-        ),
+        lambda: write(rows(610)),
+        *(0, "; compared with 1.0.0, which is newer: `baseline:` in a recipe names another; "),
         flags=("--version", "0.9.0"),
     ),
     "a backfill of a day with fewer rows": Night(

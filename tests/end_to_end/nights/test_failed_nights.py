@@ -8,7 +8,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from PIL import Image
 import shardmill
 from shardmill.errors import UserError
 from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines import cli
 from shardmill.transforms.options.job_options import Acceptance
 from shardmill.transforms.publishing.acceptance import FailedVersion, accept_version
+from tests.end_to_end.nights.conftest import in_copy
 from tests.support.builds import contents
 from tests.support.command import Run
 from tests.support.faults import faulty, in_child, kill
@@ -28,13 +31,22 @@ SETS, KEPT, NEW = Path("sets/events"), Path("sets/events/failed/1.0.1"), Path("s
 ACCEPT = ("accept", SETS, "1.0.1", "--reason", "clicks have a data set of their own")
 
 
+@pytest.fixture(scope="module")
+def failed_night(good_night: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder and the message of a night in which a class is gone."""
+    with in_copy(good_night, tmp_path_factory.mktemp("failed") / "night") as folder:
+        write(rows(kinds=("buy", "view")))
+        with redirect_stderr(io.StringIO()) as err:
+            assert cli.main(["rebuild", "events.yaml"]) == 3
+    return folder, err.getvalue()
+
+
 @pytest.fixture
-def failed(run: Run, here: Path) -> str:
-    """The message of a night in which a class is gone."""
-    write(rows(kinds=("buy", "view")))
-    result = run("rebuild", "events.yaml")
-    assert result.status == 3
-    return result.err
+def failed(failed_night: tuple[Path, str], tmp_path: Path) -> Iterator[str]:
+    """The message of that night, in a copy of its folder."""
+    folder, message = failed_night
+    with in_copy(folder, tmp_path / "night"):
+        yield message
 
 
 def png(number: int) -> bytes:

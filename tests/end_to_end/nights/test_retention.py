@@ -3,15 +3,17 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from shardmill.pipelines import cli
 from shardmill.transforms.publishing import lease
+from tests.end_to_end.nights.conftest import in_copy
 from tests.support.command import Process, Run, tree_bytes
-from tests.support.nights import recipe, rows, write
-from tests.support.processes import SmallDisk
+from tests.support.nights import Rows, recipe, rows, write
+from tests.support.small_disk import SmallDisk
 
 RETAIN = "retain: {min_versions: 1, max_age: 5d}\n"
 OLD, TENTH = Path("sets/events/1.0.0"), 10 * 86_400
@@ -24,14 +26,26 @@ def age(*versions: str) -> None:
         os.utime(path, (path.stat().st_mtime - TENTH,) * 2)
 
 
-@pytest.fixture
-def old(run: Run, here: Path) -> Path:
+def rebuild(lines: Rows, status: int = 0) -> None:
+    write(lines)
+    assert cli.main(["rebuild", "events.yaml"]) == status
+
+
+@pytest.fixture(scope="module")
+def old_night(good_night: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A night with 1.0.0, which has expired, and 1.0.1."""
-    write(rows(610))
-    assert run("rebuild", "events.yaml").status == 0
-    recipe(RETAIN)
-    age("1.0.0")
-    return here
+    with in_copy(good_night, tmp_path_factory.mktemp("old") / "night") as folder:
+        rebuild(rows(610))
+        recipe(RETAIN)
+        age("1.0.0")
+    return folder
+
+
+@pytest.fixture
+def old(old_night: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of that."""
+    with in_copy(old_night, tmp_path / "night") as folder:
+        yield folder
 
 
 DELETED = "deleted 1.0.0, which is older than 5d; the newest stays\n"
@@ -97,27 +111,33 @@ def test_a_full_disk_heals(run: Run, here: Path, filled: bool) -> None:
     assert {name.split("/")[1] for name in left if name.endswith("_SUCCESS")} == {"1.0.2", "1.0.3"}
 
 
-def expired_failure(run: Run) -> None:
-    write(rows(200))
-    assert run("rebuild", "events.yaml").status == 3
+def expired_failure() -> None:
+    rebuild(rows(200), 3)
     mark = next(Path("sets/events/failed").glob("*/_FAILED"))
     mark.write_text(json.dumps({**json.loads(mark.read_text()), "until": "2020-01-01T00:00:00Z"}))
 
 
-@pytest.fixture
-def remains(run: Run, here: Path) -> Path:
+@pytest.fixture(scope="module")
+def night_of_remains(good_night: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An expired version and an expired failure; the LOCK and folders of jobs that have ended."""
-    expired_failure(run)
-    write(rows(610))
-    assert run("rebuild", "events.yaml").status == 0
-    expired_failure(run)
-    age("1.0.0")
-    for version in ("1.0.1", "1.0.9"):
-        held = lease.take_lease(f"sets/events/{version}", "beam-temp-events-0123", "0123")
-        Path(f"sets/events/{version}/beam-temp-events-0123").mkdir(exist_ok=True)
-        Path(f"sets/events/{version}/beam-temp-events-0123/part").touch()
-        held.leave()
-    return here
+    with in_copy(good_night, tmp_path_factory.mktemp("remains") / "night") as folder:
+        expired_failure()
+        rebuild(rows(610))
+        expired_failure()
+        age("1.0.0")
+        for version in ("1.0.1", "1.0.9"):
+            held = lease.take_lease(f"sets/events/{version}", "beam-temp-events-0123", "0123")
+            Path(f"sets/events/{version}/beam-temp-events-0123").mkdir(exist_ok=True)
+            Path(f"sets/events/{version}/beam-temp-events-0123/part").touch()
+            held.leave()
+    return folder
+
+
+@pytest.fixture
+def remains(night_of_remains: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of that."""
+    with in_copy(night_of_remains, tmp_path / "night") as folder:
+        yield folder
 
 
 LEFT = (
