@@ -17,7 +17,6 @@ from tests.end_to_end.object_stores.test_disturbed import (
     test_a_fault_that_passes,
     test_a_fault_that_stays,
     test_a_listing_of_yesterday,
-    test_bytes_that_are_damaged_once,
     test_metadata_files_that_cannot_be_listed,
     test_one_object_is_forbidden,
     test_other_etags,
@@ -25,40 +24,37 @@ from tests.end_to_end.object_stores.test_disturbed import (
 from tests.end_to_end.object_stores.test_faults import store, test_every_operation
 from tests.end_to_end.object_stores.test_images import (
     test_failed_job_leaves_its_rejects_and_nothing_else,
-    test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing,
     test_next_run_clears_what_a_killed_one_left,
     test_rerun_refuses_and_overwrite_replaces_that_version_only,
-    test_tree_gives_the_bytes_of_a_local_run,
 )
 from tests.end_to_end.object_stores.test_leases import (
-    test_a_change_needs_what_was_read,
     test_a_pair_of_builders,
     test_one_of_many_has_the_lease,
     test_the_second_command_names_the_first,
 )
 from tests.end_to_end.object_stores.test_operations import (
-    test_a_file_is_written_as_its_bytes_come,
+    test_a_change_needs_what_was_read,
+    test_files_for_a_reader,
     test_listing_finds_what_a_local_one_finds,
-    test_missing_objects,
+    test_lists_and_deletions_take_names_as_they_are,
     test_operations_on_more_objects_than_a_request_holds,
     test_ranges,
-    test_rename_may_be_repeated,
+    test_reading,
+    test_rename_may_be_repeated_and_moves_nothing_where_one_is_lost,
+    test_what_is_missing,
+    test_writing,
 )
 from tests.end_to_end.object_stores.test_reading import (
     inputs,
     test_readers,
     test_what_the_reader_names_when_nothing_is_there,
 )
-from tests.end_to_end.object_stores.test_rebuild import test_three_nights
+from tests.end_to_end.object_stores.test_rebuild import test_nights_of_which_one_fails_and_is_accepted
 from tests.end_to_end.object_stores.test_routes import (
     test_a_failed_table_leaves_no_runs,
     test_an_object_store_gives_the_bytes_of_a_disk,
 )
 from tests.end_to_end.object_stores.test_unreachable import test_only_the_store_of_the_recipe_is_asked
-from tests.end_to_end.object_stores.test_uploads import (
-    test_an_input_all_of_whose_files_are_rejected_is_a_sentence,
-    test_shards_whose_files_are_all_rejected_are_published,
-)
 from tests.end_to_end.object_stores.test_versions import parent, test_deletion, test_versions_tags_and_rollback
 from tests.support.buckets import AzureBucket, Files, azure_connection, below, local_files, server
 from tests.support.command import Run, check_mistake
@@ -89,6 +85,12 @@ def bucket(azurite: str) -> Iterator[AzureBucket]:
     set_options(PipelineOptions(made.flags))
     yield made
     set_options(None)
+
+
+@pytest.fixture
+def place(bucket: AzureBucket) -> AzureBucket:
+    """A bucket, where a test also runs on a disk."""
+    return bucket
 
 
 @pytest.fixture

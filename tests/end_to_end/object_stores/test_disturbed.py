@@ -1,6 +1,7 @@
 """Whole jobs on stores that are disturbed, a row for each fault, on every store: the bytes of an undisturbed job, or an
 error and nothing published. Wrong data is never published."""
 
+import json
 from collections.abc import Callable
 from itertools import product
 
@@ -105,6 +106,15 @@ def test_other_etags(run: Run, bucket: Bucket, store: FaultyStore, expected: Exp
         assert without_source(found) == without_source(expected(run, command))
     else:
         assert result.status == 1, result
+
+
+def test_one_object_is_forbidden(run: Run, bucket: Bucket, store: FaultyStore) -> None:
+    store.fail("403", ALWAYS, "3.png", ALWAYS)
+    result, found = convert(run, bucket, store, "images", "--max_reject_fraction", "0.5")
+    assert result.status == 0, result.err
+    (line,) = found["n/1.0.0/rejects/rejects-00000-of-00001.jsonl"].splitlines()
+    reject = json.loads(line)
+    assert (reject["source"], reject["reason"]) == ("b/3.png", "cannot be read: Permission denied")
 
 
 @pytest.mark.parametrize("command", ["images", "csv"])

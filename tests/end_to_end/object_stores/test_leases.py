@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,41 +11,10 @@ import pytest
 from shardmill.errors import LockedError
 from shardmill.metadata import file_names
 from shardmill.transforms.publishing import lease, publish
-from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import ChangedError
 from tests.support.buckets import Bucket, make_images
 from tests.support.pairs import make_source, race
 
 pytestmark = pytest.mark.slow
-
-
-def test_a_change_needs_what_was_read(bucket: Bucket) -> None:
-    url = f"{bucket.url}/small"
-    assert storage.read(url) is None
-    storage.create(url, "one")
-    with pytest.raises(FileExistsError):
-        storage.create(url, "two")
-    one = storage.read(url)
-    assert one is not None
-    assert one.data == b"one"
-    storage.replace(url, "two", one)
-    assert abs(one.modified - time.time()) < 3600
-    with pytest.raises(ChangedError):
-        storage.replace(url, "three", one)
-    with pytest.raises(ChangedError):
-        storage.delete_if_unchanged(url, one)
-    two = storage.read(url)
-    assert two is not None
-    storage.replace(url, "four", two)
-    storage.replace(url, "four", two)  # an answer was lost, and the request repeated
-    four = storage.read(url)
-    assert four is not None
-    storage.delete_if_unchanged(url, four)
-    with pytest.raises(ChangedError):
-        storage.replace(url, "five", four)
-    with pytest.raises(ChangedError):
-        storage.delete_if_unchanged(url, four)
-    assert bucket.files() == {}
 
 
 def test_one_of_many_has_the_lease(bucket: Bucket) -> None:

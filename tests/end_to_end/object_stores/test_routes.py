@@ -166,6 +166,8 @@ def test_an_object_store_gives_the_bytes_of_a_disk(bucket: Bucket, tmp_path: Pat
     files, local = make(), tmp_path / "in"
     if command.split()[0] in ("csv", "text", "jsonl") and "--block_size" not in command:
         command += " --block_size 2KiB"
+    if bucket.url.startswith("az:"):  # which keeps no backslash
+        files = {name.replace("\\", "-"): data for name, data in files.items()}
     remote = upload(bucket, "in", files | (_OTHERS if route == "one text" else {}))
     for where, output, flags in (
         (remote, f"{bucket.url}/sets", bucket.flags),

@@ -1,6 +1,7 @@
 """Tests of transforms/stores/clients.py.
 
 * A scheme that only Beam knows
+* The options that a process reaches stores with, by Beam's public ways alone
 * Runs that overlap in one process reach stores by the options of those still under way
 """
 
@@ -10,18 +11,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.io.filesystem import FileMetadata
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.localfilesystem import LocalFileSystem
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from PIL import Image
 
 from shardmill.errors import UserError
 from shardmill.pipelines.cli import main
+from shardmill.pipelines.jobs import launch
 from shardmill.transforms.stores import clients, storage
 from shardmill.transforms.stores.beam_filesystems import process_options
-from shardmill.transforms.stores.clients import using_options
+from shardmill.transforms.stores.clients import set_options, using_options
 from shardmill.transforms.stores.patience import VARIABLES
 from tests.support.buckets import free_port
 
@@ -148,3 +152,45 @@ def test_behind_a_proxy_nobody_knocks_at_the_endpoint_itself(monkeypatch: pytest
         clients._check_reachable("s3://b/a", endpoint)
     monkeypatch.setenv("http_proxy", "http://proxy")
     clients._check_reachable("s3://b/a", endpoint)
+
+
+@pytest.fixture
+def no_options_after() -> Iterator[None]:
+    yield
+    set_options(None)
+
+
+@pytest.mark.usefixtures("no_options_after")
+def test_they_are_those_that_beams_file_systems_get() -> None:
+    options = PipelineOptions(["--s3_region_name=here"])
+    set_options(options)
+
+    assert process_options() is options
+
+
+@pytest.mark.usefixtures("no_options_after")
+def test_without_any_they_are_beams_defaults_and_always_the_same() -> None:
+    FileSystems.set_options(None)
+
+    assert process_options().view_as(S3Options).s3_region_name is None
+    assert process_options() is process_options()
+
+
+@pytest.mark.usefixtures("no_options_after")
+def test_there_are_no_files_of_that_scheme() -> None:
+    with pytest.raises(OSError, match="holds no files"):
+        FileSystems.exists("shardmill-options://a")
+
+
+@pytest.mark.usefixtures("no_options_after")
+@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+def test_workers_have_those_of_the_command(tmp_path: Path, mode: str) -> None:
+    def write_region(folder: str) -> None:
+        Path(folder, "region").write_text(str(process_options().view_as(S3Options).s3_region_name))
+
+    def build(pipeline: beam.Pipeline, _: str | None) -> None:
+        _ = pipeline | beam.Create([str(tmp_path)]) | beam.Map(write_region)
+
+    launch.run_pipeline(build, PipelineOptions(["--s3_region_name=there", f"--direct_running_mode={mode}"]), "test")
+
+    assert (tmp_path / "region").read_text() == "there"

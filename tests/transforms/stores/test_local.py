@@ -1,4 +1,8 @@
-"""Files on local disks: what the system says, links, and what is on the disk when a call returns."""
+"""Tests of transforms/stores/local.py.
+
+* What the system says, and what is on the disk when a call returns
+* Symbolic links below a manifest's folder: followed within it, and out of it only where that is allowed
+"""
 
 import os
 from collections.abc import Callable
@@ -8,8 +12,9 @@ import numpy as np
 import pytest
 
 from shardmill.transforms.stores import local
-from tests.support.command import bind_root_to_permissions
-from tests.support.faults import RecordingOs, in_child
+from tests.support.command import Run, bind_root_to_permissions, image, read_back, write_files
+from tests.support.faults import in_child
+from tests.support.recording_os import RecordingOs
 
 
 def test_a_file_larger_than_it_says() -> None:
@@ -109,3 +114,66 @@ def test_what_is_no_folder_is_not_taken_for_one_that_is_there(tmp_path: Path) ->
     for path in (tmp_path / "a", tmp_path / "a" / "b"):
         with pytest.raises(NotADirectoryError):
             local.make_directory(str(path))
+
+
+INSIDE = ("a/one.jpg", "same.jpg", "folder/two.jpg")
+OUTSIDE = ("there.jpg", "up.jpg", "way/secret.jpg", "way/deep/secret.jpg", "b/again.jpg", "near.jpg")
+MISSING = ("gone.jpg", "a/none.jpg", "loop.jpg")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with images, and links that lead to them, to images outside, to folders in and out, and nowhere."""
+    inside = write_files(tmp_path / "in", {"a/one.jpg": image(1), "a/two.jpg": image(5), "b/.keep": b""})
+    outside = write_files(tmp_path / "out", {"secret.jpg": image(2), "deep/secret.jpg": image(3)})
+    write_files(tmp_path / "in2", {"secret.jpg": image(4)})  # whose name begins as that of the folder does
+    links = {
+        "same.jpg": "a/one.jpg",
+        "folder": "a",
+        "there.jpg": os.fspath(outside / "secret.jpg"),
+        "up.jpg": "../out/secret.jpg",
+        "way": os.fspath(outside),
+        "b/again.jpg": "../up.jpg",
+        "near.jpg": "../in2/secret.jpg",
+        "gone.jpg": "a/nothing.jpg",
+        "loop.jpg": "loop.jpg",
+    }
+    for name, target in links.items():
+        (inside / name).symlink_to(target)
+    return inside
+
+
+def test_links_inside(folder: Path) -> None:
+    alias = folder.parent / "alias"
+    alias.symlink_to(folder)
+    for root in (folder, alias):
+        inside = local.LinksInside(str(root))
+        for name in (*INSIDE, *MISSING):
+            assert inside(f"{root}/{name}"), name
+        for name in OUTSIDE:
+            assert not inside(f"{root}/{name}"), name
+
+
+def test_everything_is_inside_the_root() -> None:
+    assert local.LinksInside("/")(os.path.realpath(__file__))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_manifest_s_links(run: Run, folder: Path, tmp_path: Path, suffix: str) -> None:
+    names = (*INSIDE, *OUTSIDE)
+    lines = [f'{{"file_name": "{name}"}}' for name in names] if suffix == "jsonl" else ["file_name", *names]
+    (folder / f"m.{suffix}").write_text("".join(f"{line}\n" for line in lines))
+    command = ("images", "--manifest", folder / f"m.{suffix}", "--output", tmp_path / "sets", "--name", "n")
+
+    assert run(*command, "--max_reject_fraction", "1").status == 0
+    found = read_back(tmp_path / "sets" / "n" / "1.0.0")
+    assert sorted(found.records) == sorted(INSIDE)
+    assert sorted(reject["source"] for reject in found.rejects()) == sorted(OUTSIDE)
+    assert {reject["reason"] for reject in found.rejects()} == {
+        "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
+    }
+
+    assert run(*command, "--overwrite", "--allow_outside").status == 0
+    found = read_back(tmp_path / "sets" / "n" / "1.0.0")
+    assert sorted(found.records) == sorted(names)
+    assert found.rejects() == []

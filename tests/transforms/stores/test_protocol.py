@@ -3,6 +3,7 @@
 * What libraries say, as it may stand in a data set
 * Which errors may be gone in a minute
 * A step asks a store again until its patience ends
+* Who clears up asks a store for seconds, and one that has not answered no more until it has
 """
 
 import ast
@@ -11,8 +12,10 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -29,15 +32,18 @@ from google.api_core import exceptions
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 
 from shardmill.errors import JobError, UserError
-from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores import patience, protocol, storage
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.patience import call_with_retries
 from shardmill.transforms.stores.protocol import (
     GivenUpError,
     StatusError,
+    call_with_timeout,
     error_text,
     file_error,
+    has_short_timeouts,
     is_transient,
+    limit_timeouts,
     os_error_text,
     writing_error,
 )
@@ -251,3 +257,63 @@ def test_the_command_knows_the_flag() -> None:
         2,
         "shardmill: error: argument --store_patience: expected seconds, 0 or more, not 'x'\n",
     )
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(protocol, "TIMEOUT_S", 0.2)
+    yield
+    protocol.mark_store_responsive()
+
+
+@pytest.fixture
+def silent() -> Iterator[list[str]]:
+    """The flags of an S3 that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        access = {"endpoint_url": address, "access_key_id": "k", "secret_access_key": "s"}
+        yield [f"--s3_{flag}={value}" for flag, value in access.items()]
+    set_options(None)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_store_that_is_silent_is_asked_once(silent: list[str]) -> None:
+    set_options(PipelineOptions(silent))
+    with limit_timeouts():
+        with pytest.raises(GivenUpError, match=r"^the store has not answered for 0.2 seconds$"):
+            storage.delete_tree("s3://bucket/folder")
+        with pytest.raises(GivenUpError, match=r"^the store no longer answers$"):
+            storage.read_bytes("s3://bucket/a")
+
+
+@pytest.mark.usefixtures("short")
+def test_one_that_answers_again_is_asked_again() -> None:
+    never = threading.Event()
+    with pytest.raises(GivenUpError):
+        call_with_timeout(never.wait)
+    with pytest.raises(GivenUpError):
+        call_with_timeout(str, 1)
+    protocol.mark_store_responsive()
+    assert call_with_timeout(str, 1) == "1"
+    never.set()
+
+
+@pytest.mark.usefixtures("short")
+def test_what_fails_fails_as_ever() -> None:
+    with pytest.raises(ZeroDivisionError):
+        call_with_timeout(lambda: 1 / 0)
+    assert call_with_timeout(str, 1) == "1"
+
+
+@pytest.mark.usefixtures("short")
+def test_other_threads_have_time() -> None:
+    """Steps that are still under way, and of several blocks the inner one does not end the outer."""
+    seen: list[bool] = []
+    with limit_timeouts():
+        thread = threading.Thread(target=lambda: seen.append(has_short_timeouts()))
+        thread.start()
+        thread.join()
+        with limit_timeouts():
+            pass
+        seen.append(has_short_timeouts())
+    assert [*seen, has_short_timeouts()] == [False, True, False]

@@ -389,18 +389,25 @@ class _Signed(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def signed() -> Iterator[tuple[type[_Signed], str]]:
-    handler = type("Signed", (_Signed,), {"seen": []})
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Answer requests with a handler; yield the flag that names the address."""
     web = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=web.serve_forever)
     thread.start()
     try:
-        yield handler, f"--s3_endpoint_url=http://127.0.0.1:{web.server_port}"
+        yield f"--s3_endpoint_url=http://127.0.0.1:{web.server_port}"
     finally:
         web.shutdown()
         thread.join()
         web.server_close()
         set_options(None)
+
+
+@contextmanager
+def signed() -> Iterator[tuple[type[_Signed], str]]:
+    handler = type("Signed", (_Signed,), {"seen": []})
+    with serving(handler) as flag:
+        yield handler, flag
 
 
 def test_a_bucket_of_another_region() -> None:
@@ -483,16 +490,8 @@ class _Busy(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def flags() -> Iterator[list[str]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Busy)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    access = {"endpoint_url": f"http://127.0.0.1:{server.server_port}", "access_key_id": "k", "secret_access_key": "s"}
-    with attempts_unsaid():
-        yield [f"--s3_{flag}={value}" for flag, value in access.items()]
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    set_options(None)
+    with serving(_Busy) as flag, attempts_unsaid():
+        yield [flag, "--s3_access_key_id=k", "--s3_secret_access_key=s"]
 
 
 def be_busy(times: int) -> None:
@@ -582,8 +581,5 @@ def test_it_is_what_botocore_makes_of_it(text: str | int) -> None:
 def test_a_time_is_the_moment_it_names() -> None:
     for text in ("2026-11-19T02:03:04.000Z", "Thu, 19 Nov 2026 02:03:04 GMT"):
         assert parse_time(text) == datetime(2026, 11, 19, 2, 3, 4, tzinfo=UTC)
-
-
-def test_what_is_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match="Invalid timestamp"):
         parse_time("yesterday")
