@@ -13,7 +13,7 @@ from shardmill.transforms.publishing import lease
 from tests.end_to_end.nights.conftest import in_copy
 from tests.support.command import Process, Run, tree_bytes
 from tests.support.nights import Rows, recipe, rows, write
-from tests.support.small_disk import SmallDisk
+from tests.support.processes import SmallDisk
 
 RETAIN = "retain: {min_versions: 1, max_age: 5d}\n"
 OLD, TENTH = Path("sets/events/1.0.0"), 10 * 86_400

@@ -12,7 +12,6 @@ import pytest
 
 from shardmill.pipelines import cli
 from shardmill.transforms.stores import storage
-from tests.support.archives import zipped
 from tests.support.buckets import Bucket, Files, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
 from tests.support.command import Process
 

@@ -22,7 +22,7 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError
 from tests.end_to_end.object_stores.conftest import a_new_bucket
 from tests.support.buckets import Bucket, Disk, Files, upload
-from tests.support.rejects import rejects_of
+from tests.support.builds import rejects_of
 
 
 @pytest.fixture(params=["disk", "gs", "s3"])

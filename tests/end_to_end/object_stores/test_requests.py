@@ -13,7 +13,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket, below, jpeg, make_images, upload
 from tests.support.command import Run, tree_bytes
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 pytestmark = pytest.mark.slow
 

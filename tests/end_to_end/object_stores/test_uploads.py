@@ -14,7 +14,7 @@ from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.patience import VARIABLES
 from shardmill.transforms.stores.s3 import PART_BYTES, S3Clients, S3Upload
 from tests.support.buckets import Bucket, S3Bucket
-from tests.support.request_faults import struck
+from tests.support.faults import struck
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from shardmill.transforms.stores.beam_filesystems import process_options
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
 from tests.support.retained import CASES, check_retained
-from tests.support.versions import make_version
+from tests.support.small_data_set import make_version
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ import pytest
 
 from shardmill.transforms.stores import local
 from tests.support.command import Run, bind_root_to_permissions, image, read_back, write_files
-from tests.support.faults import in_child
-from tests.support.recording_os import RecordingOs
+from tests.support.faults import RecordingOs, in_child
 
 
 def test_a_file_larger_than_it_says() -> None:
