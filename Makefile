@@ -38,6 +38,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 $(LEAN)/installed: $(VENV)/installed
 	$(PYTHON) -m venv $(LEAN)
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(LEAN)/bin/python -c constraints.txt -e .
+	$(PYTHON) -m venv $(LEAN)-reader
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(LEAN)-reader/bin/python -c constraints.txt \
+	  --no-deps . numpy google-crc32c pillow
 	touch $@
 
 demo: $(VENV)/installed
@@ -90,11 +93,11 @@ format: $(VENV)/installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The commands that need no extra, in an installation that has none.
+# The commands that need no extra, in an installation that has none; and what reads, in one that has the reader only.
 lean: $(LEAN)/installed
 	$(BIN)/python examples/write_digits.py demo/lean/digits
 	$(BIN)/python examples/write_tables.py demo/lean/tables
-	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo/lean
+	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo/lean $(LEAN)-reader/bin/shardmill
 
 # The source archive and the wheel of a release, in dist/. Each is installed in a new environment of each of these Pythons,
 # where it converts and verifies; of pyenv's versions, too.
@@ -226,4 +229,4 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_tars.py
 
 clean:
-	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) demo bench-data build dist *.egg-info

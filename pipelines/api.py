@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import ChecksError, JobError, LockedError, OutdatedError, UserError
+from shardmill.installed import check_beam
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.config.flags import beam_options as parse_beam_options
 from shardmill.pipelines.jobs.registry import KINDS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.jobs.outcome import Published
 
 # Each command and Beam are imported by the function that needs them: most take milliseconds without Beam.
+check_beam()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import shardmill
 from shardmill.errors import INTERRUPTED, CorruptDataError, JobError, UserError
+from shardmill.installed import check_beam
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
@@ -164,6 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = _run(arguments)
         except SystemExit:  # raised by --help of a command
             log.print_output("", end="")
+            raise
+        except ModuleNotFoundError:
+            check_beam()
             raise
         log.print_output("", end="")  # here, where a closed pipe is handled
         return status

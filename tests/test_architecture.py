@@ -241,12 +241,14 @@ def test_tensorflow_is_imported_only_where_examples_are_transformed_or_analyzed(
         assert not {APPLIED, ANALYZED} & set(named_in(parsed(module).body))
 
 
-def import_blocked(names: list[str]) -> subprocess.CompletedProcess[str]:
-    """Import `names` in a process where Beam and TensorFlow cannot be."""
+def import_blocked(
+    names: list[str], blocked: Iterable[str] = ("apache_beam", "tensorflow", "tensorflow_datasets")
+) -> subprocess.CompletedProcess[str]:
+    """Import `names` in a process where `blocked` packages cannot be imported."""
     script = "\n".join(
         [
             "import importlib, sys",
-            "for blocked in ('apache_beam', 'tensorflow', 'tensorflow_datasets'): sys.modules[blocked] = None",
+            f"for blocked in {tuple(blocked)!r}: sys.modules[blocked] = None",
             f"for name in {names!r}: importlib.import_module(name)",
         ]
     )
@@ -266,6 +268,17 @@ def test_all_else_imports_without_beam() -> None:
     pure = {module for module in PATHS if not module.startswith("shardmill.pipelines")}
     done = import_blocked(sorted(pure - needs_beam() - set(WITH_TENSORFLOW)))
 
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_reader_imports_three_packages() -> None:
+    """An installation that only reads has no others (docs/install.md)."""
+    reading = [module for module in PATHS if module.startswith("shardmill.reading.")]
+    needed = {"numpy", "google_crc32c", "PIL"}
+    others = {name.split(".")[0] for module in PATHS for name in imported(module)}
+    done = import_blocked(reading, others - needed - {"shardmill", "google"} - sys.stdlib_module_names)
+
+    assert len(reading) > 4
     assert done.returncode == 0, done.stderr
 
 

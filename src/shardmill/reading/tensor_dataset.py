@@ -1,13 +1,12 @@
 """Load a dataset as a tf.data.Dataset."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
-
-import xxhash
 
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.errors import CorruptDataError, UserError
@@ -349,7 +348,7 @@ def load(
     if isinstance(cache, str):  # a file that holds other examples would be read as if it held these
         order = (dataset.manifest_crc32c, split, part.first, part.step, part.shards, shuffle, order_seed)
         decoded = (columns, decoders, fills, pad, assembler.multi_hot, transform, tf.__version__)  # which decodes
-        cache = f"{cache}-{xxhash.xxh3_64_hexdigest(repr((order, decoded)).encode())}"
+        cache = f"{cache}-{hashlib.sha256(repr((order, decoded)).encode()).hexdigest()[:16]}"
     epochs = EpochOptions(shuffle, shuffle_buffer_size, order_seed, repeat, cache)
     _check_options(assembler, epochs, batch_size, drop_remainder)
     if data_service and cache:
