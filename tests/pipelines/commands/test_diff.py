@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Run, check_mistake
+from tests.support.reading import make
 
 
 def write(path: Path, rows: Sequence[tuple[str, float]], extra: str = "") -> Path:
@@ -21,16 +22,10 @@ NIGHT = [(["buy", "click", "view"][index % 3], 9 + index % 3) for index in range
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1.0.0, and 1.0.1 of a bad night: no one buys, and amounts are in cents."""
-    from shardmill.pipelines import cli
-
     folder = tmp_path_factory.mktemp("diff")
-    nights = (
-        write(folder / "a.csv", NIGHT),
-        write(folder / "b.csv", [(a, 100 * x) for a, x in NIGHT if a != "buy"], "more"),
-    )
-    for index, night in enumerate(nights):
-        arguments = ["csv", "--input", night, "--output", folder, "--name", "n", "--label", "action", "--quiet"]
-        assert cli.main([*map(str, arguments), "--splits", "train=1", "--version", f"1.0.{index}"]) == 0
+    bad = [(a, 100 * x) for a, x in NIGHT if a != "buy"]
+    for index, night in enumerate((write(folder / "a.csv", NIGHT), write(folder / "b.csv", bad, "more"))):
+        make("csv", night, folder, "--label", "action", "--quiet", "--splits", "train=1", "--version", f"1.0.{index}")
     return folder / "n"
 
 
@@ -57,26 +52,17 @@ def test_as_json(run: Run, parent: Path) -> None:
 
     assert found["old"] == {"version": "1.0.0", "splits": {"train": 300}}
     assert found["since"] == SINCE
-    assert {
-        "what": "feature",
-        "words": "column more new",
-        "feature": "more",
-        "before": None,
-        "after": "int64",
-    } in found["differences"]
+    more = {"what": "feature", "words": "column more new", "feature": "more", "before": None, "after": "int64"}
+    assert more in found["differences"]
     failed = {check["check"] for check in found["checks"] if check["severity"] == "error"}
     assert failed == {"classes_gone", "label_drift", "numeric_drift"}
 
 
-def test_the_other_way_round(run: Run, parent: Path) -> None:
-    assert run("diff", parent, "1.0.1", "1.0.0").out.startswith("since 1.0.1: 200 -> 300 rows; class buy new;")
-
-
-def test_folders_of_versions_may_be_called_by_these_alone(
-    run: Run, parent: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_other_way_round(run: Run, parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of versions may be called by these alone."""
     monkeypatch.chdir(parent)
-    assert run("diff", "1.0.1", "1.0.0").out.startswith("since 1.0.1: ")
+    for words in ((parent, "1.0.1", "1.0.0"), ("1.0.1", "1.0.0")):
+        assert run("diff", *words).out.startswith("since 1.0.1: 200 -> 300 rows; class buy new;")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +85,6 @@ def test_a_command_that_publishes_beside_an_older_version_says_what_changed(run:
     assert first.status == 0
     assert "since" not in first.out
 
-    second = run("csv", *arguments, "--version", "1.0.1")
-    assert second.out.splitlines()[-1] == "since 1.0.0: 30 rows, as before; nothing else changed in its statistics"
-    record = json.loads((tmp_path / "out" / "n" / "builds" / "1.0.1.json").read_text())
-    assert record["since"] == "since 1.0.0: 30 rows, as before; nothing else changed in its statistics"
+    since = "since 1.0.0: 30 rows, as before; nothing else changed in its statistics"
+    assert run("csv", *arguments, "--version", "1.0.1").out.splitlines()[-1] == since
+    assert json.loads((tmp_path / "out" / "n" / "builds" / "1.0.1.json").read_text())["since"] == since

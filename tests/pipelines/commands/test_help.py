@@ -56,17 +56,9 @@ def test_the_examples_are_valid(
             assert kind.make_config(values).name == values["name"]
 
 
-@pytest.mark.parametrize(
-    ("words", "usage"),
-    [
-        ("inspect --help", "usage: shardmill inspect DIRECTORY [options]"),
-        ("tag --help", "usage: shardmill tag DIRECTORY VERSION [TAG] [options]"),
-        ("diff --help", "usage: shardmill diff "),
-        ("rebuild --help", "usage: shardmill rebuild RECIPE"),
-    ],
-)
-def test_the_usage_of_other_commands_is_one_line(capsys: pytest.CaptureFixture[str], words: str, usage: str) -> None:
-    lines = shown(capsys, *words.split()).splitlines()
-    assert lines[0].startswith(usage)
-    assert lines[0].endswith(" [options]")
-    assert lines[1] == ""
+@pytest.mark.parametrize("words", ["inspect DIRECTORY", "tag DIRECTORY VERSION [TAG]", "diff", "rebuild RECIPE"])
+def test_the_usage_of_other_commands_is_one_line(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    first, second, *_ = shown(capsys, words.split()[0], "--help").splitlines()
+    assert first.startswith(f"usage: shardmill {words} ")
+    assert first.endswith(" [options]")
+    assert second == ""

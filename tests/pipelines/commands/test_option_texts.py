@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from typing import Any
 
 import pytest
 
@@ -45,16 +46,17 @@ def test_each_text_is_clear_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "fault"),
+    ("values", "fault"),
     [
-        (argparse.Action(["--encoding"], "encoding", metavar="ENCODING", help="of the text"), "no capital"),
-        (argparse.Action(["--encoding"], "encoding", metavar="ENCODING", help="Of the text"), "not clear alone"),
-        (argparse.Action(["--encoding"], "encoding", metavar="ENCODING", help="E" * 161), "161 characters"),
-        (argparse.Action(["--encoding"], "encoding", help="Text encoding"), "no name for the value"),
-        (argparse.Action(["--size"], "size", metavar="SIZE", help="Size", default=3), "the default"),
+        ({"help": "of the text"}, "no capital"),
+        ({"help": "Of the text"}, "not clear alone"),
+        ({"help": "E" * 161}, "161 characters"),
+        ({"help": "Text encoding", "metavar": None}, "no name for the value"),
+        ({"help": "Size", "default": 3}, "the default"),
     ],
 )
-def test_faults_are_found(action: argparse.Action, fault: str) -> None:
+def test_faults_are_found(values: dict[str, Any], fault: str) -> None:
+    action = argparse.Action(["--flag"], "flag", **{"metavar": "VALUE", **values})
     assert [found for found in texts_of(action) if fault in found]
 
 

@@ -1,4 +1,4 @@
-"""`shardmill rebuild --dry_run`: a recipe whose store fails ends in a sentence; others are looked at."""
+"""`shardmill rebuild` of several recipes: whatever happens to one, the others are looked at."""
 
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,7 @@ def write_recipes(folder: Path) -> list[Path]:
     return recipes
 
 
-def test_a_store_that_fails_one_recipe_does_not_stop_the_others(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_store_that_fails_one_recipe_does_not_stop_the_others(tmp_path: Path, capsys: Any, caplog: Any) -> None:
     recipes = write_recipes(tmp_path)
 
     def failing(config: Any, *options: Any) -> Any:
@@ -40,17 +35,14 @@ def test_a_store_that_fails_one_recipe_does_not_stop_the_others(
             raise OSError(5, "Input/output error", str(tmp_path / "in"))
         return find_inputs(config, *options)
 
-    monkeypatch.setattr("shardmill.pipelines.nightly.planning.find_inputs", failing)
-    status = run_rebuild([*map(str, recipes), "--dry_run"])
-
-    assert status == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shardmill.pipelines.nightly.planning.find_inputs", failing)
+        assert run_rebuild([*map(str, recipes), "--dry_run"]) == 1
     assert "first: a store failed: " in caplog.text
     assert "second: there is no version yet: 1.0.0 would be built" in capsys.readouterr().out
 
 
-def test_the_status_of_several_recipes_is_that_of_all_or_of_the_first_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_status_of_several_recipes_is_that_of_all_or_of_the_first_failure(tmp_path: Path, capsys: Any) -> None:
     first, second = map(str, write_recipes(tmp_path))
     assert run_rebuild([first]) == 0
     capsys.readouterr()

@@ -1,15 +1,19 @@
-"""Every command speaks as it is told to: `--log_format json` makes all JSON, `--quiet` leaves out what is well."""
+"""Every command speaks as it is told to: `--log_format json`, `--json` and `--quiet`, and long notices."""
 
+import html
 import json
 import shutil
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines import cli
 from shardmill.pipelines.jobs.registry import KINDS
-from tests.support.command import Result, Run, write_files
+from shardmill.reading.dataset import open_dataset
+from tests.support.command import Result, Run, check_mistake, write_files
 
 CALLS: dict[str, list[str]] = {
     **{kind: [kind, "--input", "in.csv", "--output", "sets", "--name", kind, "--dry_run"] for kind in ("csv", "text")},
@@ -81,12 +85,7 @@ def test_mistakes_are_json(run: Run, here: Path, command: str) -> None:
 
         assert result.status == 2
         assert [line["severity"] for line in said(result)] == ["ERROR"]
-
-
-@pytest.mark.parametrize("command", [*KINDS, *cli._COMMANDS])
-def test_another_format_is_a_mistake(run: Run, here: Path, command: str) -> None:
     result = run(*CALLS.get(command, [command, *CALLS["csv"][1:]]), "--log_format", "xml")
-
     assert (result.status, result.err) == (2, "shardmill: error: --log_format xml: expected one of text, json\n")
 
 
@@ -101,10 +100,9 @@ def test_what_was_asked_for_is_printed_all_the_same(run: Run, here: Path, comman
     assert objects(run(*CALLS[command], "--log_format", "json").out) == objects(run(*CALLS[command], "--json").out)
 
 
-def test_faults_are_lines_of_the_log(run: Run, here: Path) -> None:
+def test_faults_and_an_interrupted_publication_are_lines_of_the_log(run: Run, here: Path) -> None:
     (shard, *_) = (here / "n/1.0.1").glob("*tfrecord*")
     shard.write_bytes(shard.read_bytes()[:-1])
-    (here / "n/LATEST").write_text("1.0.1\n")
     result = run("verify", "n", "--log_format", "json")
 
     assert (result.status, result.out) == (1, "")
@@ -112,10 +110,72 @@ def test_faults_are_lines_of_the_log(run: Run, here: Path) -> None:
     assert {line["severity"] for line in lines} == {"ERROR"}
     assert shard.name in {line.get("file") for line in lines}
 
-
-def test_an_interrupted_publication_is_told_in_json(run: Run, here: Path) -> None:
     write_files(here, {"n/1.0.2/_PUBLISHING": b""})
-    lines = said(run("verify", "n", "--log_format", "json"))
+    warning = said(run("verify", "n", "--log_format", "json"))[0]
+    assert warning["severity"] == "WARNING"
+    assert "n/1.0.2 is not verified: its job was interrupted" in warning["message"]
 
-    assert lines[0]["severity"] == "WARNING"
-    assert "n/1.0.2 is not verified: its job was interrupted" in lines[0]["message"]
+
+@pytest.mark.parametrize("command", ["inspect", "report", "diff", "versions", "rollback", "tag"])
+def test_a_runner_is_refused_where_nothing_runs(run: Run, here: Path, command: str) -> None:
+    message = f"--runner has no meaning here: {command} reads the data set in this process"
+    check_mistake(run(*CALLS[command], "--runner", "DirectRunner"), message)
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> list[object]:
+    write_files(tmp_path, {"a.csv": b"a,b\n1,2\n3,4\n"})
+    return ["csv", "--input", tmp_path / "a.csv", "--output", tmp_path / "sets", "--name", "rows"]
+
+
+def test_the_record_of_a_build_is_written_and_printed(run: Run, tmp_path: Path, flags: list[object]) -> None:
+    """That of a failure too, and that of what stands stays."""
+    builds = tmp_path / "sets/rows/builds"
+    result = run(*flags, "--json")
+    record, before = BuildRecord.from_json(result.out, "stdout"), (builds / "1.0.0.json").read_text()
+    assert result.status == 0
+    assert (record.name, record.version, record.status, record.splits) == ("rows", "1.0.0", "published", {"train": 2})
+    assert BuildRecord.from_json(before, "file").page_checks
+    assert BuildRecord.from_json(before, "file").without_page_checks == record
+
+    write_files(tmp_path, {"a.csv": b'a,b\n1,"2"3\n'})
+    result = run(*flags, "--overwrite", "--json")
+    assert result.status == 1
+    assert BuildRecord.from_json(result.out, "stdout").status == "failed"
+    assert (builds / "1.0.0.json").read_text() == before
+    failed = BuildRecord.from_json((builds / "1.0.0.failed.json").read_text(), "file")
+    assert failed == BuildRecord.from_json(result.out, "stdout")
+    assert result.err == f"shardmill: error: {failed.reason}\n"
+
+
+def test_a_build_that_warns(run: Run, flags: list[object]) -> None:
+    result = run(*flags, "--log_format", "json", "--shard_size", "100")
+
+    warning, published = (json.loads(line) for line in result.err.splitlines())
+    assert (result.out, warning["severity"], published["severity"]) == ("", "WARNING", "INFO")
+    assert warning["message"].startswith("--shard_size is 100 bytes")
+    assert published["message"].startswith("rows 1.0.0 is published: 2 in train; ")
+    assert published["build"]["status"] == "published"
+
+    quiet = run(*flags, "--quiet", "--shard_size", "100", "--overwrite")
+    assert (quiet.status, quiet.out) == (0, "")
+    assert quiet.err.startswith("shardmill: warning: --shard_size is 100 bytes")
+    assert quiet.err.count("\n") == 1
+
+
+def test_a_long_notice_is_cut_and_its_page_shows_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "empty_" + "column_" * 30
+    files = {"in/a.csv": f"x,{name}\n1,\n2,\n".encode(), "n.yaml": b"name: n\noutput: out\ncsv: {input: in/a.csv}\n"}
+    write_files(tmp_path, files)
+    with chdir(tmp_path):
+        for command in ("csv --input in/a.csv --output out --name n", "rebuild n.yaml --force"):
+            assert cli.main(command.split()) == 0
+            lines = capsys.readouterr().out.splitlines()
+            (notice,) = [line for line in lines if line.startswith("NOTE: ")]
+            assert len(notice) <= 200
+            (page,) = [line.removeprefix("Page of the build: ") for line in lines if line.startswith("Page of")]
+            (full,) = open_dataset(str(Path("out/n") / Path(page).stem)).manifest.notices
+            head, end = notice.removeprefix("NOTE: ").removesuffix(" (see the page)").split(" … ")
+            assert full.startswith(head)
+            assert full.endswith(end)
+            assert full in html.unescape(Path(page).read_text())
