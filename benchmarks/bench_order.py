@@ -14,6 +14,7 @@ One epoch of examples that are stored sorted, as if their shards had not been sh
 
 import argparse
 import time
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ def main() -> None:
     parser.add_argument("--shard", type=int, default=5_000, help="examples in a shard")
     options = parser.parse_args()
     n, shard = options.examples, options.shard
-    orders = {
+    orders: dict[str, Callable[[], Places]] = {
         "`Order(n, seed)`": lambda: shardmill.Order(n, 0)[:],
         "`Order(n, seed, block=256)`": lambda: shardmill.Order(n, 0, block=256)[:],
         "`Order(n, seed, block=1024)`": lambda: shardmill.Order(n, 0, block=1024)[:],

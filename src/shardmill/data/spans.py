@@ -128,6 +128,10 @@ class RecordBlock:
         """Return one payload."""
         return self.data[self.starts[row] : self.ends[row]]
 
+    def between(self, first: int, end: int) -> "RecordBlock":
+        """Return the records from `first` to before `end`."""
+        return RecordBlock(self.data, self.starts[first:end], self.ends[first:end])
+
     def every(self, first: int, step: int) -> "RecordBlock":
         """Return every `step`-th record from `first` on."""
         return self if step == 1 else RecordBlock(self.data, self.starts[first::step], self.ends[first::step])

@@ -3,7 +3,6 @@
 import os
 import posixpath
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from shardmill.metadata.versions import (
     resolve_version,
 )
 from shardmill.quality.stats_file import StatsFile
+from shardmill.reading.slices import ShardSlice
 from shardmill.text import html_table, listed, to_printable
 
 _SHOWN = 60  # letters of what a file should not hold
@@ -252,26 +252,6 @@ def _describe_folder(files: Files, directory: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One worker's part of a split: every `step`-th example of `shards`, in order, starting with example `first`."""
-
-    shards: tuple[ShardEntry, ...]
-    first: int = 0
-    step: int = 1
-
-    @property
-    def examples(self) -> int:
-        """Return the number of examples in the part."""
-        total = sum(shard.examples for shard in self.shards)
-        return max(total - self.first + self.step - 1, 0) // self.step
-
-    @property
-    def mean_example_bytes(self) -> float:
-        """Return the mean size of an example on disk, in bytes."""
-        return sum(shard.size_bytes for shard in self.shards) / max(sum(shard.examples for shard in self.shards), 1)
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
     """The features for a model: inputs, and labels if there are any."""
 
@@ -282,53 +262,6 @@ class Columns:
     def all_features(self) -> Features:
         """Return inputs and labels, each once."""
         return (*self.inputs, *(label for label in self.labels if label not in self.inputs))
-
-
-def find_split(manifest: Manifest, name: str) -> SplitEntry:
-    """Return the split `name`; raise UserError with the list of splits if it does not exist."""
-    try:
-        return manifest.split(name)
-    except KeyError as error:
-        raise UserError(error.args[0]) from None
-
-
-_UNEQUAL = 0.1  # of the smallest part: by how many examples the largest may exceed it without a warning
-
-
-def select_part(split: SplitEntry, num_workers: int, worker_index: int, equal_parts: bool = False) -> Part:
-    """Return the part of a split that a worker reads; the parts of all workers are disjoint and cover the split.
-
-    A part is every num_workers-th shard, with a warning if parts differ much in their examples. With `equal_parts`, or,
-    with a warning, if there are fewer shards than workers, it is every num_workers-th example: each worker then reads
-    all shards. Raise a UserError if there is no such worker.
-    """
-    if num_workers < 1:
-        raise UserError(f"num_workers is {num_workers}; expected at least 1")
-    if not 0 <= worker_index < num_workers:
-        raise UserError(
-            f"worker_index is {worker_index}; expected 0 to {num_workers - 1}, for num_workers is {num_workers}"
-        )
-    by_shard = num_workers <= len(split.shards) and not equal_parts
-    message = ""
-    if by_shard:
-        parts = [Part(split.shards[worker::num_workers]) for worker in range(num_workers)]
-        counts = [part.examples for part in parts]
-        if max(counts) - min(counts) > max(_UNEQUAL * min(counts), 1):
-            message = (
-                f"the largest part has {max(counts):,} examples, the smallest {min(counts):,}, and that of worker"
-                f" {worker_index} {counts[worker_index]:,}; equal_parts=True divides examples instead of shards;"
-                f" a --num_shards that is a multiple of {num_workers} makes parts equal, too"
-            )
-    elif split.examples and not equal_parts:
-        message = (
-            f"each reads all of them and keeps one of {num_workers} examples; with --num_shards {num_workers} or more,"
-            " each would read its own"
-        )
-    if message:
-        warnings.warn(
-            f"split {split.name!r} has {len(split.shards)} shards for {num_workers} workers: {message}", stacklevel=3
-        )
-    return parts[worker_index] if by_shard else Part(split.shards, worker_index, num_workers)
 
 
 RAW_RECORD = "record"  # what the bytes of an unparsed record are called
@@ -574,6 +507,21 @@ def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[RecordBlock]:
     _check_count(shard, count)
     if f"{raw.crc:08x}" != shard.crc32c:
         raise replaced_shard_error(shard, raw.crc)
+
+
+def read_slice(dataset: Dataset, piece: ShardSlice) -> Iterator[RecordBlock]:
+    """Yield the serialized examples of a slice in blocks; raise the errors of `read_shard`.
+
+    Reading ends with the slice. The checksum of the whole file is then verified only if the slice reaches its end.
+    """
+    index = 0
+    for block in read_shard(dataset, piece.shard):
+        start, stop = max(piece.start - index, 0), min(piece.stop - index, len(block))
+        if start < stop:
+            yield block.between(start, stop)
+        index += len(block)
+        if piece.stop <= index < piece.shard.examples:
+            return
 
 
 class _ChecksummedFile:

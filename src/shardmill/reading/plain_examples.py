@@ -22,15 +22,13 @@ from shardmill.filesystem import Files
 from shardmill.reading.dataset import (
     RAW_RECORD,
     Dataset,
-    Part,
     check_sizes,
     files_for,
     find_features,
-    find_split,
     open_dataset,
-    read_shard,
-    select_part,
+    read_slice,
 )
+from shardmill.reading.slices import Part, select_examples, select_part
 
 Example = dict[str, Any]
 Read = Callable[[bytes, int, int], Any]  # values from (record, start, end); ValueError where they are not as expected
@@ -449,7 +447,7 @@ def examples(
     Args:
         directory: folder of a version, or its parent, whose LATEST names a version. gs:// and similar schemes are read
             through TensorFlow's file system, which is then imported.
-        split: name of the split.
+        split: name of the split, or slices of splits in TFDS's syntax: `train[:10%]`, `train[1000:2000]`, `train+test`.
         version: a version or tag in the parent folder; None for the version in LATEST.
         features: names of the features to read; None for all.
         defaults: values that replace missing ones, by feature name; for a list of any length, the value of a list of
@@ -477,7 +475,7 @@ def examples(
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
-    part = select_part(find_split(manifest, split), num_workers, worker_index, equal_parts)
+    part = select_part(select_examples(manifest, split), num_workers, worker_index, equal_parts)
     chosen = manifest.features if features is None else find_features(manifest, features)
     fills = check_defaults(chosen, defaults or {}, manifest.features)
     fills = {item.name: _shape_default(item, fills[item.name]) for item in chosen if item.name in fills}
@@ -502,7 +500,7 @@ def examples(
     if not shuffle_buffer_size:
         return _read(dataset, part, chosen, fills, openers)
     generator = random.Random(seed)
-    shuffled = Part(tuple(generator.sample(part.shards, len(part.shards))))
+    shuffled = Part(tuple(generator.sample(part.slices, len(part.slices))))
     if part.step > 1:  # whose examples are counted in the order of the shards
         shuffled = part
     return _shuffle(_read(dataset, shuffled, chosen, fills, openers), shuffle_buffer_size, generator)
@@ -522,9 +520,9 @@ def _read(
         decode = _wrap_raw_records
     arrays = [feature.name for feature in features if feature.shape or feature.is_packed or feature.name in decoders]
     number = 0
-    for shard in part.shards:
-        index = 0
-        for block in read_shard(dataset, shard):
+    for piece in part.slices:
+        index = piece.start
+        for block in read_slice(dataset, piece):
             first = (part.first - number) % part.step
             row = first
             try:
@@ -542,7 +540,7 @@ def _read(
                     yield example
                     row += part.step
             except ValueError as error:
-                raise CorruptDataError(f"{shard.file}: record {index + row}: {error}") from error
+                raise CorruptDataError(f"{piece.shard.file}: record {index + row}: {error}") from error
             number += len(block)
             index += len(block)
 

@@ -16,19 +16,17 @@ from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import (
     Columns,
     Dataset,
-    Part,
     check_content,
     check_contents,
     check_sizes,
     choose_columns,
     files_for,
-    find_split,
     has_tensorflow_files,
     open_dataset,
     read_shard,
-    select_part,
 )
 from shardmill.reading.plain_examples import check_complete, check_defaults
+from shardmill.reading.slices import Part, Selection, select_examples, select_part
 from shardmill.reading.tensor_examples import (
     Assembler,
     ImageDecoder,
@@ -45,6 +43,8 @@ _BLOCK_BYTES = 256 << 10  # of a local file: few enough for the cache and for me
 
 def with_shard_checks(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any) -> Any:
     """Return the dataset `paths` of the shards' paths, with an error at a shard whose bytes differ from the manifest.
+
+    An element may be a tuple of a path and other values.
 
     Each shard is read an additional time, when its path is first requested, just before it is read anyway.
 
@@ -69,7 +69,7 @@ def with_shard_checks(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any
         with tf.control_dependencies([tf.debugging.Assert(tf.equal(found, ""), [found])]):
             return tf.identity(path)
 
-    return paths.map(check_sound)
+    return paths.map(lambda path, *others: (check_sound(path), *others) if others else check_sound(path))
 
 
 _SHARDS_AT_ONCE = 16  # read from in turns when shuffling
@@ -113,25 +113,31 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
         seed: seed of the order.
         is_verified: check each shard against the manifest when it is first opened.
     """
-    paths = tf.data.Dataset.from_tensor_slices(
-        tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
-    )
+    number = len(part.slices)
+    paths = tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, (number,))
+    if not part.has_whole_shards:
+        bounds = [(piece.start, piece.examples) for piece in part.slices]
+        paths = (paths, tf.constant(bounds, tf.int64, (number, 2)))
+    paths = tf.data.Dataset.from_tensor_slices(paths)
     exactly = tf.data.experimental.assert_cardinality
-    is_mixed = shuffle and part.step == 1 and len(part.shards) > 1
+    is_mixed = shuffle and part.step == 1 and number > 1
     if is_mixed:
-        paths = paths.shuffle(len(part.shards), seed)
+        paths = paths.shuffle(number, seed)
     read = _make_reader(dataset, part)
     if is_verified:
         paths = with_shard_checks(dataset, part.shards, paths)
+
+    def read_slice(path: Any, bounds: Any = None) -> Any:
+        return read(path) if bounds is None else read(path).skip(bounds[0]).take(bounds[1])
+
     if not is_mixed:
-        total = sum(shard.examples for shard in part.shards)
-        records = (read(paths) if has_tensorflow_files(dataset.directory) else paths.flat_map(read)).apply(
-            exactly(total)
-        )
+        total = sum(piece.examples for piece in part.slices)
+        at_once = part.has_whole_shards and has_tensorflow_files(dataset.directory)
+        records = (read(paths) if at_once else paths.flat_map(read_slice)).apply(exactly(total))
         return records.shard(part.step, part.first) if part.step > 1 else records
-    cycle = min(len(part.shards), _SHARDS_AT_ONCE)
+    cycle = min(number, _SHARDS_AT_ONCE)
     records = paths.interleave(
-        read,
+        read_slice,
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
         # Object stores make one wait
@@ -159,17 +165,20 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
             " run the store's client; import tensorflow_io first, or copy the data set to a disk or gs://"
         )
 
-    def read_records(path: Any, count: Any, first: Any) -> Any:
+    def read_records(path: Any, start: Any, count: Any, first: Any) -> Any:
         records = dataset.manifest.codec.tensors(path, _READ_BYTES)
+        if not part.has_whole_shards:
+            records = records.skip(start).take(count)
         records = records.apply(tf.data.experimental.assert_cardinality(count))
         return records.shard(part.step, first) if part.step > 1 else records
 
-    number = (len(part.shards),)
-    counts = [shard.examples for shard in part.shards]
+    number = (len(part.slices),)
+    counts = [piece.examples for piece in part.slices]
     firsts = [(part.first - before) % part.step for before in accumulate(counts[:-1], initial=0)]
     shards = tf.data.Dataset.from_tensor_slices(
         (
-            tf.constant([dataset.path(shard) for shard in part.shards], tf.string, number),
+            tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, number),
+            tf.constant([piece.start for piece in part.slices], tf.int64, number),
             tf.constant(counts, tf.int64, number),
             tf.constant(firsts[: len(counts)], tf.int64, number),
         )
@@ -254,7 +263,7 @@ def load(
     Args:
         directory: folder of a version, or its parent, whose LATEST names a version; local, gs://, s3://, az:// or
             another scheme that tf.io.gfile reads.
-        split: name of the split.
+        split: name of the split, or slices of splits in TFDS's syntax: `train[:10%]`, `train[1000:2000]`, `train+test`.
         batch_size: examples in a batch; None for single examples.
         image_size: (height, width) to which images are scaled bilinearly, ignoring their aspect ratio, and masks with
             them, by the nearest pixel. TensorFlow decodes images as stored: it ignores EXIF orientation and
@@ -280,8 +289,9 @@ def load(
             or `augment(features, seed)`. The seed, int64 (2,), differs for each example and epoch and is for
             tf.image.stateless_*. Masks, even if they are labels, are among the features that it receives and returns,
             so that they are rotated and cropped with their image. To change whole batches, use the dataset's `map`.
-        shuffle: None for on in a split called `train` and off in others. If off, examples come in the order of shards
-            and records. If on, each epoch reads the shards in a new order and draws examples from a buffer.
+        shuffle: None for on in a split called `train`, or slices of it, and off in others. If off, examples come in the
+            order of shards and records. If on, each epoch reads the shards in a new order and draws examples from a
+            buffer.
         shuffle_buffer_size: in examples; None for 10,000, or as many as 256 MiB hold, and never more than there are. It
             need not be large: shards are shuffled globally when they are written.
         seed: of the order and of `augment`; each epoch has another order. None for random seeds of `augment`, and an
@@ -325,11 +335,12 @@ def load(
     dataset = open_dataset(directory, files or files_for(directory), version)
     graph = TransformGraph(dataset) if transform else None
     manifest = dataset.manifest if graph is None else graph.manifest
-    part = select_part(find_split(manifest, split), num_workers, worker_index, equal_parts)
+    selection = select_examples(manifest, split)
+    part = select_part(selection, num_workers, worker_index, equal_parts)
     columns = choose_columns(manifest, features, label, supervised)
     fills = check_defaults(columns.all_features, defaults or {}, manifest.features)
     decoders = _make_decoders(
-        dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
+        dataset, columns, selection, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
     )
     check_complete(columns.all_features, fills)
     assembler = Assembler(
@@ -343,10 +354,10 @@ def load(
         graph,
         multi_hot_classes(columns.all_features, multi_hot),
     )
-    shuffle = split == "train" if shuffle is None else shuffle
+    shuffle = selection.splits == ("train",) if shuffle is None else shuffle
     order_seed = int(dataset.manifest_crc32c, 16) if seed is None else seed
     if isinstance(cache, str):  # a file that holds other examples would be read as if it held these
-        order = (dataset.manifest_crc32c, split, part.first, part.step, part.shards, shuffle, order_seed)
+        order = (dataset.manifest_crc32c, split, part.first, part.step, part.slices, shuffle, order_seed)
         decoded = (columns, decoders, fills, pad, assembler.multi_hot, transform, tf.__version__)  # which decodes
         cache = f"{cache}-{hashlib.sha256(repr((order, decoded)).encode()).hexdigest()[:16]}"
     epochs = EpochOptions(shuffle, shuffle_buffer_size, order_seed, repeat, cache)
@@ -389,7 +400,7 @@ def load(
 
 
 def _make_decoders(
-    dataset: Dataset, columns: Columns, split: str, batch_size: int | None, wanted: ImageDecoder
+    dataset: Dataset, columns: Columns, selection: Selection, batch_size: int | None, wanted: ImageDecoder
 ) -> list[tuple[Feature, ImageDecoder]]:
     """Return each image and mask to read with its decoder: `wanted`, with the size of the images if known."""
     pictures = [feature for feature in columns.all_features if feature.kind in ("image", "mask")]
@@ -404,14 +415,16 @@ def _make_decoders(
                 message += f", of which {arrays[0].name} is an array, given as it was stored; scale it with augment"
             raise UserError(message)
         return []
-    known, sizes = common_image_size(dataset, split)
+    known, sizes = common_image_size(dataset, selection.splits)
     decoders = []
     for feature in pictures:
         of_feature, what = known, sizes
         if feature.kind == "image" and feature != features_of_kind(dataset.manifest.features, "image")[0]:
             of_feature, what = other_image_size(dataset, feature)
         if batch_size is not None and of_feature is None and wanted.resize is None:
-            raise UserError(f"the images of split {split!r} cannot be batched: {what}; give image_size=(height, width)")
+            raise UserError(
+                f"the images of split {selection.text!r} cannot be batched: {what}; give image_size=(height, width)"
+            )
         decoders.append((feature, replace(wanted, known_size=of_feature)))
     return decoders
 

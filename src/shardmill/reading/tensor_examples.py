@@ -1,7 +1,7 @@
 """Parse serialized examples to tensors of features."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -267,8 +267,8 @@ class ImageDecoder:
         return tf.cond(tf.size(image) <= few * self.channels, as_floats, as_bytes)
 
 
-def common_image_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
-    """Return height and width of all images of a split if its statistics show that they are equal; else None and an
+def common_image_size(dataset: Dataset, splits: Sequence[str]) -> tuple[Size | None, str]:
+    """Return height and width of all images of splits if their statistics show that they are equal; else None and an
     explanation.
 
     Raise a CorruptDataError if the statistics differ from what was written.
@@ -279,15 +279,18 @@ def common_image_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     if len(names) != 2:
         return None, "their sizes are not known"
     try:
-        stats = dataset.stats().splits.get(split)
+        stats = dataset.stats().splits
     except FileNotFoundError:
         return None, "their sizes are not known, for there is no stats.json"
-    found = [stats.features.get(side, FeatureSummary()).numbers for side in names] if stats is not None else []
-    sides = [end for numbers in found if numbers is not None for end in (numbers.minimum, numbers.maximum)]
-    integral_sides = [side for side in sides if isinstance(side, int)]
-    if len(integral_sides) != 4:  # of records made elsewhere, or of a split without examples
-        return None, "their sizes are not known"
-    lowest, highest, narrowest, widest = integral_sides
+    sides = []
+    for name in names:
+        found = [stats[split].features.get(name, FeatureSummary()).numbers for split in splits if split in stats]
+        ends = [end for numbers in found if numbers is not None for end in (numbers.minimum, numbers.maximum)]
+        integral_ends = [end for end in ends if isinstance(end, int)]
+        if not ends or len(integral_ends) != 2 * len(splits):  # records made elsewhere, or a split without examples
+            return None, "their sizes are not known"
+        sides.append((min(integral_ends), max(integral_ends)))
+    (lowest, highest), (narrowest, widest) = sides
     if (lowest, narrowest) == (highest, widest):
         return (lowest, narrowest), ""
     return None, f"their heights are {lowest} to {highest}, their widths {narrowest} to {widest}"

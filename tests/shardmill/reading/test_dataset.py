@@ -21,7 +21,8 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import LocalFiles
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
-from shardmill.reading.dataset import Dataset, choose_columns, find_split, labels_of, open_dataset, select_part
+from shardmill.reading.dataset import Dataset, choose_columns, labels_of, open_dataset
+from shardmill.reading.slices import Selection, ShardSlice, select_examples, select_part
 from tests.support.small_data_set import edit_manifest
 
 GZIPPED = "d-train.tfrecord-00000-of-00001.gz"
@@ -230,13 +231,18 @@ def split_of(*examples: int) -> SplitEntry:
     return SplitEntry("train", tuple(ShardEntry(f"s{index}", count, 1, "") for index, count in enumerate(examples)))
 
 
+def selection_of(*examples: int) -> Selection:
+    slices = [ShardSlice(shard, 0, shard.examples) for shard in split_of(*examples).shards]
+    return Selection("train", ("train",), tuple(slices))
+
+
 def manifest(*names: str, **configuration: object) -> Manifest:
     features = tuple(Feature(name, "bytes", "image" if name == "image" else "text") for name in names)
     marked = infer_roles(features, configuration)
     return Manifest("d", "1.0.0", "", marked, (split_of(1), SplitEntry("test", ())), configuration=configuration)
 
 
-def taken(part: object, split: SplitEntry) -> list[tuple[str, int]]:
+def taken(part: object) -> list[tuple[str, int]]:
     """The examples of a part, by shard and index."""
     everything = [(shard.file, index) for shard in part.shards for index in range(shard.examples)]  # type: ignore[attr-defined]
     return everything[part.first :: part.step]  # type: ignore[attr-defined]
@@ -244,22 +250,22 @@ def taken(part: object, split: SplitEntry) -> list[tuple[str, int]]:
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.integers(1, 10), st.booleans())
 def test_parts_are_disjoint_and_together_everything(examples: list[int], workers: int, equal: bool) -> None:
-    split = split_of(*examples)
+    split = selection_of(*examples)
     with warnings.catch_warnings():
         warnings.simplefilter("error" if equal else "ignore")
         parts = [select_part(split, workers, worker, equal) for worker in range(workers)]
     if equal:
         assert max(part.examples for part in parts) - min(part.examples for part in parts) <= 1
 
-    assert sorted(chain(*(taken(part, split) for part in parts))) == sorted(taken(select_part(split, 1, 0), split))
-    assert [part.examples for part in parts] == [len(taken(part, split)) for part in parts]
+    assert sorted(chain(*(taken(part) for part in parts))) == sorted(taken(select_part(split, 1, 0)))
+    assert [part.examples for part in parts] == [len(taken(part)) for part in parts]
 
 
 def test_fewer_shards_than_workers_is_warned_of() -> None:
     with pytest.warns(
         UserWarning, match="has 2 shards for 3 workers: each reads all of them and keeps one of 3 examples"
     ):
-        assert select_part(split_of(4, 4), 3, 1).step == 3
+        assert select_part(selection_of(4, 4), 3, 1).step == 3
 
 
 @pytest.mark.parametrize(
@@ -278,8 +284,8 @@ def test_fewer_shards_than_workers_is_warned_of() -> None:
 def test_parts_that_differ_are_warned_of(shards: Sequence[int], workers: int, counts: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        select_part(split_of(*shards), workers, min(1, workers - 1))
-        select_part(split_of(*shards), workers, min(1, workers - 1), equal_parts=True)
+        select_part(selection_of(*shards), workers, min(1, workers - 1))
+        select_part(selection_of(*shards), workers, min(1, workers - 1), equal_parts=True)
     assert len(caught) == bool(counts)
     for warning in caught:
         assert str(warning.message).startswith(
@@ -297,12 +303,12 @@ def test_parts_that_differ_are_warned_of(shards: Sequence[int], workers: int, co
 )
 def test_a_worker_that_there_is_not(workers: int, worker: int, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        select_part(split_of(4, 4), workers, worker)
+        select_part(selection_of(4, 4), workers, worker)
 
 
 def test_an_unknown_split_is_told_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"d 1\.0\.0 has no split 'tran'; it has train, test"):
-        find_split(manifest("a"), "tran")
+        select_examples(manifest("a"), "tran")
 
 
 def columns(

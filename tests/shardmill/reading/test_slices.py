@@ -1,0 +1,222 @@
+"""Slices of splits: they select what TFDS selects, and TFDS reads the same examples."""
+
+import itertools
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import shardmill
+from shardmill.data.features import Feature
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.reading.slices import select_examples
+from tests.support.later import Later
+from tests.support.reading import copy, flip, shards
+
+tfds = Later("tensorflow_datasets")
+
+LENGTHS = {"train": [7, 0, 30, 3], "test": [12], "empty": [0]}
+
+
+def make_manifest(lengths: dict[str, list[int]]) -> Manifest:
+    splits = [
+        SplitEntry(name, tuple(ShardEntry(f"{name}-{index}", size, 1, "") for index, size in enumerate(sizes)))
+        for name, sizes in lengths.items()
+    ]
+    return Manifest("d", "1.0.0", "", (Feature("a", "bytes"),), tuple(splits))
+
+
+def select_with_tfds(lengths: dict[str, list[int]], text: str) -> list[tuple[str, int, int]] | None:
+    """The slices that TFDS reads for a text; None if it refuses it, or reads nothing."""
+    template = tfds.core.ShardedFileTemplate(dataset_name="d", data_dir="/d", filetype_suffix="tfrecord")
+    infos = [
+        tfds.core.SplitInfo(name=name, shard_lengths=sizes, num_bytes=1, filename_template=template.replace(split=name))
+        for name, sizes in lengths.items()
+    ]
+    try:
+        found = tfds.core.splits.SplitDict(infos)[text].file_instructions
+    except (ValueError, NotImplementedError):
+        return None
+    selected = []
+    for one in found:
+        name, index = Path(one.filename).name.split(".")[0].removeprefix("d-"), int(one.filename.split("-")[-3])
+        stop = one.examples_in_shard if one.take == -1 else one.skip + one.take
+        selected.append((f"{name}-{index}", one.skip, stop))
+    if any(start > stop for _, start, stop in selected):  # `train[5:3]` in one shard takes a negative number
+        return None
+    return selected or None
+
+
+boundaries = st.one_of(
+    st.just(""),
+    st.integers(-60, 60).map(str),
+    st.integers(-110, 110).map("{}%".format),
+    st.floats(-101, 101).map("{:.2f}%".format),
+    st.integers(-5, 5).map("{}shard".format),
+    st.sampled_from(["1_0", "1.5", ".", "_", "-", "5%%", "x", "--1", "0", "100%", "99.999%", "1e1%"]),
+)
+selectors = st.one_of(
+    st.just(""), st.lists(boundaries, min_size=1, max_size=3).map(lambda parts: f"[{':'.join(parts)}]")
+)
+terms = st.tuples(st.sampled_from(["train", "test", "empty", "all", "dev", "", "a b"]), selectors).map("".join)
+
+
+@given(st.lists(terms, min_size=1, max_size=3).map("+".join))
+@example("train [:5]")
+@example("train[:5] + test")
+@example(" train[:5]")
+@example("train[:5]+")
+@example("train[[1:]]")
+@example("train[50%:]+train[:50%]")
+@example("train[-10%:]")
+@example("train[:2shard]")
+@example("train[1shard]")
+@example("train[0shard]")
+@example("train[10%:30]")
+@example("all")
+@example("empty")
+def test_the_same_examples_as_tfds(text: str) -> None:
+    expected = select_with_tfds(LENGTHS, text)
+    try:
+        slices = select_examples(make_manifest(LENGTHS), text).slices
+    except UserError:
+        slices = ()
+        refused = True
+    else:
+        refused = False
+    assert [(piece.shard.file, piece.start, piece.stop) for piece in slices if piece.examples] == (expected or [])
+    assert not (refused and expected)
+
+
+def count(manifest: Manifest, text: str) -> int:
+    try:
+        return select_examples(manifest, text).examples
+    except UserError as error:
+        if "selects no example" not in str(error):
+            raise
+        return 0
+
+
+@given(st.lists(st.integers(0, 9), max_size=5), st.integers(0, 100), st.integers(0, 100))
+def test_percentages_divide_a_split(sizes: list[int], first: int, second: int) -> None:
+    low, high = sorted([first, second])
+    manifest = make_manifest({"train": sizes})
+
+    counts = [count(manifest, f"train[{part}]") for part in (f":{low}%", f"{low}%:{high}%", f"{high}%:")]
+
+    assert sum(counts) == sum(sizes)
+
+
+def numbers(examples: Any) -> list[int]:
+    return [int(found["n"]) for found in examples]
+
+
+SPLITS = [
+    "train[:10%]",
+    "train[25:60]",
+    "train[-7:]",
+    "train[33%:66%]+test[:3]",
+    "train+test",
+    "test",
+    "all",
+    "train[:1]",
+]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_tfds_reads_the_same(rows_in_two_splits: Path, split: str) -> None:
+    serial = tfds.ReadConfig(interleave_cycle_length=1)
+    builder = tfds.builder_from_directory(str(rows_in_two_splits))
+    expected = numbers(builder.as_dataset(split=split, read_config=serial).as_numpy_iterator())
+
+    assert numbers(shardmill.examples(rows_in_two_splits, split)) == expected
+    loaded = shardmill.load(rows_in_two_splits, split, features=["n"], supervised=False, shuffle=False)
+    assert [int(n) for n in loaded.as_numpy_iterator()] == expected
+    assert int(loaded.cardinality()) == len(expected)
+
+
+def test_gzip_shards(rows_of_each_compression: Path) -> None:
+    everything = numbers(shardmill.examples(rows_of_each_compression))
+    for split, expected in (("train[10%:30%]", everything[10:30]), ("train[-26:-1]", everything[-26:-1])):
+        assert numbers(shardmill.examples(rows_of_each_compression, split)) == expected
+        loaded = shardmill.load(rows_of_each_compression, split, features=["n"], supervised=False)
+        assert sorted(int(n) for n in loaded.as_numpy_iterator()) == sorted(expected)
+
+
+@pytest.mark.parametrize("equal_parts", [True, False])
+def test_workers_share_a_slice(rows_in_four_shards: Path, equal_parts: bool) -> None:
+    everything = numbers(shardmill.examples(rows_in_four_shards, "train[13:80]"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = [{"num_workers": 3, "worker_index": worker, "equal_parts": equal_parts} for worker in range(3)]
+        parts = [numbers(shardmill.examples(rows_in_four_shards, "train[13:80]", **own)) for own in options]  # type: ignore[arg-type]
+        shuffled = [
+            numbers(shardmill.examples(rows_in_four_shards, "train[13:80]", shuffle_buffer_size=5, seed=1, **own))  # type: ignore[arg-type]
+            for own in options
+        ]
+        loaded = [
+            shardmill.load(rows_in_four_shards, "train[13:80]", features=["n"], supervised=False, **own)  # type: ignore[arg-type]
+            for own in options
+        ]
+    assert sorted(itertools.chain(*parts)) == sorted(itertools.chain(*shuffled)) == sorted(everything)
+    assert sorted(int(n) for part in loaded for n in part.as_numpy_iterator()) == sorted(everything)
+
+
+def test_a_slice_twice_and_out_of_order(rows_in_four_shards: Path) -> None:
+    everything = numbers(shardmill.examples(rows_in_four_shards))
+    split = "train[50%:]+train[:50%]+train[:2]"
+    assert numbers(shardmill.examples(rows_in_four_shards, split)) == everything[50:] + everything[:50] + everything[:2]
+    loaded = shardmill.load(rows_in_four_shards, split, features=["n"], supervised=False, verify=True)
+    assert sorted(int(n) for n in loaded.as_numpy_iterator()) == sorted([*everything, *everything[:2]])
+
+
+def test_slices_of_train_are_shuffled(rows_in_two_splits: Path) -> None:
+    def read(split: str) -> list[int]:
+        dataset = shardmill.load(rows_in_two_splits, split, features=["n"], supervised=False)
+        return [int(n) for n in dataset.as_numpy_iterator()]
+
+    assert read("train[:40]") != numbers(shardmill.examples(rows_in_two_splits, "train[:40]"))
+    assert read("train[:40]+test") == numbers(shardmill.examples(rows_in_two_splits, "train[:40]+test"))
+
+
+def test_sizes_of_images_of_several_splits(flowers_in_four_shards: Path) -> None:
+    with pytest.raises(UserError, match=r"images of split 'train\[:8\]\+train' cannot be batched: their heights are"):
+        shardmill.load(flowers_in_four_shards, "train[:8]+train", 4)
+    (batch, _) = next(iter(shardmill.load(flowers_in_four_shards, "train[:8]+train", 4, (8, 8))))
+    assert batch.shape == (4, 8, 8, 3)
+
+
+def test_damage_inside_and_behind_a_slice(rows_in_four_shards: Path, tmp_path: Path) -> None:
+    directory = copy(rows_in_four_shards, tmp_path)
+    flip(shards(directory)[1], -5)  # the last record of the second shard
+    assert len(list(shardmill.examples(directory, "train[:25]"))) == 25
+    for split in ("train[:50]", "train[26:]"):
+        with pytest.raises(CorruptDataError, match=r"00001-of-00004: record 24 at byte .* fails its checksum"):
+            list(shardmill.examples(directory, split))
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ("train[:101]", r"split 'train\[:101\]': ':101' reaches beyond the 100 examples of train$"),
+        ("train[:101%]", "has a percentage that is not in -100 to 100$"),
+        ("train[5]", r"'5' is one boundary; expected two, such as 5: or :5$"),
+        ("train[50:20]", "'50:20' ends at example 20, before it begins at 50$"),
+        ("train[:0]", r"split 'train\[:0\]' selects no example of n 1\.0\.0$"),
+        ("train[1.5:]", "has a boundary that is not a whole number or a percentage$"),
+        ("train[:]", r"':' is not understood; expected for example train\[:10%\]"),
+        ("train[::2]", r"'::2' is not understood; expected for example train\[:10%\]"),
+        ("train(5)", r"split 'train\(5\)' is not understood; expected for example train\[:10%\]"),
+        ("all[:5]", "all takes no slice; give one to each split"),
+        ("train+dev[:5]", r"n 1\.0\.0 has no split 'dev'; it has train$"),
+    ],
+)
+def test_mistakes(rows_in_four_shards: Path, split: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shardmill.examples(rows_in_four_shards, split)
+    with pytest.raises(UserError, match=message):
+        shardmill.load(rows_in_four_shards, split)
