@@ -1,12 +1,12 @@
-"""A tree of images and what is made of it by default, once for all these tests."""
+"""A tree of images and what is made of it by default, once for all these tests; and jobs in a folder of their own."""
 
 from pathlib import Path
 
 import pytest
 
 from shardmill.pipelines import cli
-from tests.support.command import Contents, read_back, write_files
-from tests.support.image_jobs import SPLITS, TREE
+from tests.support.command import Contents, Run, read_back, write_files
+from tests.support.image_jobs import SPLITS, TREE, ImageJobs
 
 
 @pytest.fixture(scope="session")
@@ -19,8 +19,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
     """The tree in three splits of two shards, all else by default."""
     output = tmp_path_factory.mktemp("plain")
-    assert (
-        cli.main(["images", "--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"])
-        == 0
-    )
+    flags = ["--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"]
+    assert cli.main(["images", *flags]) == 0
     return read_back(output / "n")
+
+
+@pytest.fixture
+def jobs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageJobs:
+    """Jobs in a new folder, which is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return ImageJobs(run)

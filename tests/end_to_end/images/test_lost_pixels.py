@@ -13,10 +13,11 @@ import tifffile
 from PIL import Image
 
 import shardmill
-from tests.support.command import Contents, Run, check_mistake, image, read_back, write_files
+from tests.support.command import Run, image, read_back, write_files
+from tests.support.image_jobs import ImageJobs, damaged_in_the_middle
 from tests.support.masks import decode, encoded
 
-PNG = ("--image_format", "png")
+PLAIN = {"a/plain.png": image(1, "PNG", (3, 3))}
 
 
 def pixels(bands: int, top: int = 255, dtype: type = np.uint8) -> np.ndarray:
@@ -51,37 +52,6 @@ def gif(frames: int, **options: Any) -> bytes:
     return encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:], **options)
 
 
-def run_images(run: Run, folder: Path, files: dict[str, bytes], *flags: str) -> tuple[Contents, str]:
-    write_files(folder / "in", {"a/plain.png": image(1, "PNG"), **files})
-    output = ("--output", folder / "out", "--name", "n", "--max_reject_fraction", "0.9")
-    done = run("images", "--input", folder / "in", *output, *flags)
-    assert done.status == 0, done.err
-    return read_back(folder / "out" / "n"), done.out
-
-
-BANDS = "of which an image holds 1 or 3; --image_format png --image_bands 1,2,3 stores those, and `shardmill arrays`"
-SHORT = BANDS.replace("1,2,3", "1")
-REJECTS: dict[str, tuple[bytes, tuple[str, ...], str]] = {
-    "near infrared": (tiff(pixels(4), photometric="rgb", extrasamples=["unspecified"]), PNG, BANDS),
-    "four gray bands": (multi(pixels(4)), PNG, BANDS),
-    "five bands": (tiff(pixels(5), photometric="rgb"), PNG, "a TIFF of 5 bands"),
-    "twelve bands": (multi(pixels(12, 9000, np.uint16)), PNG, "a TIFF of 12 bands"),
-    "twelve bands, each apart": (tiff(pixels(12).transpose(2, 0, 1), planarconfig="separate"), PNG, "of 12 bands"),
-    "twelve bands, not re-encoded": (multi(pixels(12)), (), BANDS),
-    "two bands": (multi(pixels(2)), PNG, SHORT),
-    "a band that is not there": (multi(pixels(4)), (*PNG, "--image_bands", "5"), "4 bands, of which --image_bands"),
-    "bands of floats": (multi(pixels(4).astype(np.float32)), (*PNG, "--image_bands", "1"), "`shardmill arrays`"),
-    "pages": (tiff(pixels(3).transpose(2, 0, 1), photometric="minisblack"), PNG, "a TIFF of 3 pages"),
-    "pages, not re-encoded": (tiff(pixels(3).transpose(2, 0, 1), photometric="minisblack"), (), "a TIFF of 3 pages"),
-    "frames": (gif(4), PNG, "a gif of 4 frames, of which an image holds one; --on_several_frames first"),
-    "frames of a WebP": (gif(3), ("--resize", "4x4"), "a gif of 3 frames"),
-    "icons": (b"icns" + bytes(20), PNG, "an icon (ICNS)"),
-    "an icon whose picture is huge": (b"", PNG, "more than --max_pixels"),
-    "an empty comment": (b"", ("--verify", "decode"), "a gif with an empty extension"),
-    "CMYK": (b"", (), "a CMYK jpeg without Adobe's marker"),
-}
-
-
 def huge_icon() -> bytes:
     """An icon of 16 x 16 pixels by its directory, whose picture states 30,000 x 30,000."""
     picture = bytearray(image(2, "PNG", (16, 16)))
@@ -102,78 +72,49 @@ def cmyk_without_marker() -> bytes:
     return data[:start] + data[start + 2 + int.from_bytes(data[start + 2 : start + 4], "big") :]
 
 
-MADE: dict[str, Callable[[], bytes]] = {
-    "an icon whose picture is huge": huge_icon,
-    "an empty comment": with_empty_comment,
-    "CMYK": cmyk_without_marker,
+BANDS = "of which an image holds 1 or 3; --image_format png --image_bands 1,2,3 stores those, and `shardmill arrays`"
+PAGES = tiff(pixels(3).transpose(2, 0, 1), photometric="minisblack")
+# Files by the flags of their job, each with words of its reject
+REJECTS: dict[str, dict[str, tuple[bytes, str]]] = {
+    "--image_format png": {
+        "near infrared": (tiff(pixels(4), photometric="rgb", extrasamples=["unspecified"]), BANDS),
+        "four gray bands": (multi(pixels(4)), BANDS),
+        "five bands": (tiff(pixels(5), photometric="rgb"), "a TIFF of 5 bands"),
+        "twelve bands": (multi(pixels(12, 9000, np.uint16)), "a TIFF of 12 bands"),
+        "twelve bands, apart": (tiff(pixels(12).transpose(2, 0, 1), planarconfig="separate"), "a TIFF of 12 bands"),
+        "two bands": (multi(pixels(2)), BANDS.replace("1,2,3", "1")),
+        "pages": (PAGES, "a TIFF of 3 pages"),
+        "frames": (gif(4), "a gif of 4 frames, of which an image holds one; --on_several_frames first"),
+        "icons": (b"icns" + bytes(20), "an icon (ICNS)"),
+        "an icon whose picture is huge": (huge_icon(), "more than --max_pixels"),
+    },
+    "": {
+        "twelve bands": (multi(pixels(12)), BANDS),
+        "pages": (PAGES, "a TIFF of 3 pages"),
+        "CMYK": (cmyk_without_marker(), "a CMYK jpeg without Adobe's marker"),
+    },
+    "--image_format png --image_bands 5": {"four bands": (multi(pixels(4)), "4 bands, of which --image_bands")},
+    "--image_format png --image_bands 1": {"floats": (multi(pixels(4).astype(np.float32)), "`shardmill arrays`")},
+    "--resize 4x4": {"frames": (gif(3), "a gif of 3 frames")},
+    "--verify decode": {
+        "an empty comment": (with_empty_comment(), "a gif with an empty extension"),
+        "pixels": (damaged_in_the_middle(), "does not decode"),
+    },
+    "--max_pixels 11": {"pixels": (image(1, "PNG", (4, 3)), "4 x 3 pixels is more than --max_pixels 11")},
 }
 
 
-@pytest.mark.parametrize("case", REJECTS)
-def test_a_loss_is_a_reject(run: Run, tmp_path: Path, case: str) -> None:
-    data, flags, words = REJECTS[case]
+@pytest.mark.parametrize("flags", REJECTS)
+def test_a_loss_is_a_reject(jobs: ImageJobs, flags: str) -> None:
+    files = {f"a/{name}.tif": data for name, (data, _) in REJECTS[flags].items()}
 
-    contents, _ = run_images(run, tmp_path, {"a/odd.tif": MADE[case]() if case in MADE else data}, *flags)
+    contents = jobs.make({**PLAIN, **files}, f"{flags} --max_reject_fraction 0.95")
 
-    (reject,) = contents.rejects()
-    assert reject["source"] == "a/odd.tif"
-    assert words in reject["reason"]
-    assert sorted(contents.records) == ["a/plain.png"]
-
-
-RGBN = pixels(4)
-DEEP = pixels(12, 9000, np.uint16)
-ALPHA = pixels(4)
-BLENDED = np.asarray(
-    Image.alpha_composite(Image.new("RGBA", (6, 5), "white"), Image.fromarray(ALPHA, "RGBA")).convert("RGB")
-)
-GRAY12 = np.random.default_rng(1).integers(0, 4096, (4, 8), np.uint16)
-GRAY12[0, 0] = 4095
-FIRST = ("--on_several_frames", "first")
-KEPT: dict[str, tuple[bytes, tuple[str, ...], np.ndarray, str]] = {
-    "three bands of four": (
-        tiff(RGBN, photometric="rgb", extrasamples=["unspecified"]),
-        ("--image_bands", "1,2,3"),
-        RGBN[..., :3],
-        "1 TIFF has more bands than --image_bands names, which are left out",
-    ),
-    "false colours": (multi(RGBN, compression="lzw"), ("--image_bands", "4,3,2"), RGBN[..., 3:0:-1], "1 TIFF has more"),
-    "one band": (multi(DEEP), ("--image_bands", "9"), DEEP[..., [8] * 3] >> 8, "which is stored as 35 of 255"),
-    "bands apart": (
-        tiff(RGBN.transpose(2, 0, 1), photometric="minisblack", planarconfig="separate"),
-        ("--image_bands", "2"),
-        RGBN[..., [1] * 3],
-        "1 TIFF has more bands",
-    ),
-    "transparency": (
-        tiff(ALPHA, photometric="rgb", extrasamples=["unassalpha"]),
-        (),
-        BLENDED,
-        "1 image has transparent pixels, which are stored as white; 1 is a TIFF whose last band is transparency by its"
-        " tags: --image_bands 1,2,3 leaves that band out",
-    ),
-    "12 bits": (packed_tiff(GRAY12, 12), (), GRAY12[..., None].repeat(3, 2) >> 4, "1 image has more than 8 bits"),
-    "10 bits": (packed_tiff(GRAY12 >> 2, 10), (), GRAY12[..., None].repeat(3, 2) >> 4, "of which the upper 8"),
-    "12 bits in 16": (
-        tiff(GRAY12),
-        (),
-        GRAY12[..., None].repeat(3, 2) >> 8,
-        "the highest value of those of 16 bits is 4,095 of 65,535, which is stored as 15 of 255",
-    ),
-    "pages": (
-        tiff(pixels(3).transpose(2, 0, 1), photometric="minisblack"),
-        FIRST,
-        pixels(3)[..., [0] * 3],
-        "1 image has several frames or pages, of which the first is stored",
-    ),
-    "a smaller copy of the page": (
-        b"",
-        (),
-        pixels(3),
-        "",
-    ),
-    "frames": (gif(2), FIRST, pixels(1, 200)[..., [0] * 3], "1 image has several frames"),
-}
+    reasons = {reject["source"]: reject["reason"] for reject in contents.rejects()}
+    assert reasons.keys() == files.keys()
+    for name, (_, words) in REJECTS[flags].items():
+        assert words in reasons[f"a/{name}.tif"]
+    assert list(contents.records) == ["a/plain.png"]
 
 
 def pyramid() -> bytes:
@@ -185,15 +126,66 @@ def pyramid() -> bytes:
     return out.getvalue()
 
 
+RGBN = pixels(4)
+DEEP = pixels(12, 9000, np.uint16)
+ALPHA = pixels(4)
+BLENDED = np.asarray(
+    Image.alpha_composite(Image.new("RGBA", (6, 5), "white"), Image.fromarray(ALPHA, "RGBA")).convert("RGB")
+)
+GRAY12 = np.random.default_rng(1).integers(0, 4096, (4, 8), np.uint16)
+GRAY12[0, 0] = 4095
+FIRST = "--on_several_frames first"
+KEPT: dict[str, tuple[bytes, str, np.ndarray, str]] = {
+    "three bands of four": (
+        tiff(RGBN, photometric="rgb", extrasamples=["unspecified"]),
+        "--image_bands 1,2,3",
+        RGBN[..., :3],
+        "1 TIFF has more bands than --image_bands names, which are left out",
+    ),
+    "false colours": (multi(RGBN, compression="lzw"), "--image_bands 4,3,2", RGBN[..., 3:0:-1], "1 TIFF has more"),
+    "one band": (multi(DEEP), "--image_bands 9", DEEP[..., [8] * 3] >> 8, "which is stored as 35 of 255"),
+    "bands apart": (
+        tiff(RGBN.transpose(2, 0, 1), photometric="minisblack", planarconfig="separate"),
+        "--image_bands 2",
+        RGBN[..., [1] * 3],
+        "1 TIFF has more bands",
+    ),
+    "transparency": (
+        tiff(ALPHA, photometric="rgb", extrasamples=["unassalpha"]),
+        "",
+        BLENDED,
+        "1 image has transparent pixels, which are stored as white; 1 is a TIFF whose last band is transparency by its"
+        " tags: --image_bands 1,2,3 leaves that band out",
+    ),
+    "12 bits": (packed_tiff(GRAY12, 12), "", GRAY12[..., None].repeat(3, 2) >> 4, "1 image has more than 8 bits"),
+    "10 bits": (packed_tiff(GRAY12 >> 2, 10), "", GRAY12[..., None].repeat(3, 2) >> 4, "of which the upper 8"),
+    "12 bits in 16": (
+        tiff(GRAY12),
+        "",
+        GRAY12[..., None].repeat(3, 2) >> 8,
+        "the highest value of those of 16 bits is 4,095 of 65,535, which is stored as 15 of 255",
+    ),
+    "pages": (
+        PAGES,
+        FIRST,
+        pixels(3)[..., [0] * 3],
+        "1 image has several frames or pages, of which the first is stored",
+    ),
+    "a smaller copy of the page": (pyramid(), "", pixels(3), ""),
+    "frames": (gif(2), FIRST, pixels(1, 200)[..., [0] * 3], "1 image has several frames"),
+}
+
+
 @pytest.mark.parametrize("case", KEPT)
-def test_the_flag_in_the_reason_helps_and_is_counted(run: Run, tmp_path: Path, case: str) -> None:
+def test_the_flag_in_the_reason_helps_and_is_counted(jobs: ImageJobs, case: str) -> None:
     data, flags, expected, words = KEPT[case]
 
-    contents, out = run_images(run, tmp_path, {"a/odd.tif": data or pyramid()}, *PNG, *flags)
+    result = jobs.start({**PLAIN, "a/odd.tif": data}, f"--image_format png {flags}")
 
-    stored = decode(bytes(contents.example("a/odd.tif")["image"][0]))
-    assert np.array_equal(stored, expected)
-    assert words in out
+    assert result.status == 0, result.err
+    assert words in result.out
+    contents = read_back(Path("out/n"))
+    assert np.array_equal(decode(bytes(contents.example("a/odd.tif")["image"][0])), expected)
     assert not contents.rejects()
 
 
@@ -223,11 +215,9 @@ def test_arrays_keep_all_bands_and_pages(run: Run, tmp_path: Path, case: str) ->
 def test_a_damaged_tiff_is_no_array(run: Run, tmp_path: Path) -> None:
     data = multi(pixels(12))
     write_files(tmp_path / "in", {f"a/{number}.tif": data for number in range(2)} | {"a/2.tif": data[:-200]})
+    output = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
 
-    done = run(
-        *("arrays", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n"),
-        *("--max_reject_fraction", "0.5"),
-    )
+    done = run("arrays", "--input", tmp_path / "in", *output)
 
     assert done.status == 0, done.err
     (reject,) = read_back(tmp_path / "out" / "n").rejects()
@@ -235,26 +225,23 @@ def test_a_damaged_tiff_is_no_array(run: Run, tmp_path: Path) -> None:
     assert reject["reason"].startswith("a TIFF that tifffile does not decode")
 
 
-def test_transparent_colours_of_gifs_are_counted(run: Run, tmp_path: Path) -> None:
+def test_transparent_colours_of_gifs_are_counted(jobs: ImageJobs) -> None:
     files = {f"a/{number}.gif": gif(1, transparency=200) + bytes(number) for number in (0, 1)}
 
-    _, out = run_images(run, tmp_path, files)
-    assert "2 images are GIFs with a transparent colour, which TensorFlow decodes as black; --image_format png" in out
-
-    _, out = run_images(run, tmp_path / "png", {"a/0.gif": gif(1, transparency=200)}, *PNG)
-    assert "1 image has transparent pixels, which are stored as white\n" in out
+    said = "2 images are GIFs with a transparent colour, which TensorFlow decodes as black; --image_format png"
+    assert said in jobs.start(files).out
+    result = jobs.start({}, "--image_format png --overwrite")
+    assert "2 images have transparent pixels, which are stored as white\n" in result.out
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--image_bands", "1,2,3"), "--image_bands 1,2,3 needs --image_format or --resize"),
+        ("--image_bands 1,2,3", "--image_bands 1,2,3 needs --image_format or --resize"),
         (FIRST, "--on_several_frames first needs --image_format or --resize"),
-        ((*PNG, "--image_bands", "1,2"), "is not one or three numbers of bands from 1"),
-        ((*PNG, "--image_bands", "0"), "is not one or three numbers of bands from 1"),
+        ("--image_format png --image_bands 1,2", "is not one or three numbers of bands from 1"),
+        ("--image_format png --image_bands 0", "is not one or three numbers of bands from 1"),
     ],
 )
-def test_flags_that_have_no_meaning(run: Run, tmp_path: Path, flags: tuple[str, ...], words: str) -> None:
-    write_files(tmp_path / "in", {"a/1.png": image(1, "PNG")})
-
-    check_mistake(run("images", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags), words)
+def test_flags_that_have_no_meaning(jobs: ImageJobs, flags: str, words: str) -> None:
+    jobs.refuse(PLAIN, flags, words)

@@ -8,10 +8,10 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
-from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, normalize_split
+from shardmill.transforms.inputs.folders import CLASSES, normalize_split
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
-from shardmill.transforms.layout.options import FileLayoutOptions
+from shardmill.transforms.layout.options import FileLayoutOptions, skipped_notices
 from tests.support.grouped import grouped
 
 OPTIONS = FileLayoutOptions("--input photos")
@@ -62,22 +62,6 @@ def test_trees(folders: list[str], splits: tuple[str, ...], classes: tuple[str, 
     assert (made.folders.split is not None) is (made.fractions is None)
 
 
-@pytest.mark.parametrize(
-    ("name", "folders", "found"),
-    [
-        ("a.jpg", CLASSES, (None, None)),
-        ("cat/a.jpg", CLASSES, (None, "cat")),
-        ("cat/deep/a.jpg", CLASSES, (None, "cat")),
-        ("Val/cat/a.jpg", SPLITS_OF_CLASSES, ("validation", "cat")),
-        ("train/cat/deep/a.jpg", SPLITS_OF_CLASSES, ("train", "cat")),
-        ("train/a.jpg", SPLITS_OF_CLASSES, ("train", None)),
-        ("a.jpg", SPLITS_OF_CLASSES, (None, None)),
-    ],
-)
-def test_locate(name: str, folders: FolderRoles, found: tuple[str | None, str | None]) -> None:
-    assert Layout(("train",), None, folders, None).folders.locate(name) == found
-
-
 def test_a_split_folder_beside_a_class_is_said() -> None:
     assert layout(tree("train", "dog")).notices == (
         "folder 'train' was taken for a class, not a split, because of 'dog' next to it",
@@ -115,11 +99,8 @@ def test_given_splits() -> None:
     assert (made.splits, made.fractions) == (("train", "test"), (Fraction(1, 2), Fraction(1, 2)))
 
 
-@pytest.mark.parametrize(
-    ("text", "split"), [("val", "validation"), ("VAL", "validation"), ("Train", "train"), ("Zoo", "Zoo")]
-)
-def test_split_names(text: str, split: str) -> None:
-    assert normalize_split(text) == split
+def test_split_names() -> None:
+    assert list(map(normalize_split, ("val", "VAL", "Train", "Zoo"))) == ["validation", "validation", "train", "Zoo"]
 
 
 def test_labels() -> None:
@@ -181,6 +162,8 @@ def test_labels() -> None:
             "^--num_shards val=…: no such split; the splits are train, test$",
         ),
         (tree(" cat"), {}, "^class name ' cat' cannot be in a labels file"),
+        (manifest(["0.5", "1.37", "2"]), {}, "^--input photos: the labels are numbers with fractions, such as 0.5"),
+        (manifest(["1e-3", "-2.5", ".5"]), {}, "such as -2.5, and a label is a class"),
     ],
 )
 def test_mistakes(summary: InputSummary, options: dict[str, object], sentence: str) -> None:
@@ -199,6 +182,18 @@ def test_what_was_passed_over_is_said() -> None:
         "passed over 3 .txt files, such as 'a.txt'",
         "passed over 1 hidden file, such as '.x'",
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (".npy file", ".npy files"),
+        ("folder without images", "folders without images"),
+        ("member whose name has no key and suffix", "members whose name has no key and suffix"),
+    ],
+)
+def test_many_of_a_kind(kind: str, said: str) -> None:
+    assert skipped_notices(InputSummary(skipped={kind: (3, "a")})) == [f"passed over 3 {said}, such as 'a'"]
 
 
 def test_a_notice_says_where_a_split_has_another_name() -> None:
@@ -230,6 +225,11 @@ def test_folders_within_classes_are_named_where_their_files_are_drawn_for_splits
 )
 def test_numeric_class_names_that_are_not_their_ids_are_said(folders: list[str], said: bool) -> None:
     assert any("all class names are numbers" in notice for notice in layout(tree(*folders)).notices) is said
+
+
+@pytest.mark.parametrize("labels", [["0", "1", "2.0"], ["0.5", "low", "1"], ["1.2.3", "1.2.4", "1"]])
+def test_labels_that_are_no_fractions_are_classes(labels: list[str]) -> None:
+    assert names(layout(manifest(labels))) == tuple(sorted(labels))
 
 
 def test_numeric_class_names_name_the_first_that_differs() -> None:

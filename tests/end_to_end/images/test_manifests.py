@@ -1,0 +1,295 @@
+"""Manifests as people, tools and spreadsheets write them: their columns, labels and oddities."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardmill
+from shardmill.data.example import decode_example
+from shardmill.data.features import Feature
+from tests.support.command import Run, image, write_files
+from tests.support.image_jobs import ImageJobs
+
+FILES = {f"a/{number}.png": image(number, "PNG", (12 + number, 9)) for number in range(3)}
+LABELS = {"a/0.png": "ant", "a/1.png": "bee", "a/2.png": "bee"}
+
+
+@pytest.mark.parametrize(
+    ("table", "notices"),
+    [
+        (
+            "file_name, label\na/0.png, ant\na/1.png, bee\na\\2.png,bee\n",
+            [
+                "manifest: file names with backslashes, which are read as slashes: 1, such as 'a\\\\2.png'",
+                "manifest: names of columns with spaces around them, which are left out: 1, such as ' label'",
+                "manifest: rows with spaces around values, which are left out: 2, such as ' ant'",
+            ],
+        ),
+        (
+            "file_name,width,height,label\na/0.png,12,9,ant\na/1.png,13,9,bee\na/2.png,14,9,bee\n",
+            [
+                "manifest: rows with the width and height of their image, which each example has anyway; the columns"
+                " are left out: 3, such as 'a/0.png'"
+            ],
+        ),
+    ],
+    ids=["spaces and backslashes", "sizes"],
+)
+def test_oddities_are_put_right_and_counted(jobs: ImageJobs, table: str, notices: list[str]) -> None:
+    contents = jobs.make({**FILES, "t.csv": table.encode()}, "--manifest in/t.csv")
+    assert [notice for notice in contents.dataset.manifest.notices if notice.startswith("manifest: ")] == notices
+    assert {name: contents.label_of(name) for name in contents.records} == LABELS
+    assert set(decode_example(contents.records["a/0.png"][0])) == {*("image", "label", "filename", "height", "width")}
+
+
+def test_sizes_that_contradict_the_image(jobs: ImageJobs) -> None:
+    table = b"file_name,width,height\na/0.png,12,9\na/1.png,640,480\n"
+    words = "line 3 gives 640 and 480 for width and height, and its image has 13 x 9 pixels"
+    jobs.refuse({**FILES, "t.csv": table}, "--manifest in/t.csv", words)
+
+
+def test_rows_that_are_boxes_name_the_flag_that_reads_them(jobs: ImageJobs) -> None:
+    rows = "a/0.png,ant,1,2,5,6\na/0.png,bee,2,2,7,8\na/1.png,bee,1,1,4,4\n"
+    files = {**FILES, "t.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{rows}".encode()}
+    jobs.refuse(files, "--manifest in/t.csv", "give --boxes_csv in/t.csv in place of --manifest")
+    assert sorted(jobs.make({}, "--boxes_csv in/t.csv").records) == ["a/0.png", "a/1.png"]
+
+
+ROWS = "a/0.png,ant,train,7,1\na/1.png,bee,train,8,2.5\na/2.png,bee,test,9,3\n"
+TABLE = f"file_name,label,split,zip,n\n{ROWS}"
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "flags", "expected"),
+    [
+        ("t.tsv", TABLE.replace(",", "\t"), "--types zip=float32,n=bytes", (7.0, b"1")),
+        ("t.txt", TABLE.replace(",", "\t"), "--delimiter tab --drop zip", (None, 1.0)),
+        ("t.csv", ROWS.replace(",", ";"), "--delimiter ; --columns file_name,label,split,zip,n", (7, 1.0)),
+        ("t.csv", TABLE.replace("split", "subset"), "--split_column subset --only zip", (7, None)),
+        ("t.csv", TABLE.replace("zip", "image"), "--drop image", (None, 1.0)),
+    ],
+)
+def test_manifests_are_read_as_tables_are(
+    jobs: ImageJobs, name: str, table: str, flags: str, expected: tuple[object, object]
+) -> None:
+    jobs.make({**FILES, name: table.encode()}, f"--manifest in/{name} {flags.replace(';', repr(';'))}")
+    train, test = (list(shardmill.examples("out/n", split)) for split in ("train", "test"))
+    assert (len(train), len(test)) == (2, 1)
+    (first,) = (example for example in train if example["filename"] == b"a/0.png")
+    assert (first.get("zip"), first.get("n")) == expected
+
+
+def test_a_type_of_a_json_manifest(jobs: ImageJobs) -> None:
+    rows = "".join(f'{{"file_name": "{name}", "zip": {number}, "x": 1}}\n' for number, name in enumerate(FILES))
+    jobs.make({**FILES, "t.jsonl": rows.encode()}, "--manifest in/t.jsonl --types zip=bytes --drop x")
+    assert sorted(example["zip"] for example in shardmill.examples("out/n")) == [b"0", b"1", b"2"]
+
+
+def test_a_value_of_another_type_is_a_reject(jobs: ImageJobs) -> None:
+    flags = "--manifest in/t.csv --types n=int64 --max_reject_fraction 0.5"
+    (reject,) = jobs.make({**FILES, "t.csv": TABLE.encode()}, flags).rejects()
+    assert (reject["line"], reject["reason"]) == (3, "column 'n': '2.5' is not int64")
+
+
+@pytest.mark.parametrize("flags", ["--delimiter +", "--columns a", "--drop a", "--only a", "--types a=bytes"])
+def test_flags_about_manifests(jobs: ImageJobs, flags: str) -> None:
+    jobs.refuse(FILES, flags, f"{flags} is about a --manifest; leave it out with --input")
+    jobs.refuse(FILES, "--manifest in/t.csv --drop zip --only n", "give --drop or --only, not both")
+
+
+def test_columns_that_name_further_images_are_said(jobs: ImageJobs) -> None:
+    """Such as masks: their text is stored. Other texts are texts."""
+    columns: dict[str, tuple[str, str | None]] = {
+        "mask": ("a/1.png", "a/0.png"),
+        "of_some": ("a/1.png", None),
+        "of_others": ("a/1.png", "no mask"),
+        "missing": ("gone/0.png", "gone/1.png"),
+        "outside": ("../a.png", "../a.png"),
+        "web": ("https://x/0.png", "https://x/1.png"),
+    }
+    rows = ({"file_name": f"a/{row}.png"} | {key: of[row] for key, of in columns.items()} for row in (0, 1))
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    write_files(Path(), {"a.png": FILES["a/0.png"]})
+    contents = jobs.make({**FILES, "meta.jsonl": lines.encode()}, "--manifest in/meta.jsonl")
+    assert [notice for notice in contents.dataset.manifest.notices if "column" in notice] == [
+        f"column {column!r} names image files, such as 'a/1.png', and is stored as their names: what these files"
+        f" hold is in no example; --mask_column {column} makes masks of them, --file_column file_name,{column} further"
+        " images"
+        for column in ("mask", "of_some")
+    ]
+
+
+def test_numbers_to_predict_are_no_classes_unless_a_file_of_labels_says_so(jobs: ImageJobs) -> None:
+    """How labels are told from numbers is in tests/transforms/layout/test_files.py."""
+    table = b"file_name,age\na/0.png,0.5\na/1.png,1.5\na/2.png,0.5\n"
+    flags, words = "--manifest in/t.csv", "the labels are numbers with fractions, such as 0.5"
+    jobs.refuse({**FILES, "t.csv": table, "labels.txt": b"0.5\n1.5\n"}, f"{flags} --label_column age", words)
+    jobs.make({}, f"{flags} --label_column age --labels_file in/labels.txt")
+    assert sorted(example["label"] for example in shardmill.examples("out/n")) == [0, 0, 1]
+    jobs.make({}, f"{flags} --overwrite")
+    assert np.allclose(sorted(example["age"] for example in shardmill.examples("out/n")), [0.5, 0.5, 1.5])
+
+
+# Kaggle's `id,breed` with the images in train/
+KAGGLE = {"--file_column": "id", "--label_column": "breed", "--file_suffix": ".jpg", "--file_root": "train/"}
+DOGS = {f"train/{name}.jpg": image(number) for number, name in enumerate(("000b", "001c", "002d"))}
+BREEDS = {"labels.csv": b"id,breed\n000b,boxer\n001c,pug\n002d.jpg,boxer\n"}
+
+
+def kaggle(**changes: str | None) -> str:
+    """Kaggle's flags, some of them changed, or left out for None."""
+    flags = KAGGLE | {f"--{name}": value for name, value in changes.items()}
+    return " ".join(["--manifest in/labels.csv", *(f"{flag} {value}" for flag, value in flags.items() if value)])
+
+
+def test_kaggles_labels(jobs: ImageJobs, run: Run) -> None:
+    contents = jobs.make(DOGS | BREEDS, kaggle())
+    labels = {name: contents.label_of(name) for name in contents.records}
+    assert labels == dict(zip(DOGS, ("boxer", "pug", "boxer"), strict=True))
+    assert list(contents.example("train/000b.jpg")) == ["image", "label", "filename", "height", "width"]
+    configuration = contents.dataset.manifest.configuration
+    assert {flag: configuration[flag[2:]] for flag in KAGGLE} == KAGGLE
+    assert run("verify", "out/n").status == 0
+
+
+def test_numbers_name_files_in_json(jobs: ImageJobs) -> None:
+    flags = "--manifest in/m.jsonl --file_column id --file_suffix .jpg --label_column class"
+    assert jobs.make({"7.jpg": image(), "m.jsonl": b'{"id": 7, "class": 3}\n'}, flags).label_of("7.jpg") == "3"
+
+
+def test_without_the_flag_of_labels_they_are_a_column_and_without_the_suffix_files_are_missing(jobs: ImageJobs) -> None:
+    assert "breed" in jobs.make(DOGS | BREEDS, kaggle(label_column=None)).example("train/000b.jpg")
+    result = jobs.start({}, f"{kaggle(file_suffix=None)} --overwrite")
+    assert result.status == 1
+    assert "2 of 3 records were rejected" in result.err
+    assert "no such file, such as 'train/000b'" in result.err
+
+
+def test_files_that_are_not_there(jobs: ImageJobs) -> None:
+    where = "'train/000b.jpg' was looked for in in/"
+    jobs.refuse(BREEDS, kaggle(), f"none of its 3 files is there; {where}", "--file_root", "--file_suffix")
+    result = jobs.start({"train/001c.jpg": image(1)}, f"{kaggle()} --max_reject_fraction 0.9")
+    assert result.status == 0, result.err
+    assert f"2 files of the manifest are missing: {where}" in result.out
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"file_column": None}, "--file_column"),
+        ({"file_root": None}, "--file_root"),
+        ({"file_column": "ident"}, "has no column ident; its columns are id, breed"),
+        ({"label_column": "bred"}, "--label_column bred: "),
+        ({"label_column": "id"}, "that column is used for something else already"),
+        ({"file_column": "split"}, "that column is used for something else already"),
+        ({"file_suffix": "/x.jpg"}, "--file_root is for folders"),
+    ],
+)
+def test_mistakes_in_naming_files(jobs: ImageJobs, changes: dict[str, str | None], words: str) -> None:
+    jobs.refuse(DOGS | BREEDS, kaggle(**changes), words)
+
+
+def test_a_folder_has_no_columns_and_a_root_may_be_outside(jobs: ImageJobs) -> None:
+    for flag, value in KAGGLE.items():
+        jobs.refuse(DOGS, f"{flag} {value}", flag, "--manifest")
+    write_files(Path(), {name.replace("train", "pictures"): data for name, data in DOGS.items()})
+    outside = kaggle(file_root="../pictures")
+    assert "--allow_outside" in jobs.start(BREEDS, outside).err
+    jobs.make({}, f"{outside} --allow_outside")
+
+
+TAGS: Mapping[str, list[str]] = {
+    "0.jpg": ["sea", "sun"],
+    "1.jpg": [],
+    "2.jpg": ["sun", "ice", "sun"],
+    "3.jpg": ["ice"],
+    "4.jpg": ["ice"],
+}
+NAMES = ("ice", "sea", "sun")
+EXPECTED = {"0.jpg": [1, 2], "1.jpg": [], "2.jpg": [2, 0], "3.jpg": [0], "4.jpg": [0]}
+PICTURES = {name: image(int(name[0])) for name in TAGS}
+TAGS_CSV = "file_name,label\n" + "".join(f"{name},{' | '.join(tags)}\n" for name, tags in TAGS.items())
+TAGS_JSON = "\n".join(json.dumps({"file_name": name, "label": tags or None}) for name, tags in TAGS.items())
+CSV, JSON = "--manifest in/meta.csv --label_separator '|'", "--manifest in/meta.jsonl"
+
+
+def tagged(csv: str = TAGS_CSV, lines: str = TAGS_JSON) -> dict[str, bytes]:
+    return {**PICTURES, "meta.csv": csv.encode(), "meta.jsonl": lines.encode()}
+
+
+def labels() -> dict[str, list[int]]:
+    return {one["filename"].decode(): one["label"].tolist() for one in shardmill.examples("out/n")}
+
+
+@pytest.mark.parametrize("flags", [CSV, JSON])
+def test_files_with_several_labels(jobs: ImageJobs, run: Run, flags: str) -> None:
+    assert "  0 ice: 3 train" in jobs.start(tagged(), f"{flags} --dry_run").out
+
+    contents = jobs.make({}, flags)
+
+    made = contents.dataset.manifest
+    assert made.features[1] == Feature("label", "int64", "class_label", (None,), class_names=NAMES, role="label")
+    assert labels() == EXPECTED
+    assert "1 example has no class of 'label': an empty list, of an empty or a missing value" in made.notices
+    assert "a class of 'label' is named again in its row once, and counts once there" in made.notices
+    stats = json.loads((contents.directory / "stats.json").read_text())["splits"]["train"]["features"]["label"]
+    assert stats["classes"] == {"ice": 3, "sea": 1, "sun": 2}
+    assert run("verify", "out/n").status == 0
+    assert run("inspect", "out/n", "--contact_sheet", "sheet.png").status == 0
+
+
+def test_tfds_reads_lists_of_labels(jobs: ImageJobs) -> None:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(jobs.make(tagged(), JSON).directory)
+    assert builder.info.features["label"].feature.names == list(NAMES)
+    found = tfds.as_numpy(builder.as_dataset(split="train"))
+    assert {one["filename"].decode(): one["label"].tolist() for one in found} == EXPECTED
+    batch = next(iter(shardmill.load("out/n", batch_size=5, image_size=(4, 4), multi_hot=True, shuffle=False)))
+    order = [one["filename"].decode() for one in shardmill.examples("out/n")]
+    assert batch[1].numpy().tolist() == [[float(index in EXPECTED[name]) for index in range(3)] for name in order]
+
+
+def test_a_new_build_reuses_pictures_with_other_labels(jobs: ImageJobs) -> None:
+    jobs.make(tagged(), CSV)
+    jobs.make(tagged(TAGS_CSV.replace("sea | sun", "sea")), f"{CSV} --version 1.0.1")
+    assert labels() == {**EXPECTED, "0.jpg": [1]}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (f"{CSV} --stratify_by label --splits a=0.5,b=0.5", "--stratify_by label: files"),
+        ("--input in --label_separator ';'", "--label_separator ';' is about the labels of a --manifest"),
+        ("--manifest in/meta.csv --label_separator ' '", "--label_separator ' ': expected a separator of classes"),
+        (f"{CSV} --labels_file in/few.txt", "class 'sun' is in the input but not in --labels"),
+    ],
+)
+def test_mistakes_about_lists_of_labels(jobs: ImageJobs, flags: str, words: str) -> None:
+    jobs.refuse({**tagged(), "few.txt": b"ice\nsea\n"}, flags, words)
+
+
+def test_labels_that_are_no_lists_of_names_are_rejects(jobs: ImageJobs) -> None:
+    given = ['["a", 2]', '[["a"]]', '"b"', '["a", null, ""]', "[1.5]", '"\\u0000a"', '["c"]']
+    lines = "".join(f'{{"file_name": "{row}.jpg", "label": {label}}}\n' for row, label in enumerate(given))
+    files = {f"{row}.jpg": image(row) for row in range(len(given))}
+    flags = f"{JSON} --labels_file in/names.txt --on_new_label reject --max_reject_fraction 1"
+
+    files |= {"meta.jsonl": lines.encode(), "names.txt": b"a\nb\n2\n"}
+    rejects: Any = jobs.make(files, flags).dataset.manifest.rejects
+
+    assert labels() == {"0.jpg": [0, 2], "2.jpg": [1]}
+    assert rejects["records"] == 5
+    assert rejects["reasons"]["class 'c' is not in --labels_file"] == 1
+
+
+def test_lists_beside_single_classes_are_said(jobs: ImageJobs) -> None:
+    """Or one odd row would make lists of all labels without a word."""
+    contents = jobs.make(tagged(lines=TAGS_JSON.replace('["ice"]', '"ice"')), JSON)
+    assert labels() == EXPECTED
+    said = "the label is a list in 2 rows, one class in 2: it is stored as a list in all"
+    assert said in contents.dataset.manifest.notices
