@@ -1,8 +1,7 @@
 """What the tests of image jobs share."""
 
 import io
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,47 +9,35 @@ from PIL import Image
 
 from shardmill.metadata.manifest import SplitEntry
 from tests.support.command import Contents, Result, Run, check_mistake, image, image_tree, read_back, write_files
+from tests.support.jobs import Files, Jobs
 
 TREE = image_tree(("ant", "bee", "cow"), 30)
 SPLITS = ("--splits", "train=0.8,validation=0.1,test=0.1")
-_SOURCES = {"--input", "--manifest", "--coco", "--voc", "--yolo", "--annotations", "--boxes_csv"}
 
 
 @dataclass(frozen=True)
 class ImageJobs:
-    """`shardmill images` in the working folder: files are written to `in`, and the data set is `out/n`."""
+    """`shardmill images` in the working folder, by its files and its flags."""
 
-    run: Run
+    jobs: Jobs
 
-    def start(self, files: Mapping[str, bytes], flags: str = "") -> Result:
-        """Write files and run the command, on `--input in` unless the flags say otherwise."""
-        write_files(Path("in"), files)
-        words = shlex.split(flags)
-        source = () if _SOURCES.intersection(words) else ("--input", "in")
-        return self.run("images", *source, "--output", "out", "--name", "n", *words)
+    def start(self, files: Files, flags: str = "") -> Result:
+        """Write files to `in` and run the command."""
+        return self.jobs.run(f"images {flags}", files=files)
 
-    def make(self, files: Mapping[str, bytes], flags: str = "") -> Contents:
+    def make(self, files: Files, flags: str = "") -> Contents:
         """Start a job, which must succeed, and read the data set back."""
-        result = self.start(files, flags)
-        assert result.status == 0, result.err
-        return read_back(Path("out/n"))
+        return self.jobs.build(f"images {flags}", files=files).contents
 
-    def refuse(self, files: Mapping[str, bytes], flags: str, *words: str) -> None:
+    def refuse(self, files: Files, flags: str, *words: str) -> None:
         """Start a job, which must end with a sentence that holds `words` and leave nothing behind."""
         check_mistake(self.start(files, flags), *words)
-        assert not Path("out").exists()
+        assert not (self.jobs.folder / "out").exists()
 
 
 def convert(run: Run, source: Path | str, output: Path, *flags: object) -> Contents:
     """Run the command, which must succeed, and read the data set back."""
     result = run("images", "--input", source, "--output", output, "--name", "n", *flags)
-    assert result.status == 0, result.err
-    return read_back(output / "n")
-
-
-def convert_manifest(run: Run, manifest: Path, output: Path, *flags: object) -> Contents:
-    """As `convert`, from a manifest."""
-    result = run("images", "--manifest", manifest, "--output", output, "--name", "n", *flags)
     assert result.status == 0, result.err
     return read_back(output / "n")
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Run, read_back, write_files
+from tests.support.command import Contents, read_back, write_files
 from tests.support.image_jobs import SPLITS, TREE, ImageJobs
+from tests.support.jobs import Jobs
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,6 @@ def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
 
 
 @pytest.fixture
-def jobs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageJobs:
-    """Jobs in a new folder, which is the working folder."""
-    monkeypatch.chdir(tmp_path)
-    return ImageJobs(run)
+def images(jobs: Jobs) -> ImageJobs:
+    """Image jobs in a new folder, which is the working folder."""
+    return ImageJobs(jobs)

@@ -22,20 +22,20 @@ MANIFEST, RESIZED = "--manifest in/meta.jsonl", "--manifest in/meta.jsonl --resi
 
 @pytest.mark.parametrize("flags", [RESIZED, f"{RESIZED} --resize_mode cover", f"{MANIFEST} --image_format png"])
 @pytest.mark.parametrize("dry", ["", "--dry_run"])
-def test_columns_that_may_hold_coordinates_stop_the_job_and_are_named(jobs: ImageJobs, flags: str, dry: str) -> None:
+def test_columns_that_may_hold_coordinates_stop_the_job_and_are_named(images: ImageJobs, flags: str, dry: str) -> None:
     words = ("'boxes' (any number x 4), 'vector' (4)", "--coordinates boxes=…,vector=…, each one of relative")
-    jobs.refuse(FILES, f"{flags} {dry}", *words)
-    assert "'age'" not in jobs.start({}, f"{flags} {dry}").err
+    images.refuse(FILES, f"{flags} {dry}", *words)
+    assert "'age'" not in images.start({}, f"{flags} {dry}").err
 
 
-def test_images_that_pass_through_keep_their_boxes(jobs: ImageJobs) -> None:
-    contents = jobs.make(FILES, MANIFEST)
+def test_images_that_pass_through_keep_their_boxes(images: ImageJobs) -> None:
+    contents = images.make(FILES, MANIFEST)
     assert contents.records.keys() == {"plain.jpg", "turned.jpg"}
     assert any("EXIF" in notice for notice in contents.dataset.manifest.notices)
 
 
-def test_fractions_stay_true_and_a_picture_that_exif_turns_is_a_reject(jobs: ImageJobs) -> None:
-    contents = jobs.make(FILES, f"{RESIZED} --coordinates boxes=relative,vector=none --max_reject_fraction 0.5")
+def test_fractions_stay_true_and_a_picture_that_exif_turns_is_a_reject(images: ImageJobs) -> None:
+    contents = images.make(FILES, f"{RESIZED} --coordinates boxes=relative,vector=none --max_reject_fraction 0.5")
     assert list(contents.example("plain.jpg")["boxes"]) == [0, 0.5, 1, 1]
     (reject,) = contents.rejects()
     assert reject["source"] == "turned.jpg"
@@ -44,8 +44,8 @@ def test_fractions_stay_true_and_a_picture_that_exif_turns_is_a_reject(jobs: Ima
     assert contents.dataset.manifest.configuration["coordinates"] == {"boxes": "relative", "vector": "none"}
 
 
-def test_no_coordinates_no_reject(jobs: ImageJobs) -> None:
-    contents = jobs.make(FILES, f"{RESIZED} --coordinates boxes=none,vector=none")
+def test_no_coordinates_no_reject(images: ImageJobs) -> None:
+    contents = images.make(FILES, f"{RESIZED} --coordinates boxes=none,vector=none")
     assert contents.rejects() == []
     assert picture(contents, "turned.jpg").size == (8, 8)
 
@@ -70,5 +70,5 @@ def test_no_coordinates_no_reject(jobs: ImageJobs) -> None:
         ),
     ],
 )
-def test_mistakes(jobs: ImageJobs, flags: str, words: str) -> None:
-    jobs.refuse(FILES, flags, words)
+def test_mistakes(images: ImageJobs, flags: str, words: str) -> None:
+    images.refuse(FILES, flags, words)

@@ -55,7 +55,7 @@ def test_resize_keeps_jpeg_and_makes_all_else_png(run: Run, zoo: Path, tmp_path:
     assert formats == {name: "JPEG" if name.endswith(("jpg", "jpeg")) else "PNG" for name in contents.records}
 
 
-def test_resize_mode(jobs: ImageJobs) -> None:
+def test_resize_mode(images: ImageJobs) -> None:
     data = image(1, "PNG", (90, 30))
-    contents = jobs.make({"a.png": data}, "--resize 30x30 --resize_mode contain")
+    contents = images.make({"a.png": data}, "--resize 30x30 --resize_mode contain")
     assert contents.example("a.png")["image"] == [reencode(data, Reencode("", (30, 30), "contain")).data]

@@ -55,8 +55,8 @@ def test_report_says_what_was_made_and_how_to_read_it(run: Run, tree: Path, tmp_
     assert row[:5] == ["train", "90", "4", "22", "23"]
 
 
-def test_flat_folder_is_unlabelled(jobs: ImageJobs) -> None:
-    contents = jobs.make({f"{n}.jpg": image(n) for n in range(4)})
+def test_flat_folder_is_unlabelled(images: ImageJobs) -> None:
+    contents = images.make({f"{n}.jpg": image(n) for n in range(4)})
     assert list(contents.example("2.jpg")) == ["image", "filename", "height", "width"]
     assert not (contents.directory / "label.labels.txt").exists()
     assert "supervisedKeys" not in (contents.directory / "dataset_info.json").read_text()
@@ -88,8 +88,8 @@ lines",x,,test
 '''
 
 
-def test_manifest_in_csv(jobs: ImageJobs) -> None:
-    contents = jobs.make(TREE | {"meta.csv": CSV.replace("\n", "\r\n").encode()}, "--manifest in/meta.csv")
+def test_manifest_in_csv(images: ImageJobs) -> None:
+    contents = images.make(TREE | {"meta.csv": CSV.replace("\n", "\r\n").encode()}, "--manifest in/meta.csv")
     names = ("ant/000.jpg", "ant/001.jpg", "bee/000.jpg", "cow/000.jpg")
     assert contents.split_of == dict(zip(names, ("train", "train", "validation", "test"), strict=True))
     features = {feature.name: (feature.dtype, feature.required) for feature in contents.dataset.manifest.features}
@@ -112,10 +112,10 @@ JSONL: list[dict[str, Any]] = [
 ]
 
 
-def test_manifest_in_json_lines(jobs: ImageJobs) -> None:
+def test_manifest_in_json_lines(images: ImageJobs) -> None:
     rows = "".join(f"{json.dumps({'image_uri': f'{n}.jpg', **row})}\n\n" for n, row in enumerate(JSONL))
     files = {f"{n}.jpg": image(n) for n in range(3)}
-    contents = jobs.make({**files, "meta.jsonl": rows.encode()}, "--manifest in/meta.jsonl")
+    contents = images.make({**files, "meta.jsonl": rows.encode()}, "--manifest in/meta.jsonl")
     features = {feature.name: feature for feature in contents.dataset.manifest.features}
     assert features["label"].class_names == ("7", "ant")
     assert {name: (features[name].dtype, features[name].shape) for name in JSONL[1] if name != "label"} == {
@@ -136,10 +136,10 @@ def test_manifest_in_json_lines(jobs: ImageJobs) -> None:
     assert [example.get("rare") for example in examples] == [None, [b"x"], None]
 
 
-def test_rows_on_one_image_are_records_of_their_own(jobs: ImageJobs) -> None:
+def test_rows_on_one_image_are_records_of_their_own(images: ImageJobs) -> None:
     rows = "file_name,caption\n" + "".join(f"1.jpg,caption {n}\n" for n in range(12))
     files = {"1.jpg": image(1), "meta.csv": rows.encode()}
-    contents = jobs.make(files, "--manifest in/meta.csv --num_shards 4 --splits a=0.5,b=0.5")
+    contents = images.make(files, "--manifest in/meta.csv --num_shards 4 --splits a=0.5,b=0.5")
     captions = {bytes(decode_example(record)["caption"][0]) for record in contents.records["1.jpg"]}
     assert captions == {f"caption {n}".encode() for n in range(12)}
     assert sorted(map(len, contents.splits.values())) == [0, 12]  # one identity, one split

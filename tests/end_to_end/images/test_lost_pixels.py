@@ -105,10 +105,10 @@ REJECTS: dict[str, dict[str, tuple[bytes, str]]] = {
 
 
 @pytest.mark.parametrize("flags", REJECTS)
-def test_a_loss_is_a_reject(jobs: ImageJobs, flags: str) -> None:
+def test_a_loss_is_a_reject(images: ImageJobs, flags: str) -> None:
     files = {f"a/{name}.tif": data for name, (data, _) in REJECTS[flags].items()}
 
-    contents = jobs.make({**PLAIN, **files}, f"{flags} --max_reject_fraction 0.95")
+    contents = images.make({**PLAIN, **files}, f"{flags} --max_reject_fraction 0.95")
 
     reasons = {reject["source"]: reject["reason"] for reject in contents.rejects()}
     assert reasons.keys() == files.keys()
@@ -177,10 +177,10 @@ KEPT: dict[str, tuple[bytes, str, np.ndarray, str]] = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_the_flag_in_the_reason_helps_and_is_counted(jobs: ImageJobs, case: str) -> None:
+def test_the_flag_in_the_reason_helps_and_is_counted(images: ImageJobs, case: str) -> None:
     data, flags, expected, words = KEPT[case]
 
-    result = jobs.start({**PLAIN, "a/odd.tif": data}, f"--image_format png {flags}")
+    result = images.start({**PLAIN, "a/odd.tif": data}, f"--image_format png {flags}")
 
     assert result.status == 0, result.err
     assert words in result.out
@@ -225,12 +225,12 @@ def test_a_damaged_tiff_is_no_array(run: Run, tmp_path: Path) -> None:
     assert reject["reason"].startswith("a TIFF that tifffile does not decode")
 
 
-def test_transparent_colours_of_gifs_are_counted(jobs: ImageJobs) -> None:
+def test_transparent_colours_of_gifs_are_counted(images: ImageJobs) -> None:
     files = {f"a/{number}.gif": gif(1, transparency=200) + bytes(number) for number in (0, 1)}
 
     said = "2 images are GIFs with a transparent colour, which TensorFlow decodes as black; --image_format png"
-    assert said in jobs.start(files).out
-    result = jobs.start({}, "--image_format png --overwrite")
+    assert said in images.start(files).out
+    result = images.start({}, "--image_format png --overwrite")
     assert "2 images have transparent pixels, which are stored as white\n" in result.out
 
 
@@ -243,5 +243,5 @@ def test_transparent_colours_of_gifs_are_counted(jobs: ImageJobs) -> None:
         ("--image_format png --image_bands 0", "is not one or three numbers of bands from 1"),
     ],
 )
-def test_flags_that_have_no_meaning(jobs: ImageJobs, flags: str, words: str) -> None:
-    jobs.refuse(PLAIN, flags, words)
+def test_flags_that_have_no_meaning(images: ImageJobs, flags: str, words: str) -> None:
+    images.refuse(PLAIN, flags, words)

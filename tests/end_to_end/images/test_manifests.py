@@ -39,24 +39,24 @@ LABELS = {"a/0.png": "ant", "a/1.png": "bee", "a/2.png": "bee"}
     ],
     ids=["spaces and backslashes", "sizes"],
 )
-def test_oddities_are_put_right_and_counted(jobs: ImageJobs, table: str, notices: list[str]) -> None:
-    contents = jobs.make({**FILES, "t.csv": table.encode()}, "--manifest in/t.csv")
+def test_oddities_are_put_right_and_counted(images: ImageJobs, table: str, notices: list[str]) -> None:
+    contents = images.make({**FILES, "t.csv": table.encode()}, "--manifest in/t.csv")
     assert [notice for notice in contents.dataset.manifest.notices if notice.startswith("manifest: ")] == notices
     assert {name: contents.label_of(name) for name in contents.records} == LABELS
     assert set(decode_example(contents.records["a/0.png"][0])) == {*("image", "label", "filename", "height", "width")}
 
 
-def test_sizes_that_contradict_the_image(jobs: ImageJobs) -> None:
+def test_sizes_that_contradict_the_image(images: ImageJobs) -> None:
     table = b"file_name,width,height\na/0.png,12,9\na/1.png,640,480\n"
     words = "line 3 gives 640 and 480 for width and height, and its image has 13 x 9 pixels"
-    jobs.refuse({**FILES, "t.csv": table}, "--manifest in/t.csv", words)
+    images.refuse({**FILES, "t.csv": table}, "--manifest in/t.csv", words)
 
 
-def test_rows_that_are_boxes_name_the_flag_that_reads_them(jobs: ImageJobs) -> None:
+def test_rows_that_are_boxes_name_the_flag_that_reads_them(images: ImageJobs) -> None:
     rows = "a/0.png,ant,1,2,5,6\na/0.png,bee,2,2,7,8\na/1.png,bee,1,1,4,4\n"
     files = {**FILES, "t.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{rows}".encode()}
-    jobs.refuse(files, "--manifest in/t.csv", "give --boxes_csv in/t.csv in place of --manifest")
-    assert sorted(jobs.make({}, "--boxes_csv in/t.csv").records) == ["a/0.png", "a/1.png"]
+    images.refuse(files, "--manifest in/t.csv", "give --boxes_csv in/t.csv in place of --manifest")
+    assert sorted(images.make({}, "--boxes_csv in/t.csv").records) == ["a/0.png", "a/1.png"]
 
 
 ROWS = "a/0.png,ant,train,7,1\na/1.png,bee,train,8,2.5\na/2.png,bee,test,9,3\n"
@@ -74,34 +74,34 @@ TABLE = f"file_name,label,split,zip,n\n{ROWS}"
     ],
 )
 def test_manifests_are_read_as_tables_are(
-    jobs: ImageJobs, name: str, table: str, flags: str, expected: tuple[object, object]
+    images: ImageJobs, name: str, table: str, flags: str, expected: tuple[object, object]
 ) -> None:
-    jobs.make({**FILES, name: table.encode()}, f"--manifest in/{name} {flags.replace(';', repr(';'))}")
+    images.make({**FILES, name: table.encode()}, f"--manifest in/{name} {flags.replace(';', repr(';'))}")
     train, test = (list(shardmill.examples("out/n", split)) for split in ("train", "test"))
     assert (len(train), len(test)) == (2, 1)
     (first,) = (example for example in train if example["filename"] == b"a/0.png")
     assert (first.get("zip"), first.get("n")) == expected
 
 
-def test_a_type_of_a_json_manifest(jobs: ImageJobs) -> None:
+def test_a_type_of_a_json_manifest(images: ImageJobs) -> None:
     rows = "".join(f'{{"file_name": "{name}", "zip": {number}, "x": 1}}\n' for number, name in enumerate(FILES))
-    jobs.make({**FILES, "t.jsonl": rows.encode()}, "--manifest in/t.jsonl --types zip=bytes --drop x")
+    images.make({**FILES, "t.jsonl": rows.encode()}, "--manifest in/t.jsonl --types zip=bytes --drop x")
     assert sorted(example["zip"] for example in shardmill.examples("out/n")) == [b"0", b"1", b"2"]
 
 
-def test_a_value_of_another_type_is_a_reject(jobs: ImageJobs) -> None:
+def test_a_value_of_another_type_is_a_reject(images: ImageJobs) -> None:
     flags = "--manifest in/t.csv --types n=int64 --max_reject_fraction 0.5"
-    (reject,) = jobs.make({**FILES, "t.csv": TABLE.encode()}, flags).rejects()
+    (reject,) = images.make({**FILES, "t.csv": TABLE.encode()}, flags).rejects()
     assert (reject["line"], reject["reason"]) == (3, "column 'n': '2.5' is not int64")
 
 
 @pytest.mark.parametrize("flags", ["--delimiter +", "--columns a", "--drop a", "--only a", "--types a=bytes"])
-def test_flags_about_manifests(jobs: ImageJobs, flags: str) -> None:
-    jobs.refuse(FILES, flags, f"{flags} is about a --manifest; leave it out with --input")
-    jobs.refuse(FILES, "--manifest in/t.csv --drop zip --only n", "give --drop or --only, not both")
+def test_flags_about_manifests(images: ImageJobs, flags: str) -> None:
+    images.refuse(FILES, flags, f"{flags} is about a --manifest; leave it out with --input")
+    images.refuse(FILES, "--manifest in/t.csv --drop zip --only n", "give --drop or --only, not both")
 
 
-def test_columns_that_name_further_images_are_said(jobs: ImageJobs) -> None:
+def test_columns_that_name_further_images_are_said(images: ImageJobs) -> None:
     """Such as masks: their text is stored. Other texts are texts."""
     columns: dict[str, tuple[str, str | None]] = {
         "mask": ("a/1.png", "a/0.png"),
@@ -114,7 +114,7 @@ def test_columns_that_name_further_images_are_said(jobs: ImageJobs) -> None:
     rows = ({"file_name": f"a/{row}.png"} | {key: of[row] for key, of in columns.items()} for row in (0, 1))
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
     write_files(Path(), {"a.png": FILES["a/0.png"]})
-    contents = jobs.make({**FILES, "meta.jsonl": lines.encode()}, "--manifest in/meta.jsonl")
+    contents = images.make({**FILES, "meta.jsonl": lines.encode()}, "--manifest in/meta.jsonl")
     assert [notice for notice in contents.dataset.manifest.notices if "column" in notice] == [
         f"column {column!r} names image files, such as 'a/1.png', and is stored as their names: what these files"
         f" hold is in no example; --mask_column {column} makes masks of them, --file_column file_name,{column} further"
@@ -123,14 +123,14 @@ def test_columns_that_name_further_images_are_said(jobs: ImageJobs) -> None:
     ]
 
 
-def test_numbers_to_predict_are_no_classes_unless_a_file_of_labels_says_so(jobs: ImageJobs) -> None:
+def test_numbers_to_predict_are_no_classes_unless_a_file_of_labels_says_so(images: ImageJobs) -> None:
     """How labels are told from numbers is in tests/transforms/layout/test_files.py."""
     table = b"file_name,age\na/0.png,0.5\na/1.png,1.5\na/2.png,0.5\n"
     flags, words = "--manifest in/t.csv", "the labels are numbers with fractions, such as 0.5"
-    jobs.refuse({**FILES, "t.csv": table, "labels.txt": b"0.5\n1.5\n"}, f"{flags} --label_column age", words)
-    jobs.make({}, f"{flags} --label_column age --labels_file in/labels.txt")
+    images.refuse({**FILES, "t.csv": table, "labels.txt": b"0.5\n1.5\n"}, f"{flags} --label_column age", words)
+    images.make({}, f"{flags} --label_column age --labels_file in/labels.txt")
     assert sorted(example["label"] for example in shardmill.examples("out/n")) == [0, 0, 1]
-    jobs.make({}, f"{flags} --overwrite")
+    images.make({}, f"{flags} --overwrite")
     assert np.allclose(sorted(example["age"] for example in shardmill.examples("out/n")), [0.5, 0.5, 1.5])
 
 
@@ -146,8 +146,8 @@ def kaggle(**changes: str | None) -> str:
     return " ".join(["--manifest in/labels.csv", *(f"{flag} {value}" for flag, value in flags.items() if value)])
 
 
-def test_kaggles_labels(jobs: ImageJobs, run: Run) -> None:
-    contents = jobs.make(DOGS | BREEDS, kaggle())
+def test_kaggles_labels(images: ImageJobs, run: Run) -> None:
+    contents = images.make(DOGS | BREEDS, kaggle())
     labels = {name: contents.label_of(name) for name in contents.records}
     assert labels == dict(zip(DOGS, ("boxer", "pug", "boxer"), strict=True))
     assert list(contents.example("train/000b.jpg")) == ["image", "label", "filename", "height", "width"]
@@ -156,23 +156,25 @@ def test_kaggles_labels(jobs: ImageJobs, run: Run) -> None:
     assert run("verify", "out/n").status == 0
 
 
-def test_numbers_name_files_in_json(jobs: ImageJobs) -> None:
+def test_numbers_name_files_in_json(images: ImageJobs) -> None:
     flags = "--manifest in/m.jsonl --file_column id --file_suffix .jpg --label_column class"
-    assert jobs.make({"7.jpg": image(), "m.jsonl": b'{"id": 7, "class": 3}\n'}, flags).label_of("7.jpg") == "3"
+    assert images.make({"7.jpg": image(), "m.jsonl": b'{"id": 7, "class": 3}\n'}, flags).label_of("7.jpg") == "3"
 
 
-def test_without_the_flag_of_labels_they_are_a_column_and_without_the_suffix_files_are_missing(jobs: ImageJobs) -> None:
-    assert "breed" in jobs.make(DOGS | BREEDS, kaggle(label_column=None)).example("train/000b.jpg")
-    result = jobs.start({}, f"{kaggle(file_suffix=None)} --overwrite")
+def test_without_their_flags_labels_are_a_column_and_files_are_missing(
+    images: ImageJobs,
+) -> None:
+    assert "breed" in images.make(DOGS | BREEDS, kaggle(label_column=None)).example("train/000b.jpg")
+    result = images.start({}, f"{kaggle(file_suffix=None)} --overwrite")
     assert result.status == 1
     assert "2 of 3 records were rejected" in result.err
     assert "no such file, such as 'train/000b'" in result.err
 
 
-def test_files_that_are_not_there(jobs: ImageJobs) -> None:
+def test_files_that_are_not_there(images: ImageJobs) -> None:
     where = "'train/000b.jpg' was looked for in in/"
-    jobs.refuse(BREEDS, kaggle(), f"none of its 3 files is there; {where}", "--file_root", "--file_suffix")
-    result = jobs.start({"train/001c.jpg": image(1)}, f"{kaggle()} --max_reject_fraction 0.9")
+    images.refuse(BREEDS, kaggle(), f"none of its 3 files is there; {where}", "--file_root", "--file_suffix")
+    result = images.start({"train/001c.jpg": image(1)}, f"{kaggle()} --max_reject_fraction 0.9")
     assert result.status == 0, result.err
     assert f"2 files of the manifest are missing: {where}" in result.out
 
@@ -189,17 +191,17 @@ def test_files_that_are_not_there(jobs: ImageJobs) -> None:
         ({"file_suffix": "/x.jpg"}, "--file_root is for folders"),
     ],
 )
-def test_mistakes_in_naming_files(jobs: ImageJobs, changes: dict[str, str | None], words: str) -> None:
-    jobs.refuse(DOGS | BREEDS, kaggle(**changes), words)
+def test_mistakes_in_naming_files(images: ImageJobs, changes: dict[str, str | None], words: str) -> None:
+    images.refuse(DOGS | BREEDS, kaggle(**changes), words)
 
 
-def test_a_folder_has_no_columns_and_a_root_may_be_outside(jobs: ImageJobs) -> None:
+def test_a_folder_has_no_columns_and_a_root_may_be_outside(images: ImageJobs) -> None:
     for flag, value in KAGGLE.items():
-        jobs.refuse(DOGS, f"{flag} {value}", flag, "--manifest")
+        images.refuse(DOGS, f"{flag} {value}", flag, "--manifest")
     write_files(Path(), {name.replace("train", "pictures"): data for name, data in DOGS.items()})
     outside = kaggle(file_root="../pictures")
-    assert "--allow_outside" in jobs.start(BREEDS, outside).err
-    jobs.make({}, f"{outside} --allow_outside")
+    assert "--allow_outside" in images.start(BREEDS, outside).err
+    images.make({}, f"{outside} --allow_outside")
 
 
 TAGS: Mapping[str, list[str]] = {
@@ -226,10 +228,10 @@ def labels() -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("flags", [CSV, JSON])
-def test_files_with_several_labels(jobs: ImageJobs, run: Run, flags: str) -> None:
-    assert "  0 ice: 3 train" in jobs.start(tagged(), f"{flags} --dry_run").out
+def test_files_with_several_labels(images: ImageJobs, run: Run, flags: str) -> None:
+    assert "  0 ice: 3 train" in images.start(tagged(), f"{flags} --dry_run").out
 
-    contents = jobs.make({}, flags)
+    contents = images.make({}, flags)
 
     made = contents.dataset.manifest
     assert made.features[1] == Feature("label", "int64", "class_label", (None,), class_names=NAMES, role="label")
@@ -242,10 +244,10 @@ def test_files_with_several_labels(jobs: ImageJobs, run: Run, flags: str) -> Non
     assert run("inspect", "out/n", "--contact_sheet", "sheet.png").status == 0
 
 
-def test_tfds_reads_lists_of_labels(jobs: ImageJobs) -> None:
+def test_tfds_reads_lists_of_labels(images: ImageJobs) -> None:
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(jobs.make(tagged(), JSON).directory)
+    builder = tfds.builder_from_directory(images.make(tagged(), JSON).directory)
     assert builder.info.features["label"].feature.names == list(NAMES)
     found = tfds.as_numpy(builder.as_dataset(split="train"))
     assert {one["filename"].decode(): one["label"].tolist() for one in found} == EXPECTED
@@ -254,9 +256,9 @@ def test_tfds_reads_lists_of_labels(jobs: ImageJobs) -> None:
     assert batch[1].numpy().tolist() == [[float(index in EXPECTED[name]) for index in range(3)] for name in order]
 
 
-def test_a_new_build_reuses_pictures_with_other_labels(jobs: ImageJobs) -> None:
-    jobs.make(tagged(), CSV)
-    jobs.make(tagged(TAGS_CSV.replace("sea | sun", "sea")), f"{CSV} --version 1.0.1")
+def test_a_new_build_reuses_pictures_with_other_labels(images: ImageJobs) -> None:
+    images.make(tagged(), CSV)
+    images.make(tagged(TAGS_CSV.replace("sea | sun", "sea")), f"{CSV} --version 1.0.1")
     assert labels() == {**EXPECTED, "0.jpg": [1]}
 
 
@@ -269,27 +271,27 @@ def test_a_new_build_reuses_pictures_with_other_labels(jobs: ImageJobs) -> None:
         (f"{CSV} --labels_file in/few.txt", "class 'sun' is in the input but not in --labels"),
     ],
 )
-def test_mistakes_about_lists_of_labels(jobs: ImageJobs, flags: str, words: str) -> None:
-    jobs.refuse({**tagged(), "few.txt": b"ice\nsea\n"}, flags, words)
+def test_mistakes_about_lists_of_labels(images: ImageJobs, flags: str, words: str) -> None:
+    images.refuse({**tagged(), "few.txt": b"ice\nsea\n"}, flags, words)
 
 
-def test_labels_that_are_no_lists_of_names_are_rejects(jobs: ImageJobs) -> None:
+def test_labels_that_are_no_lists_of_names_are_rejects(images: ImageJobs) -> None:
     given = ['["a", 2]', '[["a"]]', '"b"', '["a", null, ""]', "[1.5]", '"\\u0000a"', '["c"]']
     lines = "".join(f'{{"file_name": "{row}.jpg", "label": {label}}}\n' for row, label in enumerate(given))
     files = {f"{row}.jpg": image(row) for row in range(len(given))}
     flags = f"{JSON} --labels_file in/names.txt --on_new_label reject --max_reject_fraction 1"
 
     files |= {"meta.jsonl": lines.encode(), "names.txt": b"a\nb\n2\n"}
-    rejects: Any = jobs.make(files, flags).dataset.manifest.rejects
+    rejects: Any = images.make(files, flags).dataset.manifest.rejects
 
     assert labels() == {"0.jpg": [0, 2], "2.jpg": [1]}
     assert rejects["records"] == 5
     assert rejects["reasons"]["class 'c' is not in --labels_file"] == 1
 
 
-def test_lists_beside_single_classes_are_said(jobs: ImageJobs) -> None:
+def test_lists_beside_single_classes_are_said(images: ImageJobs) -> None:
     """Or one odd row would make lists of all labels without a word."""
-    contents = jobs.make(tagged(lines=TAGS_JSON.replace('["ice"]', '"ice"')), JSON)
+    contents = images.make(tagged(lines=TAGS_JSON.replace('["ice"]', '"ice"')), JSON)
     assert labels() == EXPECTED
     said = "the label is a list in 2 rows, one class in 2: it is stored as a list in all"
     assert said in contents.dataset.manifest.notices

@@ -84,10 +84,10 @@ BESIDE = pairs("{city}/{n}.png", "{city}/{n}_mask.png")
     ids=["Carvana", "Cityscapes", "same folder", "prefix", "in splits", "KITTI", "gray pictures"],
 )
 def test_the_flags_that_the_message_names_read_the_masks(
-    jobs: ImageJobs, files: dict[str, bytes], flags: str, splits: list[str], has_label: bool
+    images: ImageJobs, files: dict[str, bytes], flags: str, splits: list[str], has_label: bool
 ) -> None:
-    jobs.refuse(files, "", f"give {flags}; or")
-    contents = jobs.make({}, flags)
+    images.refuse(files, "", f"give {flags}; or")
+    contents = images.make({}, flags)
     assert list(contents.splits) == splits
     features = [feature.name for feature in contents.dataset.manifest.features]
     assert ("mask" in features, "label" in features) == (True, has_label)
@@ -97,9 +97,9 @@ def test_the_flags_that_the_message_names_read_the_masks(
         np.testing.assert_array_equal(COLOURS[np.asarray(mask)], np.asarray(image.convert("RGB")))
 
 
-def test_the_folders_of_cityscapes_are_cities(jobs: ImageJobs) -> None:
-    jobs.refuse(CITYSCAPES, "--input in/leftImg8bit", "--masks in/gtFine --mask_pattern", "--folders split")
-    features = jobs.make({}, "--input in/leftImg8bit --folders split").dataset.manifest.features
+def test_the_folders_of_cityscapes_are_cities(images: ImageJobs) -> None:
+    images.refuse(CITYSCAPES, "--input in/leftImg8bit", "--masks in/gtFine --mask_pattern", "--folders split")
+    features = images.make({}, "--input in/leftImg8bit --folders split").dataset.manifest.features
     assert "label" not in [feature.name for feature in features]
 
 
@@ -112,18 +112,18 @@ def test_the_folders_of_cityscapes_are_cities(jobs: ImageJobs) -> None:
         (("ant/a_{}", "bee/b_{}"), False),
     ],
 )
-def test_folders_of_pairs_are_no_classes(jobs: ImageJobs, names: tuple[str, str], stops: bool) -> None:
+def test_folders_of_pairs_are_no_classes(images: ImageJobs, names: tuple[str, str], stops: bool) -> None:
     files = {f"{name.format(number)}.png": picture(values(number)) for number in NUMBERS for name in names}
     first, second = (name.partition("/")[0] for name in names)
     if stops:
-        jobs.refuse(files, "", "named after those of", "--file_column", f"--exclude {first}", "--folders")
-    jobs.make(files, "--folders label" if stops else "")
+        images.refuse(files, "", "named after those of", "--file_column", f"--exclude {first}", "--folders")
+    images.make(files, "--folders label" if stops else "")
     assert Path("out/n/1.0.0/label.labels.txt").read_text() == f"{first}\n{second}\n"
 
 
 @pytest.mark.parametrize("size", [(16, 12), None], ids=["one size", "many sizes"])
-def test_running_numbers_of_two_classes_are_no_pairs(jobs: ImageJobs, size: tuple[int, int] | None) -> None:
-    jobs.make(
+def test_running_numbers_of_two_classes_are_no_pairs(images: ImageJobs, size: tuple[int, int] | None) -> None:
+    images.make(
         {
             f"{name}/{number}.png": picture(values(number, size or (16 + 5 * number * turn, 12 + number)))
             for number in range(6)
@@ -132,9 +132,9 @@ def test_running_numbers_of_two_classes_are_no_pairs(jobs: ImageJobs, size: tupl
     )
 
 
-def test_excluded_masks(jobs: ImageJobs) -> None:
-    jobs.refuse(BESIDE, "", "--exclude '*_mask.*'")
-    assert len(jobs.make({}, "--exclude '*_mask.*'").records) == len(NUMBERS)
+def test_excluded_masks(images: ImageJobs) -> None:
+    images.refuse(BESIDE, "", "--exclude '*_mask.*'")
+    assert len(images.make({}, "--exclude '*_mask.*'").records) == len(NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_excluded_masks(jobs: ImageJobs) -> None:
         ("--masks in/aachen", "--mask_pattern"),
     ],
 )
-def test_mistakes(jobs: ImageJobs, flags: str, words: str) -> None:
-    jobs.refuse(BESIDE, flags, words)
+def test_mistakes(images: ImageJobs, flags: str, words: str) -> None:
+    images.refuse(BESIDE, flags, words)
 
 
 def test_a_pattern_is_sought_among_few_of_many_numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:

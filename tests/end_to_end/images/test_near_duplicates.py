@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from shardmill.pipelines import cli
-from shardmill.pipelines.config import images
+from shardmill.pipelines.config import images as image_config
 from shardmill.transforms.files import image_codec
 from tests.support.command import Run, write_files
 from tests.support.image_jobs import ImageJobs
@@ -78,22 +78,22 @@ def test_without_the_flag_nobody_looks(source: Path, run: Run, tmp_path: Path) -
     assert "near_duplicates" not in json.loads((tmp_path / "n/1.0.0/manifest.json").read_text())["configuration"]
 
 
-def test_within_a_split_too_and_equal_pictures_are_none(jobs: ImageJobs) -> None:
+def test_within_a_split_too_and_equal_pictures_are_none(images: ImageJobs) -> None:
     pictures = [jpeg(photograph(0)), jpeg(photograph(0)), CHANGES["at half the size"](photograph(0))]
 
-    jobs.make({f"train/a/{n}.jpg": data for n, data in enumerate(pictures)}, "--near_duplicates")
+    images.make({f"train/a/{n}.jpg": data for n, data in enumerate(pictures)}, "--near_duplicates")
 
     near = near_in(Path("out"))
     assert (near["within"], near["number_of_pairs"], len(near["pairs"])) == ({"train": 3}, 1, 1)
 
 
-def test_flat_pictures_and_those_that_do_not_decode_are_left_out_and_said(jobs: ImageJobs) -> None:
+def test_flat_pictures_and_those_that_do_not_decode_are_left_out_and_said(images: ImageJobs) -> None:
     files = {f"train/a/flat-{n}.jpg": jpeg(Image.new("RGB", (60, 40), (n, n, 40))) for n in (0, 90, 250)}
     grain = np.random.default_rng(1).normal(128, 2, (90, 90, 3)).clip(0, 255).astype(np.uint8)
     files["train/a/grain.png"] = encoded(Image.fromarray(grain))
     files |= {"train/a/1.jpg": jpeg(photograph(1)), "train/a/cut.jpg": jpeg(photograph(1))[:-900]}
 
-    result = jobs.start(files, "--near_duplicates --verify none")
+    result = images.start(files, "--near_duplicates --verify none")
 
     assert "near duplicates: not compared: 4 of nearly one colour, which all hash alike and 1 that do not" in result.out
     near = near_in(Path("out"))
@@ -150,7 +150,7 @@ def test_pictures_in_gzip_are_not_shown(source: Path, run: Run, tmp_path: Path) 
     assert "<img " not in section_of(tmp_path)
 
 
-def test_who_lacks_the_library_is_told_what_to_install(jobs: ImageJobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "find_spec", lambda name: None)
+def test_who_lacks_the_library_is_told_what_to_install(images: ImageJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_config, "find_spec", lambda name: None)
     words = ("--near_duplicates needs the library imagehash; ", "[near_duplicates]")
-    jobs.refuse({"a.jpg": jpeg(photograph(0))}, "--near_duplicates", *words)
+    images.refuse({"a.jpg": jpeg(photograph(0))}, "--near_duplicates", *words)

@@ -44,9 +44,9 @@ def test_multi_processing_gives_the_same_bytes(run: Run, tree: Path, plain: Cont
     assert tree_bytes(contents.directory) == tree_bytes(plain.directory)
 
 
-def test_a_job_with_too_many_rejects_fails_and_leaves_the_published_version(jobs: ImageJobs) -> None:
-    before = tree_bytes(jobs.make(image_tree(("ant",), 90)).directory)
-    result = jobs.start({f"ant/bad{n}.jpg": b"text" for n in range(4)}, "--overwrite")
+def test_a_job_with_too_many_rejects_fails_and_leaves_the_published_version(images: ImageJobs) -> None:
+    before = tree_bytes(images.make(image_tree(("ant",), 90)).directory)
+    result = images.start({f"ant/bad{n}.jpg": b"text" for n in range(4)}, "--overwrite")
     assert (result.status, result.err.count("\n")) == (1, 1)
     assert "4 of 94 records were rejected, more than --max_reject_fraction 0.01 allows" in result.err
     rejects = Path("out/n/1.0.0-rejects.jsonl")
@@ -54,7 +54,7 @@ def test_a_job_with_too_many_rejects_fails_and_leaves_the_published_version(jobs
     sources = [json.loads(line)["source"] for line in rejects.read_text().splitlines()]
     assert sources == [f"ant/bad{n}.jpg" for n in range(4)]
     assert tree_bytes(Path("out/n/1.0.0")) == before
-    contents = jobs.make({}, "--max_reject_fraction 0.05 --overwrite")
+    contents = images.make({}, "--max_reject_fraction 0.05 --overwrite")
     assert len(contents.rejects()) == 4
     assert not rejects.exists()
 

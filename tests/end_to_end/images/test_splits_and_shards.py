@@ -45,8 +45,8 @@ def test_no_shuffle_keeps_the_order_of_paths(run: Run, tree: Path, plain: Conten
         assert max(counts(split)) - min(counts(split)) <= 1
 
 
-def test_more_shards_than_records_and_splits_without_any(jobs: ImageJobs) -> None:
-    contents = jobs.make(image_tree(("ant",), 3), "--num_shards 10 --splits train=0.999,test=0.001")
+def test_more_shards_than_records_and_splits_without_any(images: ImageJobs) -> None:
+    contents = images.make(image_tree(("ant",), 3), "--num_shards 10 --splits train=0.999,test=0.001")
     train, test = contents.dataset.manifest.splits
     assert (counts(train), counts(test), contents.splits["test"]) == ([1, 1, 1], [], [])
     notices = contents.dataset.manifest.notices
@@ -62,9 +62,9 @@ def test_shard_size(run: Run, tree: Path, tmp_path: Path) -> None:
     assert max(counts(split)) - min(counts(split)) <= 1
 
 
-def test_balance_by_bytes(jobs: ImageJobs) -> None:
+def test_balance_by_bytes(images: ImageJobs) -> None:
     files = {f"{number}.png": image(number, "PNG") + bytes(10 ** (2 + number % 4)) for number in range(60)}
-    (split,) = jobs.make(files, "--num_shards 7 --balance bytes").dataset.manifest.splits
+    (split,) = images.make(files, "--num_shards 7 --balance bytes").dataset.manifest.splits
     sizes = [shard.size_bytes for shard in split.shards]
     assert max(sizes) - min(sizes) <= max(map(len, files.values())) + 200
     assert max(counts(split)) - min(counts(split)) > 1

@@ -107,12 +107,12 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_flags_that_the_message_names_read_them(jobs: ImageJobs, case: str) -> None:
+def test_the_flags_that_the_message_names_read_them(images: ImageJobs, case: str) -> None:
     make, flags = CASES[case]
     make(Path("in"))
-    jobs.refuse({}, "", f"give {flags} in place of --input")
+    images.refuse({}, "", f"give {flags} in place of --input")
 
-    contents = jobs.make({}, flags)
+    contents = images.make({}, flags)
     assert sorted(name.rpartition("/")[2] for names in contents.splits.values() for name in names) == NAMES
     (example,) = (decode_example(record) for record in contents.records[contents.splits["train"][0]])
     assert "label" in {feature.rpartition("/")[2] for feature in example}
@@ -126,20 +126,20 @@ def test_the_flags_that_the_message_names_read_them(jobs: ImageJobs, case: str) 
         ({"0.txt": b"a dog on a beach\n", "1.json": b"{}"}, "named after images"),
     ],
 )
-def test_annotations_that_no_flag_reads(jobs: ImageJobs, files: dict[str, bytes], words: str) -> None:
+def test_annotations_that_no_flag_reads(images: ImageJobs, files: dict[str, bytes], words: str) -> None:
     """The folders' roles alone do not answer the question, but the --ignore in the message does."""
     pictures = {f"{number}.png": image(number, "PNG") for number in range(2)}
-    jobs.refuse({**files, **pictures}, "", words)
-    result = jobs.start({}, "--folders any")
+    images.refuse({**files, **pictures}, "", words)
+    result = images.start({}, "--folders any")
     check_mistake(result, words)
     advice = result.err.partition("to leave such files out, ")[2].strip()
-    assert jobs.make({}, f"--folders any {advice}").records.keys() == pictures.keys()
+    assert images.make({}, f"--folders any {advice}").records.keys() == pictures.keys()
 
 
-def test_other_files_are_left_out_with_a_notice(jobs: ImageJobs) -> None:
+def test_other_files_are_left_out_with_a_notice(images: ImageJobs) -> None:
     files = {"README.txt": b"Pictures.\n", "classes.txt": b"a\nb\n", "prices.csv": b"a,b\n1,2\n", "x.json": b"{}"}
     files |= {"ant/@eaDir/0.png": image(0, "PNG"), **image_tree(("ant", "bee"), 2)}
-    result = jobs.start(files)
+    result = images.start(files)
     assert result.status == 0
     assert "1 system folder, such as 'ant/@eaDir'" in result.out + result.err
 
@@ -156,11 +156,11 @@ def test_other_files_are_left_out_with_a_notice(jobs: ImageJobs) -> None:
     ],
 )
 def test_folders_whose_names_say_what_is_in_them_are_no_classes(
-    jobs: ImageJobs, names: tuple[str, str], are_classes: bool
+    images: ImageJobs, names: tuple[str, str], are_classes: bool
 ) -> None:
     if not are_classes:
-        jobs.refuse(image_tree(names, 2), "", "would be a class", "--folders")
-    made = jobs.make(image_tree(names, 2), "" if are_classes else "--folders label")
+        images.refuse(image_tree(names, 2), "", "would be a class", "--folders")
+    made = images.make(image_tree(names, 2), "" if are_classes else "--folders label")
     assert made.label_of(f"{names[1]}/000.jpg") == names[1]
 
 
@@ -210,11 +210,11 @@ PICTURES = {f"train/{stem}.jpg": image(number) for number, stem in enumerate(IDS
 
 
 @pytest.mark.parametrize("case", TABLES)
-def test_tables_that_name_images(jobs: ImageJobs, case: str) -> None:
+def test_tables_that_name_images(images: ImageJobs, case: str) -> None:
     given, files, table_and_flags = TABLES[case]
     flags = f"--manifest in/{table_and_flags}"
-    jobs.refuse(PICTURES | files, f"--input {given}", f"give {flags} in place of --input")
-    contents = jobs.make({}, f"{flags} --max_reject_fraction 0.2")
+    images.refuse(PICTURES | files, f"--input {given}", f"give {flags} in place of --input")
+    contents = images.make({}, f"{flags} --max_reject_fraction 0.2")
     assert {name: contents.label_of(f"train/{name}.jpg") for name in IDS} == dict(ROWS)
 
 
@@ -225,13 +225,13 @@ def test_tables_that_name_images(jobs: ImageJobs, case: str) -> None:
         ({"y.csv": rows_of(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])}, "'data/a1f.jpg'"),
     ],
 )
-def test_tables_that_no_flag_reads(jobs: ImageJobs, files: dict[str, bytes], words: str) -> None:
+def test_tables_that_no_flag_reads(images: ImageJobs, files: dict[str, bytes], words: str) -> None:
     for folder in ("in", "in/train"):
-        jobs.refuse(PICTURES | files, f"--input {folder}", "--manifest", words)
-    jobs.make({}, "--input in/train --folders any")
+        images.refuse(PICTURES | files, f"--input {folder}", "--manifest", words)
+    images.make({}, "--input in/train --folders any")
 
 
-def test_tables_of_other_things_stop_nothing(jobs: ImageJobs) -> None:
+def test_tables_of_other_things_stop_nothing(images: ImageJobs) -> None:
     """Numbers of epochs, of which some are also numbers of images, a list of names, and a table of other images."""
     files = {
         "results.csv": rows_of(("epoch", "loss"), [(str(number), f"{number}.5") for number in range(100)]),
@@ -240,21 +240,21 @@ def test_tables_of_other_things_stop_nothing(jobs: ImageJobs) -> None:
         "vocabulary.json": json.dumps({"model": {f"w{number}": number for number in range(200)}, "id": "1"}).encode(),
     }
     files |= {f"train/{number}.jpg": image(number) for number in range(6)}
-    assert len(jobs.make(files, "--input in/train").records) == len(jobs.make({}, "--overwrite").records) == 6
+    assert len(images.make(files, "--input in/train").records) == len(images.make({}, "--overwrite").records) == 6
 
 
 @pytest.mark.parametrize("suffixes", [("jpg",), ("jpg", "json", "txt")])
-def test_numbered_folders_of_img2dataset_are_no_classes(jobs: ImageJobs, run: Run, suffixes: tuple[str, ...]) -> None:
+def test_numbered_folders_of_img2dataset_are_no_classes(images: ImageJobs, run: Run, suffixes: tuple[str, ...]) -> None:
     contents = {"json": b'{"url": "http://a.b"}', "txt": b"a caption"}
     files = {f"{part:05d}_stats.json": b"{}" for part in range(2)}
     for part, number, suffix in itertools.product(range(2), range(4), suffixes):
         name = f"{part:05d}/{part:05d}{number:04d}.{suffix}"
         files[name] = contents.get(suffix) or image(part * 4 + number)
-    mistake = jobs.start(files)
+    mistake = images.start(files)
     check_mistake(mistake, "folders such as '00000' are numbered as img2dataset numbers its files", "--folders any")
     command = mistake.err.strip().rpartition("shardmill webdataset: ")[2]
     assert command.startswith("tar ")
     subprocess.run(shlex.split(command), check=True)
     assert run("webdataset", "--input", "images.tar", "--output", "out", "--name", "n").status == 0
-    alone = jobs.make({}, "--folders any --version 2.0.0 --ignore *.txt --ignore *.json")
+    alone = images.make({}, "--folders any --version 2.0.0 --ignore *.txt --ignore *.json")
     assert "label" not in {feature.name for feature in alone.dataset.manifest.features}

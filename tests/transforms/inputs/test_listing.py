@@ -31,14 +31,12 @@ from shardmill.transforms.inputs.listing import (
     list_input,
     matches_glob,
 )
-from tests.support.command import Run, write_files
+from tests.support.command import write_files
+from tests.support.jobs import Jobs
 
 
 def touch(root: Path, *names: str) -> Path:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(b"12345")
-    return root
+    return write_files(root, dict.fromkeys(names, b"12345"))
 
 
 def listed(pattern: object) -> list[ListingItem]:
@@ -82,43 +80,21 @@ def test_a_folder(tmp_path: Path) -> None:
 
 def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
     touch(tmp_path, "cat/a.jpg", "cat/notes.txt", ".hidden.jpg", ".git/x.jpg", "LICENSE")
+    (tmp_path / "dog").mkdir()
+    os.mkfifo(tmp_path / "pipe.jpg")
 
     assert found(tmp_path) == ["cat/a.jpg"]
-    assert {item.name for item in others(tmp_path) if isinstance(item, Skipped)} == {
-        "cat/notes.txt",
-        ".hidden.jpg",
-        ".git",
-        "LICENSE",
-    }
+    names = {item.name for item in others(tmp_path) if isinstance(item, Skipped)}
+    assert names == {"cat/notes.txt", ".hidden.jpg", ".git", "LICENSE", "dog", "pipe.jpg"}
+    assert Skipped("dog", "folder without images") in others(tmp_path)
 
 
-def test_an_empty_class_folder_is_said(tmp_path: Path) -> None:
-    touch(tmp_path, "cat/a.jpg")
-    (tmp_path / "dog").mkdir()
+def test_odd_names(tmp_path: Path) -> None:
+    names = ["a b", "100%", "#1", 'it\'s "q"', "new\nline", "[x]", "*", "ü", "-rf", "a\\b"]
+    expected = sorted(f"cat/{name}.jpg" for name in names)
+    touch(tmp_path, *expected)
 
-    assert others(tmp_path) == [Skipped("dog", "folder without images")]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a b.jpg",
-        "100%.jpg",
-        "#1.jpg",
-        'it\'s "q".jpg',
-        "new\nline.jpg",
-        "[x].jpg",
-        "*.jpg",
-        "ü.jpg",
-        "-rf.jpg",
-        "a\\b.jpg",
-    ],
-)
-def test_odd_names(tmp_path: Path, name: str) -> None:
-    touch(tmp_path, f"cat/{name}")
-
-    assert found(tmp_path) == [f"cat/{name}"]
-    assert found(f"{tmp_path}/*/*.jpg") == [f"cat/{name}"]
+    assert found(tmp_path) == found(f"{tmp_path}/*/*.jpg") == expected
 
 
 def test_names_that_are_not_utf_8_are_rejected(tmp_path: Path) -> None:
@@ -156,15 +132,6 @@ def test_links_that_lead_nowhere(tmp_path: Path, pattern: str) -> None:
     rejects = {item.source: item.reason for item in found_ if isinstance(item, Reject)}
     assert rejects.keys() >= {"gone.jpg", "self.jpg", "one.jpg", "other.jpg"}
     assert all(reason.startswith("dangling or looping symbolic link: ") for reason in rejects.values())
-
-
-def test_what_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.jpg")
-
-    (item,) = others(tmp_path)
-
-    assert isinstance(item, Skipped)
-    assert item.name == "pipe.jpg"
 
 
 @pytest.mark.parametrize(
@@ -220,17 +187,11 @@ def test_choices() -> None:
     assert expand_choices("a/{b}/*") == ["a/{b}/*"]
 
 
-def test_one_file(tmp_path: Path) -> None:
-    touch(tmp_path, "a.jpg", "b.jpg")
-
-    assert found(tmp_path / "a.jpg") == ["a.jpg"]
-
-
-def test_a_folder_named_like_a_glob(tmp_path: Path) -> None:
+def test_a_folder_named_like_a_glob_and_one_file(tmp_path: Path) -> None:
     touch(tmp_path, "[x]/a.jpg", "x/b.jpg", "{x,y}/c.jpg")
 
     assert not is_glob(f"{tmp_path}/[x]")
-    assert found(tmp_path / "[x]") == ["a.jpg"]
+    assert found(tmp_path / "[x]") == found(tmp_path / "[x]" / "a.jpg") == ["a.jpg"]
     assert found(tmp_path / "{x,y}") == ["c.jpg"]
 
 
@@ -252,27 +213,6 @@ def test_a_folder_named_like_a_glob(tmp_path: Path) -> None:
 )
 def test_roots(pattern: str, root: str) -> None:
     assert input_root(pattern) == root
-
-
-@pytest.mark.parametrize(
-    ("path", "pattern", "good"),
-    [
-        ("a.jpg", "*.jpg", True),
-        ("cat/a.jpg", "*.jpg", False),
-        ("cat/a.jpg", "*/*.jpg", True),
-        ("a.jpg", "**/*.jpg", True),
-        ("cat/deep/a.jpg", "**/*.jpg", True),
-        ("cat/deep/a.jpg", "cat/**", True),
-        ("cat/.x/a.jpg", "**/*.jpg", False),
-        (".a.jpg", "*.jpg", False),
-        (".a.jpg", ".*", True),
-        ("b1.jpg", "[a-c]?.jpg", True),
-        ("B1.jpg", "b1.jpg", False),
-        ("cat/a.jpg", "cat", False),
-    ],
-)
-def test_matches(path: str, pattern: str, good: bool) -> None:
-    assert matches_glob(path.split("/"), pattern.split("/")) is good
 
 
 @pytest.mark.parametrize(
@@ -327,20 +267,15 @@ def test_each_part_of_a_path_is_compared_once_with_each_of_a_glob(
 @pytest.mark.parametrize(
     ("command", "file", "plural"),
     [
-        (("csv",), "a.csv", "CSV files"),
-        (("jsonl",), "a.jsonl", "JSON lines"),
-        (("text",), "a.txt", "text files"),
-        (("text", "--record", "file"), "a.txt", "text files"),
+        ("csv", "a.csv", "CSV files"),
+        ("jsonl", "a.jsonl", "JSON lines"),
+        ("text", "a.txt", "text files"),
+        ("text --record file", "a.txt", "text files"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_is_passed_over_is_said_alike_by_every_route(
-    run: Run, tmp_path: Path, command: tuple[str, ...], file: str, plural: str
-) -> None:
-    write_files(
-        tmp_path / "in", {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""}
-    )
-    result = run(*command, "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--dry_run")
+def test_what_is_passed_over_is_said_alike_by_every_route(jobs: Jobs, command: str, file: str, plural: str) -> None:
+    files = {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""}
+    result = jobs.run(f"{command} --dry_run", files=files)
     said = [line for line in (result.out + result.err.replace(";", "\n")).splitlines() if "passed over" in line]
     assert [line.partition("passed over ")[2] for line in said] == [
         "2 .zip files, such as 'x/y.zip'",
@@ -352,10 +287,13 @@ def test_what_is_passed_over_is_said_alike_by_every_route(
 KIND = FileKind("text files", "txt")
 
 
-def record_files_listed(*patterns: tuple[str, object]) -> list[tuple[str, ...]]:
-    """The names of the files that belong together."""
-    found = RecordFiles(tuple((name, str(pattern)) for name, pattern in patterns)).list_files(KIND)
-    return [tuple(part.name for part in item.parts) for item in found if isinstance(item, FileRef)]
+def list_pairs(folder: Path, *patterns: str) -> list[tuple[str, ...]]:
+    """The names of the files that belong together, in the languages de and en."""
+    given = tuple((language, str(folder / pattern)) for language, pattern in zip(("de", "en"), patterns, strict=True))
+    found = list(RecordFiles(given).list_files(KIND))
+    files = [item for item in found if isinstance(item, FileRef)]
+    assert files == found  # what is of another language was not skipped
+    return [tuple(part.name for part in file.parts) for file in files]
 
 
 def test_one_input_is_in_order_and_has_shares_of_the_keys(tmp_path: Path) -> None:
@@ -366,50 +304,41 @@ def test_one_input_is_in_order_and_has_shares_of_the_keys(tmp_path: Path) -> Non
     assert others == [Skipped("c.md", ".md file")]
     assert isinstance(a, FileRef)
     assert isinstance(b, FileRef)
-    assert (a.name, b.name) == ("a.txt", "b.txt")
-    assert a.key_start == 0
-    assert a.key_start + a.key_span == b.key_start
+    assert [(file.name, file.size_bytes) for file in (a, b)] == [("a.txt", 1), ("b.txt", 2)]
+    assert (a.key_start, a.key_start + a.key_span) == (0, b.key_start)
     assert b.key_span * 2 == a.key_span * 3  # by their bytes, and one
 
 
-def test_globs_are_paired_in_the_order_of_their_names(tmp_path: Path) -> None:
-    write_files(tmp_path, {f"{name}.{lang}": b"x" for name in "ab" for lang in ("de", "en")})
-    found = record_files_listed(("de", tmp_path / "*.de"), ("en", tmp_path / "*.en"))
-    assert found == [("a.de", "a.en"), ("b.de", "b.en")]
-
-
-def test_a_folder_has_files_that_end_in_the_language(tmp_path: Path) -> None:
-    write_files(tmp_path, {f"{split}/x.{lang}": b"x" for split in ("train", "test") for lang in ("de", "en.gz")})
-
-    items = list(RecordFiles((("de", str(tmp_path)), ("en", str(tmp_path)))).list_files(KIND))
-
-    files = [item for item in items if isinstance(item, FileRef)]
-    assert files == items  # what another language has was not skipped
-    assert [tuple(p.name for p in f.parts) for f in files] == [
-        ("test/x.de", "test/x.en.gz"),
-        ("train/x.de", "train/x.en.gz"),
-    ]
-    assert [file.size_bytes for file in files] == [2, 2]
-
-
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "patterns", "paired"),
     [
-        (("a.de", "b.de", "a.en"), r"de=\S+ has 2 and --input en=\S+ has 1 files: files are paired"),
-        (("a.de",), r"de=\S+ has 1 and --input en=\S+ has 0 files"),
+        (["a.de", "a.en", "b.de", "b.en"], ["*.de", "*.en"], [("a.de", "a.en"), ("b.de", "b.en")]),
         (
-            ("dev.a.de", "train.a.de", "test.a.en", "train.a.en"),
-            r"'dev.a.de' of --input de=\S+ would be paired with 'test.a.en' of en=\S+, whose name has another split",
+            ["train/x.de", "train/x.en.gz", "test/x.de", "test/x.en.gz"],
+            ["", ""],  # files of a folder end in the language
+            [("test/x.de", "test/x.en.gz"), ("train/x.de", "train/x.en.gz")],
         ),
     ],
 )
-def test_files_that_cannot_be_paired(tmp_path: Path, files: tuple[str, ...], said: str) -> None:
-    write_files(tmp_path, dict.fromkeys(files, b"x"))
+def test_files_are_paired_in_the_order_of_their_names(
+    tmp_path: Path, files: list[str], patterns: list[str], paired: list[tuple[str, str]]
+) -> None:
+    assert list_pairs(touch(tmp_path, *files), *patterns) == paired
+
+
+@pytest.mark.parametrize(
+    ("files", "english", "said"),
+    [
+        (("a.de", "b.de", "a.en"), "*.en", r"de=\S+ has 2 and --input en=\S+ has 1 files: files are paired"),
+        (("a.de",), "*.en", r"de=\S+ has 1 and --input en=\S+ has 0 files"),
+        (
+            ("dev.a.de", "train.a.de", "test.a.en", "train.a.en"),
+            "*.en",
+            r"'dev.a.de' of --input de=\S+ would be paired with 'test.a.en' of en=\S+, whose name has another split",
+        ),
+        (("a.de",), "a.*", r"--input de=\S+ and en=\S+ both have the file \S+a.de"),
+    ],
+)
+def test_files_that_cannot_be_paired(tmp_path: Path, files: tuple[str, ...], english: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        record_files_listed(("de", tmp_path / "*.de"), ("en", tmp_path / "*.en"))
-
-
-def test_a_file_in_two_languages(tmp_path: Path) -> None:
-    write_files(tmp_path, {"a.de": b"x"})
-    with pytest.raises(UserError, match=r"--input de=\S+ and en=\S+ both have the file \S+a.de"):
-        record_files_listed(("de", tmp_path / "*.de"), ("en", tmp_path / "a.*"))
+        list_pairs(touch(tmp_path, *files), "*.de", english)

@@ -5,7 +5,6 @@
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,8 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import concatenate, to_batches
 from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.manifest_files import PARSED, drop_duplicates, part_count, rows_at_once, split_by_name
-from shardmill.transforms.inputs.manifest_rows import Row, is_textual, read_rows, row_digest
+from shardmill.transforms.inputs.manifest_rows import ManifestNames, Row, is_textual, read_rows, row_digest
+from tests.support.command import write_files
 
 
 def read(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Row | Reject]:
@@ -28,19 +28,9 @@ def rows(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside:
     return [row for row in found if isinstance(row, Row)]
 
 
-@pytest.mark.parametrize(
-    ("path", "textual"),
-    [
-        ("a.csv", True),
-        ("a.CSV", True),
-        ("gs://b/a.jsonl", False),
-        ("a.ndjson", False),
-        ("a.parquet", False),
-        ("x.y/a.JSONL", False),
-    ],
-)
-def test_kinds(path: str, textual: bool) -> None:
-    assert is_textual(path) is textual
+@pytest.mark.parametrize("path", ["a.csv", "a.CSV", "gs://b/a.jsonl", "a.ndjson", "a.parquet", "x.y/a.JSONL"])
+def test_kinds(path: str) -> None:
+    assert is_textual(path) is path.lower().endswith(".csv")
 
 
 @pytest.mark.parametrize("path", ["a.xls", "a.json", "a", "folder.csv/a"])
@@ -91,32 +81,41 @@ def test_a_bom_and_crlf_in_json_lines(tmp_path: Path, ending: str) -> None:
 
 
 def test_line_breaks_within_quotes(tmp_path: Path) -> None:
-    found = rows(tmp_path, 'file_name,note\na.jpg,"one\ntwo"\nb.jpg,x\n')
+    long = "x" * 200_000
+    found = rows(tmp_path, f'file_name,note\na.jpg,"one\ntwo"\nb.jpg,{long}\n')
 
-    assert [(row.line, row.columns["note"]) for row in found] == [(2, "one\ntwo"), (4, "x")]
+    assert [(row.line, row.columns["note"]) for row in found] == [(2, "one\ntwo"), (4, long)]
 
 
-def test_a_long_caption(tmp_path: Path) -> None:
-    assert len(rows(tmp_path, f"file_name,note\na.jpg,{'x' * 200_000}\n")[0].columns["note"]) == 200_000
+OUTSIDE = "lies outside the manifest's folder; give --allow_outside if that is meant"
+WEB = "https:// is not read; download it first: img2dataset makes tar files"
+
+
+def reason(folder: Path, name: str, allow_outside: bool = False) -> str:
+    (found,) = read(folder, f"file_name\n{name}\n", allow_outside=allow_outside)
+    assert isinstance(found, Reject)
+    return found.reason
 
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_addresses_of_the_web_are_img2dataset_s_work(tmp_path: Path, allowed: bool) -> None:
-    (found,) = read(tmp_path, "file_name\nhttps://host/a.jpg\n", allow_outside=allowed)
-    assert isinstance(found, Reject)
-    assert found.reason.startswith("https:// is not read; download it first: img2dataset makes tar files")
+    assert reason(tmp_path, "https://host/a.jpg", allowed).startswith(WEB)
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/a.jpg", "/elsewhere/a.jpg"])
-@pytest.mark.parametrize("allowed", [False, True])
-def test_images_elsewhere(tmp_path: Path, uri: str, allowed: bool) -> None:
-    (found,) = read(tmp_path, f"file_name\n{uri}\n", allow_outside=allowed)
+def test_images_elsewhere(tmp_path: Path, uri: str) -> None:
+    assert reason(tmp_path, uri) == OUTSIDE
+    assert rows(tmp_path, f"file_name\n{uri}\n", allow_outside=True) == [Row(2, uri, uri, None, None, {})]
 
-    if allowed:
-        assert found == Row(2, uri, uri, None, None, {})
-    else:
-        assert isinstance(found, Reject)
-        assert found.reason == "lies outside the manifest's folder; give --allow_outside if that is meant"
+
+@pytest.mark.parametrize("name", ["../a.jpg", "..", "d/../../a.jpg", "./../a.jpg", "{folder}/../a.jpg"])
+def test_names_that_climb_out(tmp_path: Path, name: str) -> None:
+    name = name.format(folder=tmp_path)
+    (allowed,) = rows(tmp_path, f"file_name\n{name}\n", allow_outside=True)
+
+    assert reason(tmp_path, name) == OUTSIDE
+    assert allowed.uri is not None
+    assert ".." not in allowed.uri
 
 
 @pytest.mark.parametrize(
@@ -127,74 +126,44 @@ def test_images_elsewhere(tmp_path: Path, uri: str, allowed: bool) -> None:
         ("d/../a.jpg", "a.jpg"),
         ("..a.jpg", "..a.jpg"),
         ("d/..b/a.jpg", "d/..b/a.jpg"),
+        ("{folder}/d/a.jpg", "d/a.jpg"),
+        *((name, name) for name in ("a b.jpg", "100%.jpg", "#1.jpg", "ü.jpg", "[x].jpg", "it's.jpg")),
     ],
 )
 def test_names_within_the_folder(tmp_path: Path, name: str, identity: str) -> None:
-    assert rows(tmp_path, f"file_name\n{name}\n") == [Row(2, identity, None, None, None, {})]
+    found = rows(tmp_path, f"file_name\n{name.format(folder=tmp_path)}\n")
+    assert found == [Row(2, identity, None, None, None, {})]
 
 
-def test_an_absolute_name_within_the_folder_is_relative(tmp_path: Path) -> None:
-    assert rows(tmp_path, f"file_name\n{tmp_path}/d/a.jpg\n")[0].name == "d/a.jpg"
-
-
-@pytest.mark.parametrize("name", ["../a.jpg", "..", "d/../../a.jpg", "./../a.jpg"])
-def test_names_that_climb_out(tmp_path: Path, name: str) -> None:
-    (found,) = read(tmp_path, f"file_name\n{name}\n")
-    (allowed,) = rows(tmp_path, f"file_name\n{name}\n", allow_outside=True)
-
-    assert isinstance(found, Reject)
-    assert "outside" in found.reason
-    assert allowed.uri is not None
-    assert ".." not in allowed.uri
-
-
-def test_a_climb_hidden_behind_the_folder_s_own_path(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, f"file_name\n{tmp_path}/../a.jpg\n")
-
-    assert isinstance(found, Reject)
-    assert "outside" in found.reason
+FIRST = '{"file_name": "x"}\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "line", "reason"),
+    ("text", "reason"),
     [
-        ("file_name,a\nx.jpg\n", "meta.csv", 2, "the row has 1 fields; the header has 2"),
-        ("file_name,a\nx.jpg,1,2\n", "meta.csv", 2, "the row has 3 fields; the header has 2"),
-        ("file_name,a\n,1\n", "meta.csv", 2, "the row has no file_name or image_uri"),
-        (b"file_name,a\nx.jpg,\xff\n", "meta.csv", 2, "the row is not UTF-8"),
-        ('{"file_name": "x"}\n{"a": 1}\n', "meta.jsonl", 2, "the row has no file_name or image_uri"),
-        ('{"file_name": "x"}\n{"file_name": 5}\n', "meta.jsonl", 2, "the row has no file_name or image_uri"),
-        ('{"file_name": "x"}\n[1]\n', "meta.jsonl", 2, "not a JSON object"),
-        ('{"file_name": "x"}\n{"file_name": \n', "meta.jsonl", 2, "not JSON: "),
-        ('{"file_name": "x"}\n' + "[" * 200_000 + "\n", "meta.jsonl", 2, "not JSON: "),
-        (b'{"file_name": "x"}\n{"file_name": "\xff"}\n', "meta.jsonl", 2, "the row is not UTF-8"),
-        ('{"file_name": "x"}\n{"file_name": "\\ud800"}\n', "meta.jsonl", 2, "the row is not UTF-8"),
-        ('{"file_name": "x"}\n{"file_name": "a\\u0000b"}\n', "meta.jsonl", 2, "the file name holds a NUL byte"),
-        (
-            '{"file_name": "x"}\n{"file_name": "y", "label": 1.5}\n',
-            "meta.jsonl",
-            2,
-            "label or split 1.5 is not a string or an integer",
-        ),
-        (
-            '{"file_name": "x"}\n{"file_name": "y", "split": [1]}\n',
-            "meta.jsonl",
-            2,
-            "label or split [1] is not a string",
-        ),
-        (
-            '{"file_name": "x"}\n{"file_name": "y", "label": true}\n',
-            "meta.jsonl",
-            2,
-            "label or split true is not a string",
-        ),
-        ('{"file_name": "x"}\n{"file_name": "y", "n": ' + "9" * 5000 + "}\n", "meta.jsonl", 2, "not JSON: "),
+        ("file_name,a\nx.jpg\n", "the row has 1 fields; the header has 2"),
+        ("file_name,a\nx.jpg,1,2\n", "the row has 3 fields; the header has 2"),
+        ("file_name,a\n,1\n", "the row has no file_name or image_uri"),
+        (b"file_name,a\nx.jpg,\xff\n", "the row is not UTF-8"),
+        (f'{FIRST}{{"a": 1}}\n', "the row has no file_name or image_uri"),
+        (f'{FIRST}{{"file_name": 5}}\n', "the row has no file_name or image_uri"),
+        (f"{FIRST}[1]\n", "not a JSON object"),
+        (f'{FIRST}{{"file_name": \n', "not JSON: "),
+        (FIRST + "[" * 200_000 + "\n", "not JSON: "),
+        (f'{FIRST}{{"file_name": "y", "n": {"9" * 5000}}}\n', "not JSON: "),
+        (FIRST.encode() + b'{"file_name": "\xff"}\n', "the row is not UTF-8"),
+        (f'{FIRST}{{"file_name": "\\ud800"}}\n', "the row is not UTF-8"),
+        (f'{FIRST}{{"file_name": "a\\u0000b"}}\n', "the file name holds a NUL byte"),
+        (f'{FIRST}{{"file_name": "y", "label": 1.5}}\n', "label or split 1.5 is not a string or an integer"),
+        (f'{FIRST}{{"file_name": "y", "split": [1]}}\n', "label or split [1] is not a string"),
+        (f'{FIRST}{{"file_name": "y", "label": true}}\n', "label or split true is not a string"),
     ],
 )
-def test_bad_rows(tmp_path: Path, text: str | bytes, name: str, line: int, reason: str) -> None:
+def test_bad_rows(tmp_path: Path, text: str | bytes, reason: str) -> None:
+    name = "meta.jsonl" if text[:1] in ("{", b"{") else "meta.csv"
     rejects = [row for row in read(tmp_path, text, name) if isinstance(row, Reject)]
 
-    assert [(reject.line, reject.stage) for reject in rejects] == [(line, "index")]
+    assert [(reject.line, reject.stage) for reject in rejects] == [(2, "index")]
     assert rejects[0].reason.startswith(reason)
 
 
@@ -214,42 +183,45 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "sentence"),
+    ("text", "sentence"),
     [
-        ("", "meta.csv", "is empty; expected a header"),
-        ("name,label\na,b\n", "meta.csv", "has no column file_name or image_uri; its columns are name, label"),
-        ("in_file_name,out_file_name\na,b\n", "meta.csv", "; --file_column in_file_name,out_file_name says that these"),
-        (
-            "file_name;x\na;b\n",
-            "meta.csv",
-            "its columns are file_name;x; --delimiter ';' divides them",
-        ),
-        ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
-        ("file_name,\n", "meta.csv", "has a column without a name"),
-        (
-            "file_name,filename\n",
-            "meta.csv",
-            "has a column 'filename', which is the name of a feature that every example has",
-        ),
-        ('file_name,a\nx,"never closed\n', "meta.csv", "from line 2: .*check the quotes"),
-        ('{"name": "a"}\n', "meta.jsonl", "no row has a file_name or image_uri"),
-        ('{"file_name": "a", "image": 1}\n', "meta.jsonl", "has a column 'image', which"),
+        ("", "is empty; expected a header"),
+        ("name,label\na,b\n", "has no column file_name or image_uri; its columns are name, label"),
+        ("in_file_name,out_file_name\na,b\n", "; --file_column in_file_name,out_file_name says that these"),
+        ("file_name;x\na;b\n", "its columns are file_name;x; --delimiter ';' divides them"),
+        ("file_name\tx\na\tb\n", "; --delimiter tab divides them"),
+        ("a.png,7\n", "if line 1 is a row, give --columns, such as --columns file_name,label"),
+        ("file_name,a,a\n", "has the column 'a' twice"),
+        ("file_name,\n", "has a column without a name"),
+        ("file_name,filename\n", "has a column 'filename', which is the name of a feature that every example has"),
+        ('file_name,a\nx,"never closed\n', "from line 2: .*check the quotes"),
+        ('{"name": "a"}\n', "no row has a file_name or image_uri"),
+        ('{"file_name": "a", "image": 1}\n', "has a column 'image', which"),
     ],
 )
-def test_bad_manifests(tmp_path: Path, text: str, name: str, sentence: str) -> None:
+def test_bad_manifests(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        read(tmp_path, text, name)
+        read(tmp_path, text, "meta.jsonl" if text.startswith("{") else "meta.csv")
+
+
+@pytest.mark.parametrize(
+    ("names", "flag"),
+    [
+        (ManifestNames(drop=("zap",)), "--drop"),
+        (ManifestNames(only=("zap",)), "--only"),
+        (ManifestNames(types=(("zap", "bytes"),)), "--types"),
+        (ManifestNames(split="zap"), "--split_column"),
+    ],
+)
+def test_columns_that_flags_name_and_no_manifest_has(tmp_path: Path, names: ManifestNames, flag: str) -> None:
+    path = write_files(tmp_path, {"m.csv": b"file_name,a\nx,1\n"}) / "m.csv"
+    with pytest.raises(UserError, match=f"^{flag} zap: --manifest {path} has no such column; its columns are"):
+        list(read_rows(str(path), False, names=names))
 
 
 def test_a_missing_manifest(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^--manifest .*/gone\.csv: no such file$"):
         list(read_rows(str(tmp_path / "gone.csv"), False))
-
-
-def test_names_as_they_are(tmp_path: Path) -> None:
-    names: list[Any] = ["a b.jpg", "100%.jpg", "#1.jpg", "ü.jpg", "[x].jpg", "it's.jpg"]
-
-    assert [row.name for row in rows(tmp_path, "\n".join(["file_name", *names]))] == names
 
 
 ROWS = [(f"{n % 90}.jpg", 0, None, "cat", None, n + 2, "{}", None, bytes([n % 90, n >= 180] * 8)) for n in range(200)]
