@@ -9,6 +9,18 @@ from tests.support.table_results import CITY_HEADER, CITY_ROWS, CITY_SPLITS, Tab
 
 
 @pytest.fixture(scope="session")
+def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Houses with a transform; their table is `houses.csv`, in the folder above that of the output."""
+    import pyarrow.csv
+
+    from tests.support.houses import convert, rows
+
+    root = tmp_path_factory.mktemp("houses")
+    pyarrow.csv.write_csv(rows(), root / "houses.csv")
+    return convert(root, "csv", root / "houses.csv", "--threads", "1")
+
+
+@pytest.fixture(scope="session")
 def city_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1,000 rows in three CSV files of differing size."""
     parts = {"a.csv": CITY_ROWS[:100], "b/c.csv": CITY_ROWS[100:150], "d.csv": CITY_ROWS[150:]}

@@ -16,6 +16,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from PIL import Image
 
 from shardmill.data.example import FeatureValue, decode_example
@@ -130,6 +131,13 @@ def image(
     )
     out = io.BytesIO()
     Image.frombytes("RGB", size, colours).convert(mode).save(out, image_format, **options)
+    return out.getvalue()
+
+
+def npy(array: Any) -> bytes:
+    """A file of an array, as NumPy writes it."""
+    out = io.BytesIO()
+    np.save(out, array)
     return out.getvalue()
 
 

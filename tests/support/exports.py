@@ -44,26 +44,15 @@ def labelme(folder: Path, drawn: Sequence[Scene], **changes: Any) -> None:
     """LabelMe: a JSON file beside each picture, with the corners of rectangles in any order."""
     draw_all(folder, drawn)
     for scene in drawn:
-        shapes: list[dict[str, Any]] = [
-            {
-                "label": thing.colour,
-                "points": [[left + wide, top], [left, top + high]],
-                "group_id": None,
-                "description": "",
-                "shape_type": "rectangle",
-                "flags": {},
-            }
+        common: dict[str, Any] = {"group_id": None, "description": "", "shape_type": "rectangle", "flags": {}}
+        shapes = [
+            {"label": thing.colour, "points": [[left + wide, top], [left, top + high]], **common}
             for thing in scene.things
             for left, top, wide, high in [thing.box]
         ]
         width, height = scene.size
-        content: dict[str, Any] = {
-            "version": "5.5.0",
-            "flags": {},
-            "shapes": shapes,
-            "imagePath": scene.name,
-            "imageData": None,
-        }
+        content: dict[str, Any] = {"version": "5.5.0", "flags": {}, "shapes": shapes, "imagePath": scene.name}
+        content["imageData"] = None
         content |= {"imageHeight": height, "imageWidth": width} | changes
         (folder / f"{Path(scene.name).stem}.json").write_text(json.dumps(content))
 
@@ -80,15 +69,8 @@ def _via_regions(scene: Scene) -> list[dict[str, Any]]:
 
 
 def via_entries(drawn: Sequence[Scene]) -> dict[str, Any]:
-    return {
-        f"{scene.name}999": {
-            "filename": scene.name,
-            "size": 999,
-            "regions": _via_regions(scene),
-            "file_attributes": {},
-        }
-        for scene in drawn
-    }
+    common = {"size": 999, "file_attributes": {}}
+    return {f"{one.name}999": {"filename": one.name, "regions": _via_regions(one), **common} for one in drawn}
 
 
 def via(folder: Path, drawn: Sequence[Scene]) -> None:
@@ -129,23 +111,14 @@ def via_csv(folder: Path, drawn: Sequence[Scene]) -> None:
 
 
 def _createml_of(drawn: Sequence[Scene]) -> str:
-    return json.dumps(
-        [
-            {
-                "image": scene.name,
-                "verified": False,
-                "annotations": [
-                    {
-                        "label": thing.colour,
-                        "coordinates": {"x": left + wide / 2, "y": top + high / 2, "width": wide, "height": high},
-                    }
-                    for thing in scene.things
-                    for left, top, wide, high in [thing.box]
-                ],
-            }
-            for scene in drawn
+    def annotations(scene: Scene) -> list[dict[str, Any]]:
+        boxes = [(thing.colour, *thing.box) for thing in scene.things]
+        return [
+            {"label": label, "coordinates": {"x": x + wide / 2, "y": y + high / 2, "width": wide, "height": high}}
+            for label, x, y, wide, high in boxes
         ]
-    )
+
+    return json.dumps([{"image": one.name, "verified": False, "annotations": annotations(one)} for one in drawn])
 
 
 def createml(folder: Path, drawn: Sequence[Scene]) -> None:
@@ -167,27 +140,14 @@ def label_studio(folder: Path, drawn: Sequence[Scene], **changes: Any) -> None:
     tasks = []
     for number, scene in enumerate(drawn, 1):
         width, height = scene.size
-        results = [
-            {
-                "id": f"r{number}",
-                "type": "rectanglelabels",
-                "from_name": "label",
-                "to_name": "image",
-                "original_width": width,
-                "original_height": height,
-                "image_rotation": 0,
-                "value": {
-                    "x": 100 * left / width,
-                    "y": 100 * top / height,
-                    "width": 100 * wide / width,
-                    "height": 100 * high / height,
-                    "rotation": 0,
-                    "rectanglelabels": [thing.colour],
-                },
-            }
-            for thing in scene.things
-            for left, top, wide, high in [thing.box]
-        ]
+        common = {"type": "rectanglelabels", "from_name": "label", "to_name": "image", "image_rotation": 0}
+        common |= {"original_width": width, "original_height": height}
+        results = []
+        for thing in scene.things:
+            left, top, wide, high = thing.box
+            value = {"x": 100 * left / width, "y": 100 * top / height, "rotation": 0, "rectanglelabels": [thing.colour]}
+            value |= {"width": 100 * wide / width, "height": 100 * high / height}
+            results.append({"id": f"r{number}", "value": value, **common})
         data = {"image": f"/data/upload/1/0a1b2c3d-{scene.name}"}
         given = {"id": number, "result": results, "was_cancelled": False, "ground_truth": False}
         tasks.append({"id": number, "annotations": [given], "predictions": [], "data": data} | changes)

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -19,279 +20,133 @@ from tests.support.golden_inputs import write_inputs
 
 DIGESTS = Path(__file__).with_name("golden.json")
 NAME_THE_INPUT = ("d/1.0.0/_SUCCESS", "d/1.0.0/dataset_info.json", "d/1.0.0/manifest.json")  # files, of what is there
-_SPLITS = ("--splits", "train=0.6,test=0.4")
 
-# Each case is the flags of one command, run in the folder of the inputs.
-CASES: dict[str, tuple[str, ...]] = {
-    "images": ("images", "--input", "images"),
-    "images-splits": ("images", "--input", "images", *_SPLITS, "--num_shards", "3"),
+# Each case is one command, run in the folder of the inputs.
+_LINES = {
+    "images": "images --input images",
+    "images-splits": "images --input images --splits train=0.6,test=0.4 --num_shards 3",
     "images-seed": (
-        "images",
-        "--input",
-        "images",
-        *_SPLITS,
-        "--seed",
-        "7",
-        "--split_seed",
-        "9",
-        "--num_shards",
-        "train=2,test=1",
+        "images --input images --splits train=0.6,test=0.4 --seed 7 --split_seed 9 --num_shards train=2,test=1"
     ),
-    "images-stratified": ("images", "--input", "images", *_SPLITS, "--stratify_by", "label"),
-    "images-by-bytes": ("images", "--input", "images", "--balance", "bytes", "--num_shards", "3"),
-    "images-ordered": ("images", "--input", "images", "--no_shuffle", "--num_shards", "2"),
-    "images-shard-size": ("images", "--input", "images", "--shard_size", "1KiB"),
-    "images-gzip": ("images", "--input", "images", "--compression", "gzip"),
-    "images-labels-file": ("images", "--input", "images", "--labels_file", "labels.txt", "--on_new_label", "append"),
+    "images-stratified": "images --input images --splits train=0.6,test=0.4 --stratify_by label",
+    "images-by-bytes": "images --input images --balance bytes --num_shards 3",
+    "images-ordered": "images --input images --no_shuffle --num_shards 2",
+    "images-shard-size": "images --input images --shard_size 1KiB",
+    "images-gzip": "images --input images --compression gzip",
+    "images-labels-file": "images --input images --labels_file labels.txt --on_new_label append",
     "images-new-rejected": (
-        *("images", "--input", "images", "--labels_file", "labels.txt", "--on_new_label", "reject"),
-        *("--max_reject_fraction", "0.5"),
+        "images --input images --labels_file labels.txt --on_new_label reject --max_reject_fraction 0.5"
     ),
-    "images-unverified": ("images", "--input", "images", "--verify", "none"),
-    "images-decoded": ("images", "--input", "images", "--verify", "decode", "--max_pixels", "1000"),
-    "images-png": ("images", "--input", "images", "--image_format", "png"),
-    "images-exact": ("images", "--input", "images", "--resize", "8x6"),
-    "images-cover": (
-        "images",
-        "--input",
-        "images",
-        "--resize",
-        "8x6",
-        "--resize_mode",
-        "cover",
-        "--image_format",
-        "png",
-    ),
-    "images-contain": (
-        *("images", "--input", "images", "--resize", "8x6", "--resize_mode", "contain", "--image_format", "jpeg"),
-        *("--jpeg_quality", "80"),
-    ),
-    "images-manifest": ("images", "--manifest", "manifest.csv", "--group_by", "patient", *_SPLITS),
+    "images-unverified": "images --input images --verify none",
+    "images-decoded": "images --input images --verify decode --max_pixels 1000",
+    "images-png": "images --input images --image_format png",
+    "images-exact": "images --input images --resize 8x6",
+    "images-cover": "images --input images --resize 8x6 --resize_mode cover --image_format png",
+    "images-contain": "images --input images --resize 8x6 --resize_mode contain --image_format jpeg --jpeg_quality 80",
+    "images-manifest": "images --manifest manifest.csv --group_by patient --splits train=0.6,test=0.4",
     "images-transform": (
-        *("images", "--manifest", "manifest.csv", *_SPLITS, "--num_shards", "train=2,test=1"),
-        *("--transform", "columns.yaml"),
+        "images --manifest manifest.csv --splits train=0.6,test=0.4 --num_shards train=2,test=1 "
+        "--transform columns.yaml"
     ),
     "images-manifests-of-splits": (
-        *("images", "--manifest", "train=manifests/a.parquet", "--manifest", "test=manifests/more/*.parquet"),
+        "images --manifest train=manifests/a.parquet --manifest 'test=manifests/more/*.parquet'"
     ),
-    "images-manifest-lists": ("images", "--manifest", "manifest.jsonl", "--no_shuffle"),
-    "images-manifest-label-lists": ("images", "--manifest", "tags.csv", "--label_separator", ";", *_SPLITS),
-    "images-by-content": ("images", "--input", "images", "--group_by", "content", *_SPLITS),
-    "images-near-duplicates": ("images", "--input", "images", "--near_duplicates", *_SPLITS),
-    "images-file-template": ("images", "--input", "images", "--file_template", "{DATASET}.{SPLIT}.{SHARD_INDEX}"),
-    "images-version": ("images", "--input", "images", "--version", "2.3.4"),
-    "images-renamed": (
-        *("images", "--input", "images", "--rename", "image=image/encoded", "--rename", "label=image/class/label"),
-    ),
-    "images-folders": ("images", "--input", "images", "--folders", "any"),
+    "images-manifest-lists": "images --manifest manifest.jsonl --no_shuffle",
+    "images-manifest-label-lists": "images --manifest tags.csv --label_separator ';' --splits train=0.6,test=0.4",
+    "images-by-content": "images --input images --group_by content --splits train=0.6,test=0.4",
+    "images-near-duplicates": "images --input images --near_duplicates --splits train=0.6,test=0.4",
+    "images-file-template": "images --input images --file_template '{DATASET}.{SPLIT}.{SHARD_INDEX}'",
+    "images-version": "images --input images --version 2.3.4",
+    "images-renamed": "images --input images --rename image=image/encoded --rename label=image/class/label",
+    "images-folders": "images --input images --folders any",
     "images-manifest-columns": (
-        *(
-            "images",
-            "--manifest",
-            "names.csv",
-            "--file_column",
-            "id",
-            "--label_column",
-            "breed",
-            "--file_suffix",
-            ".png",
-        ),
-        *("--file_root", "images/cat/"),
+        "images --manifest names.csv --file_column id --label_column breed --file_suffix .png --file_root images/cat/"
     ),
-    "images-coordinates": (
-        *(
-            "images",
-            "--manifest",
-            "manifest.jsonl",
-            "--resize",
-            "8x6",
-            "--image_format",
-            "png",
-            "--coordinates",
-            "v=none",
-        ),
-    ),
-    "images-damaged": ("images", "--input", "images", "--on_damaged_file", "reject"),
-    "images-coco": ("images", "--coco", "train=objects/train.json", "--coco", "val=objects/val.json"),
-    "images-coco-one": (
-        "images",
-        "--coco",
-        "objects/train.json",
-        *_SPLITS,
-        "--on_bad_box",
-        "drop",
-        "--num_shards",
-        "2",
-    ),
+    "images-coordinates": "images --manifest manifest.jsonl --resize 8x6 --image_format png --coordinates v=none",
+    "images-damaged": "images --input images --on_damaged_file reject",
+    "images-coco": "images --coco train=objects/train.json --coco val=objects/val.json",
+    "images-coco-one": "images --coco objects/train.json --splits train=0.6,test=0.4 --on_bad_box drop --num_shards 2",
     "images-coco-resized": (
-        *(
-            "images",
-            "--coco",
-            "objects/train.json",
-            "--resize",
-            "9x9",
-            "--resize_mode",
-            "cover",
-            "--boxes_seen",
-            "upright",
-        ),
-        *("--image_format", "png"),
+        "images --coco objects/train.json --resize 9x9 --resize_mode cover --boxes_seen upright --image_format png"
     ),
-    "images-voc": ("images", "--voc", "objects/voc"),
+    "images-voc": "images --voc objects/voc",
     "images-object-detection": (
-        *("images", "--coco", "objects/train.json", "--feature_names", "object_detection", "--image_format", "jpeg"),
-        *(*_SPLITS, "--num_shards", "2"),
+        "images --coco objects/train.json --feature_names object_detection --image_format jpeg "
+        "--splits train=0.6,test=0.4 --num_shards 2"
     ),
-    "images-voc-object-detection": ("images", "--voc", "objects/voc", "--feature_names", "object_detection"),
-    "images-yolo": ("images", "--yolo", "objects/yolo/data.yaml"),
-    "images-masks": ("images", "--input", "pairs/images", "--masks", "pairs/masks", *_SPLITS),
+    "images-voc-object-detection": "images --voc objects/voc --feature_names object_detection",
+    "images-yolo": "images --yolo objects/yolo/data.yaml",
+    "images-masks": "images --input pairs/images --masks pairs/masks --splits train=0.6,test=0.4",
     "images-masks-resized": (
-        *("images", "--input", "pairs/images", "--masks", "pairs/masks", "--resize", "9x8", "--resize_mode", "contain"),
-        *("--image_format", "png", "--masks_seen", "upright"),
+        "images --input pairs/images --masks pairs/masks --resize 9x8 --resize_mode contain --image_format png "
+        "--masks_seen upright"
     ),
     "images-pairs": (
-        *("images", "--manifest", "pairs/pairs.csv", "--file_column", "file_name,right_file_name"),
-        *("--mask_column", "mask", "--num_shards", "2"),
+        "images --manifest pairs/pairs.csv --file_column file_name,right_file_name --mask_column mask --num_shards 2"
     ),
-    "arrays": ("arrays", "--input", "arrays", *_SPLITS),
-    "arrays-typed": (
-        *("arrays", "--input", "arrays", "--shape", "2,3", "--dtype", "float32", "--feature", "scan"),
-        *("--max_reject_fraction", "0.9"),
-    ),
-    "arrays-ragged": ("arrays", "--input", "clouds", "--shape", "None,3", "--dtype", "float32", *_SPLITS),
-    "audio": ("audio", "--input", "audio", *_SPLITS),
-    "audio-decoded": ("audio", "--input", "audio", "--decode_audio", "--num_shards", "2"),
-    "csv": ("csv", "--input", "tables/rows.csv"),
-    "csv-renamed": ("csv", "--input", "tables/rows.csv", "--rename", "id=number", "--key", "id"),
-    "csv-label": ("csv", "--input", "tables/rows.csv", "--label", "city", "--stratify_by", "city", *_SPLITS),
-    "csv-group": (
-        "csv",
-        "--input",
-        "tables/rows.csv",
-        "--group_by",
-        "user",
-        "--key",
-        "id",
-        *_SPLITS,
-        "--num_shards",
-        "2",
-    ),
-    "csv-columns": ("csv", "--input", "tables/rows.csv", "--drop", "note", "--fill", "age=-1", "--missing", "NA,?"),
+    "arrays": "arrays --input arrays --splits train=0.6,test=0.4",
+    "arrays-typed": "arrays --input arrays --shape 2,3 --dtype float32 --feature scan --max_reject_fraction 0.9",
+    "arrays-ragged": "arrays --input clouds --shape None,3 --dtype float32 --splits train=0.6,test=0.4",
+    "audio": "audio --input audio --splits train=0.6,test=0.4",
+    "audio-decoded": "audio --input audio --decode_audio --num_shards 2",
+    "csv": "csv --input tables/rows.csv",
+    "csv-renamed": "csv --input tables/rows.csv --rename id=number --key id",
+    "csv-label": "csv --input tables/rows.csv --label city --stratify_by city --splits train=0.6,test=0.4",
+    "csv-group": "csv --input tables/rows.csv --group_by user --key id --splits train=0.6,test=0.4 --num_shards 2",
+    "csv-columns": "csv --input tables/rows.csv --drop note --fill age=-1 --missing 'NA,?'",
     "csv-file-template": (
-        *("csv", "--input", "tables/rows.csv", *_SPLITS, "--num_shards", "2"),
-        *("--file_template", "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"),
+        "csv --input tables/rows.csv --splits train=0.6,test=0.4 --num_shards 2 "
+        "--file_template '{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}'"
     ),
-    "csv-only": ("csv", "--input", "tables/rows.csv", "--only", "id,city", "--no_shuffle"),
-    "csv-by-bytes": ("csv", "--input", "tables/rows.csv", "--balance", "bytes", "--num_shards", "3", "--seed", "3"),
-    "csv-gzip": ("csv", "--input", "tables/rows.csv", "--compression", "gzip", "--shard_size", "1KB"),
-    "csv-blocks": ("csv", "--input", "tables/rows.csv", "--block_size", "1KiB"),
-    "csv-transform": ("csv", "--input", "tables/rows.csv", *_SPLITS, "--transform", "transform.yaml"),
+    "csv-only": "csv --input tables/rows.csv --only id,city --no_shuffle",
+    "csv-by-bytes": "csv --input tables/rows.csv --balance bytes --num_shards 3 --seed 3",
+    "csv-gzip": "csv --input tables/rows.csv --compression gzip --shard_size 1KB",
+    "csv-blocks": "csv --input tables/rows.csv --block_size 1KiB",
+    "csv-transform": "csv --input tables/rows.csv --splits train=0.6,test=0.4 --transform transform.yaml",
     "csv-materialize": (
-        *("csv", "--input", "tables/rows.csv", *_SPLITS, "--num_shards", "train=2,test=1"),
-        *("--transform", "transform.yaml", "--materialize"),
+        "csv --input tables/rows.csv --splits train=0.6,test=0.4 --num_shards train=2,test=1 "
+        "--transform transform.yaml --materialize"
     ),
-    "csv-latin": (
-        *("csv", "--input", "tables/latin.txt", "--encoding", "latin-1", "--delimiter", ";", "--quote", "'"),
-        *("--columns", "a,b,c"),
-    ),
-    "csv-schema": ("csv", "--input", "tables/rows.csv", "--schema", "schema.pbtxt", "--max_reject_fraction", "0.9"),
-    "csv-labels-file": (
-        *(
-            "csv",
-            "--input",
-            "tables/rows.csv",
-            "--label",
-            "city",
-            "--labels_file",
-            "cities.txt",
-            "--on_new_label",
-            "append",
-        ),
-    ),
-    "csv-label-lists": (*("csv", "--input", "tables/tags.csv", "--label", "tags", "--label_separator", ";"), *_SPLITS),
-    "csv-labels": ("csv", "--input", "tables/tags.csv", "--label", "kind,score", "--drop", "tags", *_SPLITS),
-    "jsonl-label-lists": ("jsonl", "--input", "tables/tags.jsonl", "--label", "tags", "--num_shards", "2"),
+    "csv-latin": "csv --input tables/latin.txt --encoding latin-1 --delimiter ';' --quote ''\"'\"'' --columns a,b,c",
+    "csv-schema": "csv --input tables/rows.csv --schema schema.pbtxt --max_reject_fraction 0.9",
+    "csv-labels-file": "csv --input tables/rows.csv --label city --labels_file cities.txt --on_new_label append",
+    "csv-label-lists": "csv --input tables/tags.csv --label tags --label_separator ';' --splits train=0.6,test=0.4",
+    "csv-labels": "csv --input tables/tags.csv --label kind,score --drop tags --splits train=0.6,test=0.4",
+    "jsonl-label-lists": "jsonl --input tables/tags.jsonl --label tags --num_shards 2",
     "csv-sequences": (
-        *("csv", "--input", "tables/rows.csv", "--sequence_by", "user", "--order_by", "id", "--label", "user"),
-        *("--only", "user,id,city", "--num_shards", "train=2,test=1", *_SPLITS),
+        "csv --input tables/rows.csv --sequence_by user --order_by id --label user --only user,id,city "
+        "--num_shards train=2,test=1 --splits train=0.6,test=0.4"
     ),
-    "jsonl": ("jsonl", "--input", "tables/rows.jsonl", "--label", "kind", *_SPLITS),
-    "jsonl-fill": ("jsonl", "--input", "tables/rows.jsonl", "--fill", "size=0", "--drop", "boxes", "--key", "id"),
-    "parquet": ("parquet", "--input", "tables/rows.parquet", "--key", "id", *_SPLITS),
-    "parquet-label": (
-        "parquet",
-        "--input",
-        "tables/rows.parquet",
-        "--label",
-        "name",
-        "--drop",
-        "when",
-        "--fill",
-        "value=0.5",
-    ),
-    "parquet-timestamps": ("parquet", "--input", "tables/rows.parquet", "--timestamp", "when=s", *_SPLITS),
-    "parquet-images": ("parquet", "--input", "tables/pictures.parquet", "--image", "thumb", *_SPLITS),
-    "avro": (
-        "avro",
-        "--input",
-        "tables/rows.avro",
-        "--label",
-        "name",
-        "--fill",
-        "value=0.5",
-        "--drop",
-        "more",
-        *_SPLITS,
-    ),
-    "webdataset": ("webdataset", "--input", "tars", *_SPLITS),
-    "webdataset-labels": (
-        *("webdataset", "--input", "tars", "--label", "label", "--labels_file", "groups.txt", "--drop", "note"),
-        *("--num_shards", "2"),
-    ),
-    "text": ("text", "--input", "texts/train", *_SPLITS),
-    "text-numbers": ("text", "--input", "texts", "--line_numbers", "--no_shuffle"),
+    "jsonl": "jsonl --input tables/rows.jsonl --label kind --splits train=0.6,test=0.4",
+    "jsonl-fill": "jsonl --input tables/rows.jsonl --fill size=0 --drop boxes --key id",
+    "parquet": "parquet --input tables/rows.parquet --key id --splits train=0.6,test=0.4",
+    "parquet-label": "parquet --input tables/rows.parquet --label name --drop when --fill value=0.5",
+    "parquet-timestamps": "parquet --input tables/rows.parquet --timestamp when=s --splits train=0.6,test=0.4",
+    "parquet-images": "parquet --input tables/pictures.parquet --image thumb --splits train=0.6,test=0.4",
+    "avro": "avro --input tables/rows.avro --label name --fill value=0.5 --drop more --splits train=0.6,test=0.4",
+    "webdataset": "webdataset --input tars --splits train=0.6,test=0.4",
+    "webdataset-labels": "webdataset --input tars --label label --labels_file groups.txt --drop note --num_shards 2",
+    "text": "text --input texts/train --splits train=0.6,test=0.4",
+    "text-numbers": "text --input texts --line_numbers --no_shuffle",
     "text-parallel": (
-        *("text", "--input", "de=parallel/*.de", "--input", "en=parallel/*.en", *_SPLITS, "--num_shards", "2"),
-        *("--line_numbers", "--block_size", "1KiB"),
+        "text --input 'de=parallel/*.de' --input 'en=parallel/*.en' --splits train=0.6,test=0.4 --num_shards 2 "
+        "--line_numbers --block_size 1KiB"
     ),
-    "text-tokens": ("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--keep_text", "--max_length", "3"),
-    "text-tokens-of-bytes": ("text", "--input", "sentences.txt", "--tokenizer", "bytes.json", "--pack_to", "64"),
-    "text-tokens-balanced": (
-        *("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--balance", "tokens", "--num_shards", "3"),
-    ),
-    "text-packed": (
-        *(
-            "text",
-            "--input",
-            "texts",
-            "--tokenizer",
-            "tokenizer.json",
-            "--pack_to",
-            "2",
-            "--num_shards",
-            "train=2,test=1",
-        ),
-    ),
+    "text-tokens": "text --input texts --tokenizer tokenizer.json --keep_text --max_length 3",
+    "text-tokens-of-bytes": "text --input sentences.txt --tokenizer bytes.json --pack_to 64",
+    "text-tokens-balanced": "text --input texts --tokenizer tokenizer.json --balance tokens --num_shards 3",
+    "text-packed": "text --input texts --tokenizer tokenizer.json --pack_to 2 --num_shards train=2,test=1",
     "csv-packed": (
-        *("csv", "--input", "tables/rows.csv", "--tokenizer", "tokenizer.json", "--tokenize", "note"),
-        *("--pack_to", "3", "--end_of_text", "w7", "--key", "id"),
+        "csv --input tables/rows.csv --tokenizer tokenizer.json --tokenize note --pack_to 3 --end_of_text w7 --key id"
     ),
-    "text-latin": ("text", "--input", "tables/latin.txt", "--encoding", "latin-1"),
-    "text-files": ("text", "--input", "texts", "--record", "file", "--num_shards", "2"),
-    "reshard": ("reshard", "--input", "records", "--num_shards", "3", *_SPLITS),
-    "reshard-mixed": ("reshard", "--input", "records", "--on_mixed", "reject", "--num_shards", "2"),
-    "reshard-key": ("reshard", "--input", "records", "--key", "id", "--group_by", "group", *_SPLITS, "--seed", "5"),
-    "reshard-label": (
-        "reshard",
-        "--input",
-        "records",
-        "--label",
-        "group",
-        "--labels_file",
-        "groups.txt",
-        "--no_shuffle",
-    ),
+    "text-latin": "text --input tables/latin.txt --encoding latin-1",
+    "text-files": "text --input texts --record file --num_shards 2",
+    "reshard": "reshard --input records --num_shards 3 --splits train=0.6,test=0.4",
+    "reshard-mixed": "reshard --input records --on_mixed reject --num_shards 2",
+    "reshard-key": "reshard --input records --key id --group_by group --splits train=0.6,test=0.4 --seed 5",
+    "reshard-label": "reshard --input records --label group --labels_file groups.txt --no_shuffle",
 }
+CASES: dict[str, tuple[str, ...]] = {case: tuple(shlex.split(line)) for case, line in _LINES.items()}
 
 
 def digests(case: str, *more: str, output: str = "out") -> dict[str, str]:

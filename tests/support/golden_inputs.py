@@ -54,10 +54,7 @@ def write_inputs(folder: Path) -> None:
     _write(folder / "cities.txt", b"Rome\nOslo\n")
     _write(folder / "groups.txt", b"zero\none\ntwo\n")
     rows = [("file_name", "label", "patient", "age", "caption")]
-    rows += [
-        (f"images/cat/{number:02}.png", f"c{number % 2}", f"p{number % 4}", str(number), "")
-        for number in range(0, 24, 3)
-    ]
+    rows += [(f"images/cat/{n:02}.png", f"c{n % 2}", f"p{n % 4}", str(n), "") for n in range(0, 24, 3)]
     _write(folder / "manifest.csv", "".join(",".join(row) + "\n" for row in rows).encode())
     _write(folder / "names.csv", b"id,breed\n" + b"".join(b"%02d,b%d\n" % (n, n % 2) for n in range(0, 24, 3)))
     tags = [
@@ -65,13 +62,8 @@ def write_inputs(folder: Path) -> None:
     ]
     _write(folder / "tags.csv", f"file_name,label\n{''.join(tags)}".encode())
     lists = [
-        {
-            "file_name": f"images/dog/{number:02}.png",
-            "v": [1.5, number],
-            "tokens": list(range(number % 3)),
-            "when": "now",
-        }
-        for number in range(1, 24, 3)
+        {"file_name": f"images/dog/{n:02}.png", "v": [1.5, n], "tokens": list(range(n % 3)), "when": "now"}
+        for n in range(1, 24, 3)
     ]
     _write(folder / "manifest.jsonl", "".join(json.dumps(row) + "\n" for row in lists).encode())
     for number in range(9):
@@ -144,13 +136,8 @@ def _write_objects(folder: Path) -> None:
     for split, members in (("train", range(9)), ("val", range(9, 12))):
         images = [{"id": 50 - n, "file_name": f"{n}.png", "width": 14, "height": 9} for n in members]
         annotations = [
-            {
-                "id": 10 * n + place,
-                "image_id": 50 - n,
-                "category_id": (2, 5)[place % 2],
-                "bbox": list(box),
-                "area": 1.5 * n,
-            }
+            {"id": 10 * n + place, "image_id": 50 - n, "category_id": (2, 5)[place % 2], "bbox": list(box)}
+            | {"area": 1.5 * n}
             for n in members
             for place, box in enumerate(boxes[n])
         ]
@@ -212,14 +199,8 @@ def _write_tables(folder: Path) -> None:
     _write(folder / "rows.csv", "\n".join(["id,city,age,score,user,note", *lines, "1,too,few", ""]).encode())
     _write(folder / "latin.txt", "1;'é;x';2\n2;ü;3\n3;'a''b';\n".encode("latin-1"))
     objects = [
-        {
-            "id": n,
-            "kind": "ab"[n % 2],
-            "size": None if n % 6 == 1 else n / 8,
-            "vector": [n, 1, 2],
-            "tokens": [n] * (n % 4),
-        }
-        | {"boxes": [[0.5, n, 1, 2]] * (n % 3), "ok": n % 2 == 0}
+        {"id": n, "kind": "ab"[n % 2], "size": None if n % 6 == 1 else n / 8, "vector": [n, 1, 2]}
+        | {"tokens": [n] * (n % 4), "boxes": [[0.5, n, 1, 2]] * (n % 3), "ok": n % 2 == 0}
         for n in range(60)
     ]
     _write(folder / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in objects).encode())
@@ -262,14 +243,8 @@ def _write_avro(path: Path) -> None:
         ],
     }
     rows = [
-        {
-            "id": n,
-            "name": ("one", "two")[n % 2],
-            "value": None if n % 9 == 4 else n / 2,
-            "when": n,
-            "more": {"n": str(n)},
-        }
-        | {"boxes": [[n, 1, 2, 3.5]] * (n % 3)}
+        {"id": n, "name": ("one", "two")[n % 2], "value": None if n % 9 == 4 else n / 2, "when": n}
+        | {"more": {"n": str(n)}, "boxes": [[n, 1, 2, 3.5]] * (n % 3)}
         for n in range(80)
     ]
     with path.open("wb") as file:

@@ -1,15 +1,17 @@
 """What tests of preprocessing share: houses for sale, and modules for --module_file."""
 
 import filecmp
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from shardmill.data.example import decode_example
 from shardmill.metadata import file_names
+from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
@@ -61,12 +63,51 @@ def rows(seed: int = 0) -> pa.Table:
     )
 
 
-def convert(root: Path, command: str, source: Path, *flags: str, transform: str = TRANSFORM) -> Path:
-    """The version directory of `source`, converted."""
-    (root / "transform.yaml").write_text(transform)
+def write_parts(folder: Path) -> Path:
+    """The houses in three Parquet files, in another order than that of their names."""
+    folder.mkdir()
+    for part in range(3):
+        pq.write_table(rows().slice(part * 150, 150), folder / f"{2 - part}.parquet", row_group_size=40)
+    return folder
+
+
+def convert(root: Path, command: str, source: Path, *flags: str, module: Path | None = None) -> Path:
+    """The version directory of `source`, converted with TRANSFORM or a module."""
+    (root / "transform.yaml").write_text(TRANSFORM)
     given = [command, "--input", str(source), "--output", str(root / "out"), "--name", "houses", *FLAGS, *flags]
-    assert cli.main([*given, "--transform", str(root / "transform.yaml"), "--quiet"]) == 0
+    how = ["--module_file", str(module)] if module else ["--transform", str(root / "transform.yaml")]
+    assert cli.main([*given, *how, "--quiet"]) == 0
     return root / "out" / "houses" / "1.0.0"
+
+
+def transform_file(directory: Path) -> TransformFile:
+    """What a version's transform.json says."""
+    return TransformFile.from_json((directory / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
+
+
+def outputs_of(directory: Path) -> dict[str, TransformedOutput]:
+    """The outputs of a transform by name."""
+    return {output.name: output for output in transform_file(directory).outputs}
+
+
+def analyzed(directory: Path, preprocessing_fn: Any, out: Path) -> Any:
+    """What TFT alone finds in the training split, as a TFTransformOutput."""
+    import apache_beam as beam
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import schema_utils
+    from tfx_bsl.public import tfxio
+
+    spec = graph_of(directory).raw_feature_spec()
+    source = tfxio.TFExampleBeamRecord("records", schema=schema_utils.schema_from_feature_spec(spec))
+    with tft_beam.Context(temp_dir=str(out / "tmp")), beam.Pipeline() as pipeline:
+        batches = pipeline | beam.Create(serialized(directory, "train")) | source.BeamSource()
+        _ = (
+            (batches, source.TensorAdapterConfig())
+            | tft_beam.AnalyzeDataset(preprocessing_fn)
+            | tft_beam.WriteTransformFn(str(out / "graph"))
+        )
+    return tft.TFTransformOutput(str(out / "graph"))
 
 
 def examples(directory: Path, split: str) -> list[dict[str, Any]]:
@@ -82,14 +123,43 @@ def serialized(directory: Path, split: str) -> list[bytes]:
     return [record for shard in dataset.manifest.split(split).shards for record in dataset.records(shard)]
 
 
-def parsed(directory: Path, split: str) -> dict[str, Any]:
-    """A split as TFT's raw spec has it."""
-    import tensorflow as tf
+def graph_of(directory: Path) -> Any:
+    """A version's graph as TFT opens it."""
     import tensorflow_transform as tft
 
-    spec = tft.TFTransformOutput(str(directory / file_names.TRANSFORM_GRAPH)).raw_feature_spec()
+    return tft.TFTransformOutput(str(directory / file_names.TRANSFORM_GRAPH))
+
+
+def layer_of(directory: Path) -> Any:
+    return graph_of(directory).transform_features_layer()
+
+
+def parsed(directory: Path, split: str, graph: Path | None = None) -> dict[str, Any]:
+    """A split by TFT's raw spec, of its own graph or that of another version."""
+    import tensorflow as tf
+
+    spec = graph_of(graph or directory).raw_feature_spec()
     parsed: dict[str, Any] = tf.io.parse_example(serialized(directory, split), spec)
     return parsed
+
+
+def differing(
+    one: Mapping[str, Any], other: Mapping[str, Any], rtol: float = 1e-6, atol: float = 1e-6, names: Iterable[str] = ()
+) -> list[str]:
+    """The outputs of which a row differs.
+
+    Two evaluations of one graph agree to 1e-6. TFT adds means and deviations up in float32, in the order in which
+    batches come, and its z-scores are 1e-5 from exact ones.
+    """
+    found = []
+    for name in names or one:
+        mine, its = ([np.ravel(row) for row in values_of(value[name])] for value in (one, other))
+        left, right = np.hstack(mine), np.hstack(its)
+        is_same = [len(row) for row in mine] == [len(row) for row in its] and (
+            (left == right).all() or np.allclose(left.astype(float), right.astype(float), rtol, atol)
+        )
+        found += [] if is_same else [name]
+    return found
 
 
 def graph_bytes(directory: Path) -> dict[str, bytes]:

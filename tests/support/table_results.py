@@ -1,13 +1,16 @@
 """What the tests of tables share: the command run in this process, its examples decoded, and a table of cities."""
 
+import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +18,7 @@ import pyarrow.parquet as pq
 from shardmill.data.example import decode_example
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
-from tests.support.command import tree_bytes
+from tests.support.command import tree_bytes, write_files
 
 Row = dict[str, Any]
 
@@ -110,6 +113,37 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     """CSV of values that need no quotes; None is an empty field."""
     lines = [",".join("" if value is None else str(value) for value in row) for row in (header, *rows)]
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+_AVRO: dict[type, Any] = {
+    **{bool: "boolean", int: "long", float: "double", str: "string", bytes: "bytes", type(None): "null"},
+    datetime: {"type": "long", "logicalType": "timestamp-micros"},
+}
+
+
+def encode_rows(command: str, rows: Sequence[Mapping[str, Any]], **options: Any) -> bytes:
+    """A file for a command: csv, jsonl, parquet with `options` of its writer, or avro; None is a missing value."""
+    if command == "csv":
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().encode()
+    if command == "jsonl":
+        return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    if command == "parquet":
+        return parquet(pa.Table.from_pylist(rows), **options)
+    kinds = {name: list(dict.fromkeys(type(row[name]) for row in rows)) for name in rows[0]}
+    types = {name: [_AVRO[kind] for kind in found] for name, found in kinds.items()}
+    fields = [{"name": name, "type": found if len(found) > 1 else found[0]} for name, found in types.items()]
+    out = io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "row", "fields": fields}, rows)
+    return out.getvalue()
+
+
+def write_rows(folder: Path, command: str, rows: Sequence[Mapping[str, Any]], **options: Any) -> Path:
+    """A folder with one file of rows."""
+    return write_files(folder, {f"a.{command}": encode_rows(command, rows, **options)})
 
 
 def contents(directory: Path) -> dict[str, bytes]:
