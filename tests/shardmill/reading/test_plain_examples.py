@@ -14,7 +14,7 @@ import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.pipelines import cli
 from shardmill.transforms.files.image_codec import Reencode, reencode
-from tests.support.command import image, write_files
+from tests.support.command import image, npy, write_files
 from tests.support.reading import ROWS, by_number, copy, flip, make, make_images, make_rows, plain, row, shards
 from tests.support.small_data_set import edit_manifest
 from tests.support.sounds import wav
@@ -105,12 +105,6 @@ def test_arrays_are_writable_and_each_example_has_its_own(gaps: Path, options: d
             elif isinstance(value, list):
                 value.append(b"99")
     assert seen == expected
-
-
-def npy(array: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array)
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("kind", ["images", "arrays", "audio"])

@@ -75,22 +75,8 @@ def test_training_is_resumed_as_the_page_says(
     monkeypatch.chdir(tmp_path)
     _command, _principle, training = blocks(REPOSITORY / "docs" / "resume-training.md")
     assert "...  # a training step" in training.text
-    assert (
-        run(
-            "images",
-            "--input",
-            "photos",
-            "--output",
-            "datasets",
-            "--name",
-            "flowers",
-            "--num_shards",
-            2,
-            "--folders",
-            "label",
-        ).status
-        == 0
-    )
+    flags = ("--input", "photos", "--output", "datasets", "--name", "flowers", "--num_shards", 2, "--folders", "label")
+    assert run("images", *flags).status == 0
     seen: list[bytes] = []
     numbers = itertools.count(1)
 
