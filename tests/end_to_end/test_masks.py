@@ -13,6 +13,7 @@ from PIL import Image, ImageOps
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
 from tests.support.command import Run, image, tree_bytes, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.masks import COLOURS, encoded, palette, picture, values, write_pairs
 from tests.support.reading import make
@@ -53,18 +54,15 @@ def test_tfds_reads_masks_as_images_of_one_channel(pairs: tuple[Path, Path]) -> 
         np.testing.assert_array_equal(example["image"], COLOURS[example["mask"][..., 0]])
 
 
-def test_bytes_are_those_of_the_files(pairs: tuple[Path, Path]) -> None:
+def test_bytes_schema_and_statistics_are_those_of_masks(pairs: tuple[Path, Path], run: Run) -> None:
     folder, directory = pairs
     for name, example in examples(directory).items():
         assert example["mask"] == (folder / "masks" / name).read_bytes()
-
-
-def test_schema_and_statistics_know_masks(pairs: tuple[Path, Path]) -> None:
-    folder, directory = pairs
     sizes = [path.stat().st_size for path in folder.glob("masks/*/*.png")]
     (mask,) = [feature for feature in from_pbtxt((directory / "schema.pbtxt").read_text()) if feature.name == "mask"]
     stats = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]["mask"]
 
+    assert run("verify", directory, "--decode").status == 0
     assert (mask.kind, mask.required, mask.shape) == ("mask", True, ())
     assert stats["formats"] == {"png": 8}
     assert (stats["size_bytes"]["min"], stats["size_bytes"]["max"]) == (min(sizes), max(sizes))
@@ -135,39 +133,36 @@ def test_a_palette_is_stored_as_its_places(tmp_path: Path) -> None:
     assert said.startswith("mask: 1 mask has a palette, and is stored as a gray PNG of the places in it")
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (encoded(values(1).astype(np.uint16)), "1 mask has 16 bits"),
-        (encoded(np.stack([values(1)] * 3, -1)), "1 mask has colours that are all gray"),
-        (encoded(values(1), "BMP"), "1 mask is no PNG"),
-        (encoded(values(1), "TIFF"), "1 mask is no PNG"),
-    ],
-)
-def test_other_files_keep_their_values(tmp_path: Path, content: bytes, said: str) -> None:
-    write_files(tmp_path, {"images/1.png": picture(values(1)), "masks/1.png": content})
+def test_other_files_keep_their_values(tmp_path: Path) -> None:
+    wide, coloured = values(1).astype(np.uint16), np.stack([values(1)] * 3, -1)
+    masks = [encoded(wide), encoded(coloured), encoded(values(1), "BMP"), encoded(values(1), "TIFF")]
+    for number, content in enumerate(masks):
+        write_files(tmp_path, {f"images/{number}.png": picture(values(1)), f"masks/{number}.png": content})
 
     directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")
 
-    np.testing.assert_array_equal(examples(directory, decode_images=True)["1.png"]["mask"][..., 0], values(1))
-    assert any(said in notice for notice in notices(directory))
+    for example in examples(directory, decode_images=True).values():
+        np.testing.assert_array_equal(example["mask"][..., 0], values(1))
+    for said in ("1 mask has 16 bits", "1 mask has colours that are all gray", "2 masks are no PNG"):
+        assert any(said in notice for notice in notices(directory)), notices(directory)
 
 
-@pytest.mark.parametrize("orientation", [3, 5, 6, 8])
 @pytest.mark.parametrize("seen", ["stored", "upright"])
 @pytest.mark.parametrize("flags", [(), ("--image_format", "png")])
-def test_masks_turn_with_images_that_exif_turns(
-    tmp_path: Path, orientation: int, seen: str, flags: tuple[str, ...]
-) -> None:
+def test_masks_turn_with_images_that_exif_turns(tmp_path: Path, seen: str, flags: tuple[str, ...]) -> None:
     stored = values(2)
-    turned = Image.open(io.BytesIO(encoded(stored, orientation=orientation)))
-    mask = stored if seen == "stored" else np.asarray(ImageOps.exif_transpose(turned))
-    write_files(tmp_path, {"images/1.png": picture(stored, orientation), "masks/1.png": encoded(mask)})
+    for orientation in (3, 5, 6, 8):
+        turned = Image.open(io.BytesIO(encoded(stored, orientation=orientation)))
+        mask = encoded(stored if seen == "stored" else np.asarray(ImageOps.exif_transpose(turned)))
+        files = {f"images/{orientation}.png": picture(stored, orientation), f"masks/{orientation}.png": mask}
+        write_files(tmp_path, files)
 
     where = ("--masks", tmp_path / "masks", "--masks_seen", seen, *flags)
-    example = examples(make("images", tmp_path / "images", tmp_path / "out", *where), decode_images=True)["1.png"]
+    found = examples(make("images", tmp_path / "images", tmp_path / "out", *where), decode_images=True)
 
-    np.testing.assert_array_equal(example["image"], COLOURS[example["mask"][..., 0]])
+    assert len(found) == 4
+    for example in found.values():
+        np.testing.assert_array_equal(example["image"], COLOURS[example["mask"][..., 0]])
 
 
 def test_columns_of_a_manifest_name_pairs_and_masks(tmp_path: Path) -> None:
@@ -280,10 +275,6 @@ def test_a_changed_mask_is_another_input(run: Run, tmp_path: Path, manifest: boo
     assert (tmp_path / "out/n/1.0.1/_SUCCESS").exists()
 
 
-def test_damage_in_a_mask_is_found_by_verify(run: Run, pairs: tuple[Path, Path]) -> None:
-    assert run("verify", pairs[1], "--decode").status == 0
-
-
 LISTS = {  # of the colours of COLOURS and one more, as programs write them
     "label_colors.txt": "20 20 20\t\tBackground\n220 30 30\tCar\n30 220 30\tLane Markings\n1 2 3\tVoid\n",
     "labelmap.txt": "# label:color_rgb:parts:actions\nBackground:20,20,20::\nCar:220,30,30::\n"
@@ -355,12 +346,9 @@ def test_a_colour_without_a_class_is_a_reject(run: Run, tmp_path: Path) -> None:
         ("", "it is empty"),
     ],
 )
-def test_mistakes_in_lists_of_colours(run: Run, tmp_path: Path, text: str, words: str) -> None:
-    folder = write_pairs(tmp_path / "in", 2)
-    write_files(tmp_path, {"colors.txt": text.encode()})
-    flags = ("--input", folder / "images", "--output", tmp_path / "out", "--name", "n")
-    found = run("images", *flags, "--masks", folder / "masks", "--mask_colors", tmp_path / "colors.txt")
-    assert (found.status, words in found.err) == (2, True), found.err
-    write_files(tmp_path, {"colors.txt": LISTS["label_colors.txt"].encode()})
-    found = run("images", *flags, "--mask_colors", tmp_path / "colors.txt")
-    assert "--mask_colors is about the masks of --masks or --mask_column" in found.err
+def test_mistakes_in_lists_of_colours(jobs: Jobs, text: str, words: str) -> None:
+    write_pairs(jobs.folder / "in", 2)
+    flags = "--mask_colors in/colors.txt"
+    jobs.refuse(f"images --input in/images --masks in/masks {flags}", words, files={"colors.txt": text})
+    said = "--mask_colors is about the masks of --masks or --mask_column"
+    jobs.refuse(f"images --input in/images {flags}", said, files={"colors.txt": LISTS["label_colors.txt"]})

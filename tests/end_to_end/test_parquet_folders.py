@@ -27,18 +27,17 @@ EXCLUDED = {"Delta": "_delta_log", "Iceberg": "metadata", "Hudi": ".hoodie"}
 
 
 @pytest.mark.parametrize(
-    ("place", "pattern"),
+    ("name", "place", "pattern"),
     [
-        ("{}", ""),
-        ("{}", "*.parquet"),
-        ("{}", "a.parquet"),
-        ("day=2024-01-31/{}", ""),
-        ("day=2024-01-31/{}", "day=2024-01-31"),
-        ("day=2024-01-31/{}", "day=*/*.parquet"),
-        ("data/{}", "data"),
+        *((name, "{}", "") for name in LOGS),
+        *((name, "data/{}", "data") for name in LOGS),
+        ("Delta", "{}", "*.parquet"),
+        ("Delta", "{}", "a.parquet"),
+        ("Delta", "day=2024-01-31/{}", ""),
+        ("Hudi", "day=2024-01-31/{}", "day=2024-01-31"),
+        ("Iceberg", "day=2024-01-31/{}", "day=*/*.parquet"),
     ],
 )
-@pytest.mark.parametrize("name", LOGS)
 def test_a_table_whose_log_says_which_files_are_its_own(
     tmp_path: Path, run: Run, name: str, place: str, pattern: str
 ) -> None:

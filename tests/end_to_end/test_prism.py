@@ -10,12 +10,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from shardmill.pipelines.cli import main
-from tests.support.command import Run
+from tests.support.command import Run, image_tree, write_files
 from tests.support.houses import check_module
 
 pytestmark = pytest.mark.slow
@@ -54,78 +52,46 @@ def _wait_for(port: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("tree")
-    rng = np.random.default_rng(0)
-    for index in range(60):
-        folder = root / f"class_{index % 3}"
-        folder.mkdir(exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8)).save(folder / f"{index}.png")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images in `tree`, a table of words, and the lines of two languages."""
+    root = tmp_path_factory.mktemp("folder")
+    write_files(root / "tree", image_tree(("a", "b", "c"), 20, "png", "PNG"))
+    (root / "a.csv").write_text("id,word\n" + "".join(f"{n},w{n % 5}\n" for n in range(5000)))
+    for language in ("de", "en"):
+        (root / f"a.{language}").write_text("".join(f"{language} {n} {'x' * (n % 50)}\n" for n in range(3000)))
     return root
 
 
-def _arguments(tree: Path, output: Path, *more: str) -> list[str]:
-    splits = ["--splits", "train=0.7,test=0.3", "--stratify_by", "label", "--num_shards", "train=4,test=2"]
-    return ["images", "--input", str(tree), "--output", str(output), "--name", "tiny", *splits, *more]
+PORTABLE = ("--runner", "PortableRunner", "--environment_type", "LOOPBACK", "--job_endpoint")
+SPLITS = ("--splits", "train=0.7,test=0.3")
+KINDS = {
+    "images": ("images", "--input", "{0}/tree", "--stratify_by", "label", "--num_shards", "train=4,test=2"),
+    "csv": ("csv", "--input", "{0}/a.csv", "--stratify_by", "word", "--label", "word", "--block_size", "4KiB"),
+    "text": ("text", "--input", "de={0}/a.de", "--input", "en={0}/a.en", "--num_shards", "3", "--block_size", "4KiB"),
+}
 
 
-def test_prism_writes_the_same_bytes(prism: str, tree: Path, tmp_path: Path) -> None:
-    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
-    assert main(_arguments(tree, tmp_path / "local")) == 0
-    assert main(_arguments(tree, tmp_path / "prism", *portable)) == 0
+@pytest.mark.parametrize("kind", KINDS)
+def test_prism_writes_the_same_bytes(prism: str, folder: Path, tmp_path: Path, kind: str) -> None:
+    words = [word.format(folder) for word in (*KINDS[kind], *SPLITS)]
+    for name, more in (("local", ()), ("prism", (*PORTABLE, prism))):
+        assert main([*words, "--output", str(tmp_path / name), "--name", "tiny", *more]) == 0
     local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
     names = sorted(path.name for path in local.iterdir())
     assert sorted(path.name for path in remote.iterdir()) == names
     assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
 
 
-def test_prism_writes_the_same_table(prism: str, tmp_path: Path) -> None:
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / "a.csv").write_text("id,word\n" + "".join(f"{n},w{n % 5}\n" for n in range(5000)))
-    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
-    splits = ["--splits", "train=0.8,test=0.2", "--stratify_by", "word"]
-    flags = [*splits, "--label", "word", "--num_shards", "3", "--block_size", "4KiB"]
-    for name, more in (("local", []), ("prism", portable)):
-        assert (
-            main(["csv", "--input", str(source), "--output", str(tmp_path / name), "--name", "tiny", *flags, *more])
-            == 0
-        )
-    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
-    names = sorted(path.name for path in local.iterdir())
-    assert sorted(path.name for path in remote.iterdir()) == names
-    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
-
-
-def test_prism_pairs_the_same_lines(prism: str, tmp_path: Path) -> None:
-    for language in ("de", "en"):
-        (tmp_path / f"a.{language}").write_text("".join(f"{language} {n} {'x' * (n % 50)}\n" for n in range(3000)))
-    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
-    inputs = [word for language in ("de", "en") for word in ("--input", f"{language}={tmp_path}/a.{language}")]
-    flags = ["--splits", "train=0.8,test=0.2", "--num_shards", "3", "--block_size", "4KiB"]
-    for name, more in (("local", []), ("prism", portable)):
-        assert main(["text", *inputs, "--output", str(tmp_path / name), "--name", "tiny", *flags, *more]) == 0
-    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
-    names = sorted(path.name for path in local.iterdir())
-    assert sorted(path.name for path in remote.iterdir()) == names
-    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
-
-
-def test_mistake_found_by_a_worker_is_one_sentence(
-    prism: str, tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    labels = tmp_path / "labels.txt"
-    labels.write_text("class_0\nclass_1\n")
-    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
-    assert main(_arguments(tree, tmp_path / "out", "--labels_file", str(labels), *portable)) == 2
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last.startswith("shardmill: error: class 'class_2'")
-    assert "is in the input but not in --labels_file" in last
+def test_mistake_found_by_a_worker_is_one_sentence(run: Run, prism: str, folder: Path, tmp_path: Path) -> None:
+    labels = write_files(tmp_path, {"labels.txt": b"a\nb\n"}) / "labels.txt"
+    flags = ("--output", tmp_path / "out", "--name", "tiny", "--labels_file", labels, *PORTABLE, prism)
+    result = run("images", "--input", folder / "tree", *flags)
+    last = result.err.strip().splitlines()[-1]  # Beam may log before
+    assert result.status == 2
+    assert last.startswith("shardmill: error: class 'c' is in the input but not in --labels_file")
     assert not (tmp_path / "out").exists()
 
 
 def test_prism_analyzes_what_a_module_asks_for(run: Run, prism: str, tmp_path: Path) -> None:
     """The job that finds the graph is on the runner, too, as that which writes the examples."""
-    check_module(
-        run, tmp_path, ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
-    )
+    check_module(run, tmp_path, [*PORTABLE, prism])

@@ -1,21 +1,16 @@
 """--on_duplicate_key: records with the --key of another one, in other files and blocks, on every route with a key."""
 
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
 from tests.support.archives import tar
-from tests.support.avro_files import avro
 from tests.support.command import Run, check_mistake, image, read_back, tree_bytes, write_files
-from tests.support.table_results import convert
+from tests.support.table_results import convert, encode_rows
 
 Rows = Sequence[tuple[str | None, int]]
 # Keys and values of three files; the last name is the first in order
@@ -28,43 +23,15 @@ KEPT = sorted([7, 8, 9, 4, 2, 3, *range(10, 300)])
 NOTICE = "5 records share 2 values of --key id, such as 'k1' in a"
 
 
-def _csv(rows: Rows) -> bytes:
-    return "".join(["id,x\n", *(f"{key or ''},{x}\n" for key, x in rows)]).encode()
-
-
-def _jsonl(rows: Rows) -> bytes:
-    return "".join(f"{json.dumps({'id': key, 'x': x})}\n" for key, x in rows).encode()
-
-
-def _parquet(rows: Rows) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"id": [key for key, _ in rows], "x": [x for _, x in rows]}), sink, row_group_size=2)
-    return sink.getvalue()
-
-
-def _avro(rows: Rows) -> bytes:
-    fields = [{"name": "id", "type": ["null", "string"]}, {"name": "x", "type": "long"}]
-    return avro({"type": "record", "name": "r", "fields": fields}, [{"id": key, "x": x} for key, x in rows])
-
-
-def _tar(rows: Rows) -> bytes:
-    named = [(f"s{number}.json", json.dumps({"id": key, "x": x}).encode()) for number, (key, x) in enumerate(rows)]
-    return tar(named)
-
-
-def _tfrecord(rows: Rows) -> bytes:
-    examples = [encode_example({"x": [x]} | ({} if key is None else {"id": [key.encode()]})) for key, x in rows]
-    return b"".join(map(tfrecord.frame_record, examples))
-
-
-ROUTES: list[tuple[str, str, Callable[[Rows], bytes]]] = [
-    ("csv", "csv", _csv),
-    ("jsonl", "jsonl", _jsonl),
-    ("parquet", "parquet", _parquet),
-    ("avro", "avro", _avro),
-    ("webdataset", "tar", _tar),
-    ("reshard", "tfrecord", _tfrecord),
-]
+def _encode(command: str, rows: Rows) -> bytes:
+    """A file for a command."""
+    records = [{"id": key, "x": x} for key, x in rows]
+    if command == "webdataset":
+        return tar((f"s{number}.json", json.dumps(record).encode()) for number, record in enumerate(records))
+    if command == "reshard":
+        examples = [encode_example({"x": [x]} | ({} if key is None else {"id": [key.encode()]})) for key, x in rows]
+        return b"".join(map(tfrecord.frame_record, examples))
+    return encode_rows(command, records, **({"row_group_size": 2} if command == "parquet" else {}))
 
 
 def _notices(directory: Path) -> list[str]:
@@ -72,9 +39,10 @@ def _notices(directory: Path) -> list[str]:
     return [notice for notice in found if "share" in notice]
 
 
-@pytest.mark.parametrize(("command", "suffix", "write"), ROUTES)
-def test_repeated_keys_of_each_route(command: str, suffix: str, write: Any, tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {f"{name}.{suffix}": write(rows) for name, rows in FILES.items()})
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro", "webdataset", "reshard"])
+def test_repeated_keys_of_each_route(command: str, tmp_path: Path, run: Run) -> None:
+    suffix = {"webdataset": "tar", "reshard": "tfrecord"}.get(command, command)
+    source = write_files(tmp_path / "in", {f"{name}.{suffix}": _encode(command, rows) for name, rows in FILES.items()})
     flags = ("--key", "id", "--max_reject_fraction", "0.5")
     kept = convert(command, source, tmp_path / "allow", *flags)
     first = convert(command, source, tmp_path / "reject", *flags, "--on_duplicate_key", "reject")
@@ -103,7 +71,7 @@ def test_repeated_keys_of_each_route(command: str, suffix: str, write: Any, tmp_
 
 
 def test_without_repeated_keys_nothing_changes(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": _csv(FILES["a"])})
+    source = write_files(tmp_path / "in", {"a.csv": _encode("csv", FILES["a"])})
     plain, checked = (
         convert("csv", source, tmp_path / action, "--key", "id", "--on_duplicate_key", action)
         for action in ("allow", "reject")

@@ -1,8 +1,11 @@
-"""Resharding end to end: records untouched, a new number of balanced, shuffled shards, and a schema from the
-Examples."""
+"""`shardmill reshard`: records untouched in a new number of balanced, shuffled shards, with a schema from the Examples;
+data sets of shardmill or TFDS, whose splits, kinds and class names survive; records that are no Examples."""
 
 import gzip
+import json
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,13 @@ import pytest
 
 import shardmill
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
-from shardmill.reading.dataset import open_dataset
-from tests.support.command import Run, check_mistake, write_files
+from shardmill.data.example import decode_example, encode_example, message_kind
+from shardmill.data.tfrecord import frame_record
+from shardmill.errors import UserError
+from shardmill.metadata import file_names
+from shardmill.reading.dataset import Dataset, open_dataset
+from tests.support.command import Run, check_mistake, image, run_program, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.table_results import Table, convert
 
@@ -104,14 +111,8 @@ def test_splits_by_features(old: Path, tmp_path: Path, run: Run) -> None:
 def test_a_data_set_of_ours_keeps_its_classes(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a.csv": b"x,kind\n" + b"1,ant\n2,bee\n" * 50})
     first = convert("csv", source, tmp_path / "a", "--label", "kind")
-    schema = (
-        "--schema",
-        first.directory / "schema.pbtxt",
-        "--label",
-        "kind",
-        "--labels_file",
-        first.directory / "kind.labels.txt",
-    )
+    names = ("--label", "kind", "--labels_file", first.directory / "kind.labels.txt")
+    schema = ("--schema", first.directory / "schema.pbtxt", *names)
     again = convert("reshard", first.directory, tmp_path / "b", *schema, "--num_shards", 4)
     assert (again.directory / "kind.labels.txt").read_text() == "ant\nbee\n"
     without = run("reshard", "--input", first.directory, "--output", tmp_path / "c", "--name", "n", *schema[:2])
@@ -240,27 +241,6 @@ def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
     check_mistake(wrong, "'empty' has 1 value(s) in a record, but records have other numbers of them, or none; remove")
 
 
-def test_sequence_examples_are_named_as_such(tmp_path: Path, run: Run) -> None:
-    tokens = tf.train.FeatureList(feature=[tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))])
-    context = tf.train.Features(feature={"x": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))})
-    lists = tf.train.FeatureLists(feature_list={"tokens": tokens})
-    sequences = [
-        tf.train.SequenceExample(context=context, feature_lists=lists).SerializeToString(),
-        tf.train.SequenceExample(feature_lists=lists).SerializeToString(),
-    ]
-    records = [RECORDS[0], sequences[0], b"", sequences[1], RECORDS[1]]
-    table = convert(
-        "reshard", write_files(tmp_path / "in", {"a.tfrecord": framed(records)}), tmp_path, "--max_reject_fraction", 0.5
-    )
-    reasons = [f"record {number} is a tf.train.SequenceExample; expected a tf.train.Example" for number in (2, 4)]
-    assert [row["reason"] for row in table.rejects()] == reasons
-    assert table.sizes == {"train": [3]}
-
-    alone = write_files(tmp_path / "alone", {"a.tfrecord": framed(sequences)})
-    failed = run("reshard", "--input", alone, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(failed, "a.tfrecord: its records are tf.train.SequenceExamples", "--record_type raw")
-
-
 def test_a_schema_that_lies_there_and_is_not_given_is_said(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.csv": b"x,kind\n" + b"1,ant\n2,bee\n" * 50})
     first = convert("csv", tmp_path / "a.csv", tmp_path / "a", "--label", "kind", "--splits", "train=1").directory
@@ -350,21 +330,17 @@ def test_an_input_for_each_split(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flags", "said"),
     [
-        (("--input", "train={0}/a", "--input", "{0}/b"), "b is one of several inputs and has no split"),
-        (("--input", "train={0}/a", "--input", "test={0}/a"), "is a file of both --input train=… and test=…"),
-        (("--input", "train={0}/a", "--splits", "train=1"), "--input says the splits; leave one of them out"),
-        (("--input", "train={0}/no"), "no: no such file or folder"),
-        (("--input", "a.b={0}/a"), "split 'a.b': expected letters, digits and '_' only"),
+        ("--input train=in/a --input in/b", "b is one of several inputs and has no split"),
+        ("--input train=in/a --input test=in/a", "is a file of both --input train=… and test="),
+        ("--input train=in/a --splits train=1", "--input says the splits; leave one of them out"),
+        ("--input train=in/no", "no: no such file or folder"),
+        ("--input a.b=in/a", "split 'a.b': expected letters, digits and '_' only"),
     ],
 )
-def test_mistakes_in_inputs_of_splits(run: Run, tmp_path: Path, flags: tuple[str, ...], words: str) -> None:
-    folder = write_files(tmp_path / "in", {f"{name}/1.record": framed(RECORDS[:9]) for name in "ab"})
-    given = [flag.format(folder) for flag in flags]
-
-    check_mistake(run("reshard", "--output", tmp_path / "out", "--name", "n", *given), words)
-    assert not (tmp_path / "out").exists()
+def test_mistakes_in_inputs_of_splits(jobs: Jobs, flags: str, said: str) -> None:
+    jobs.refuse(f"reshard {flags}", said, files={f"{name}/1.record": framed(RECORDS[:9]) for name in "ab"})
 
 
 LABEL_MAP = b"""item {
@@ -391,3 +367,391 @@ def test_a_label_map_names_the_classes(run: Run, tmp_path: Path, name: str) -> N
         (feature,) = dataset.manifest.features
         assert (feature.name, feature.class_names) == (IDS, CLASSES)
     assert any(notice.endswith(f"are those of {folder}/{name}") for notice in named.manifest.notices)
+
+
+tfds = Later("tensorflow_datasets")
+
+BOXES = {
+    "images": [{"id": n, "file_name": f"{n}.jpg", "width": 40, "height": 30} for n in range(24)],
+    "annotations": [
+        {"id": n, "image_id": n % 24, "category_id": 1 + n % 2, "bbox": [n % 24, 1, 9, 9], "area": 81, "iscrowd": 0}
+        for n in range(40)
+    ],
+    "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+}
+
+
+def _records(dataset: Dataset) -> dict[str, list[bytes]]:
+    return {
+        split.name: sorted(record for shard in split.shards for record in dataset.records(shard))
+        for split in dataset.manifest.splits
+    }
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of two versions, with images and boxes."""
+    from shardmill.pipelines import cli
+
+    folder = tmp_path_factory.mktemp("pets")
+    write_files(folder / "in", {f"{n}.jpg": image(n, "JPEG", (40, 30)) for n in range(24)})
+    (folder / "objects.json").write_text(json.dumps(BOXES))
+    for version, splits in (("1.0.0", "train=0.5,test=0.5"), ("1.1.0", "train=0.6,validation=0.4")):
+        flags = ("--splits", splits, "--num_shards", "2", "--version", version)
+        words = ("images", "--input", folder / "in", "--coco", folder / "objects.json", "--output", folder, "--name")
+        assert cli.main([*map(str, words), "pets", *flags]) == 0
+    return folder / "pets"
+
+
+@pytest.mark.parametrize(("version", "inside"), [("1.1.0", ""), ("1.0.0", "1.0.0"), ("1.0.0", "1.0.0/")])
+def test_a_data_set_of_ours(version: str, inside: str, pets: Path, tmp_path: Path, run: Run) -> None:
+    done = run("reshard", "--input", f"{pets}/{inside}", "--output", tmp_path, "--name", "again", "--num_shards", "1")
+    assert done.status == 0, done.err
+    before, after = open_dataset(f"{pets}/{version}"), open_dataset(str(tmp_path / "again"))
+
+    assert after.manifest.features == before.manifest.features
+    assert _records(after) == _records(before)
+    builders = [tfds.builder_from_directory(each.directory) for each in (before, after)]
+    for builder in builders:
+        assert builder.info.features["objects"]["label"].names == ["cat", "dog"]
+    assert str(builders[0].info.features) == str(builders[1].info.features)
+    name = before.manifest.splits[1].name
+    for mine, theirs in zip(
+        sorted(tfds.as_numpy(builders[0].as_dataset(name)), key=lambda row: row["filename"]),
+        sorted(tfds.as_numpy(builders[1].as_dataset(name)), key=lambda row: row["filename"]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine["image"], theirs["image"])
+        np.testing.assert_array_equal(mine["objects"]["bbox"], theirs["objects"]["bbox"])
+    assert "label" in (tmp_path / "again/1.0.0/stats.json").read_text()
+
+
+def test_flags_have_the_last_word(pets: Path, tmp_path: Path, run: Run) -> None:
+    words = ("reshard", "--input", pets, "--output", tmp_path, "--name")
+    assert run(*words, "splits", "--splits", "a=0.5,b=0.5").status == 0
+    (tmp_path / "names.txt").write_text("kitten\npuppy\n")
+    named = run(*words, "names", "--label", "objects/label", "--labels_file", tmp_path / "names.txt")
+    assert named.status == 0, named.err
+    assert run(*words, "plain").status == 0
+    glob = run("reshard", "--input", f"{pets}/1.1.0/*tfrecord*", "--output", tmp_path, "--name", "glob")
+    assert glob.status == 0, glob.err
+
+    features = {
+        name: {feature.name: feature for feature in open_dataset(str(tmp_path / name)).manifest.features}
+        for name in ("splits", "names", "plain", "glob")
+    }
+    assert [split.name for split in open_dataset(str(tmp_path / "splits")).manifest.splits] == ["a", "b"]
+    assert features["names"]["objects/label"].class_names == ("kitten", "puppy")
+    assert features["splits"] == features["plain"]
+    assert features["glob"]["objects/bbox"].kind == "tensor"
+
+
+def test_a_missing_shard_and_another_programs_manifest(pets: Path, tmp_path: Path, run: Run) -> None:
+    files = {path.name: path.read_bytes() for path in (pets / "1.1.0").iterdir() if path.is_file()}
+    lost = next(name for name in files if "tfrecord" in name)
+    folder = write_files(tmp_path / "in", {name: data for name, data in files.items() if name != lost})
+    words = ("reshard", "--input", folder, "--output", tmp_path / "out", "--name", "n")
+    check_mistake(run(*words), f"1 of 4 shards of the data set are missing, such as {lost}")
+    (folder / lost).write_bytes(files[lost])
+    (folder / "manifest.json").write_text('{"name": "an app"}')
+    assert run(*words).status == 0
+    labels = {feature.name: feature.class_names for feature in open_dataset(str(tmp_path / "out/n")).manifest.features}
+    assert labels["objects/label"] == ("cat", "dog")  # as its files for TFDS say
+
+
+def _tfds_examples(split: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": np.full((8, 6, 3), number, np.uint8),
+            "label": "ant" if number % 2 else "bee",
+            "name": f"{split} {number}",
+            "vector": np.array([number, 0.5], np.float32),
+            "count": number,
+            "is_good": number % 3 == 0,
+            "words": ["a"] * (number % 4),
+            "objects": [{"bbox": tfds.features.BBox(0.1, 0.2, 0.5, 0.75), "kind": "leg"} for _ in range(number % 3)],
+            "ragged": [[1] * (number % 3), [2]],
+            "info": {"weight": number / 4},
+        }
+        for number in range(30 if split == "train" else 10)
+    ]
+
+
+def _write_tfds(folder: Path, version: str) -> Path:
+    features = tfds.features
+    described = features.FeaturesDict(
+        {
+            "image": features.Image(shape=(None, None, 3), encoding_format="png"),
+            "label": features.ClassLabel(names=["ant", "bee"]),
+            "name": features.Text(),
+            "vector": features.Tensor(shape=(2,), dtype=np.float32),
+            "count": features.Scalar(np.int64),
+            "is_good": features.Scalar(np.bool_),
+            "words": features.Sequence(features.Text()),
+            "objects": features.Sequence({"bbox": features.BBoxFeature(), "kind": features.ClassLabel(names=["leg"])}),
+            "ragged": features.Sequence(features.Sequence(np.int64)),
+            "info": features.FeaturesDict({"weight": features.Scalar(np.float32)}),
+        }
+    )
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="bugs",
+        version=version,
+        data_dir=folder,
+        features=described,
+        split_datasets={split: list(enumerate(_tfds_examples(split))) for split in ("train", "holdout")},
+        disable_shuffling=True,
+    )
+    return folder / "bugs" / version
+
+
+@pytest.mark.parametrize("inside", ["bugs/2.0.0", "bugs"])
+def test_a_data_set_of_tfds(inside: str, tmp_path: Path, run: Run) -> None:
+    source = _write_tfds(tmp_path / "tfds", "2.0.0")
+    done = run("reshard", "--input", tmp_path / "tfds" / inside, "--output", tmp_path, "--name", "again")
+    assert done.status == 0, done.err
+    after = open_dataset(str(tmp_path / "again"))
+    features = {feature.name: feature for feature in after.manifest.features}
+
+    assert {split.name: split.examples for split in after.manifest.splits} == {"train": 30, "holdout": 10}
+    assert features["label"].class_names == ("ant", "bee")
+    assert features["objects/kind"].class_names == ("leg",)
+    kinds = {name: feature.kind for name, feature in features.items()}
+    assert kinds["image"] == "image"
+    assert kinds["objects/bbox"] == "bbox"
+    assert (kinds["name"], kinds["is_good"], features["vector"].shape) == ("text", "bool", (2,))
+    assert any(name.startswith("ragged/") for name in features)  # as the records have it
+    read = sorted(shardmill.examples(str(tmp_path / "again"), "holdout"), key=lambda row: row["count"])
+    assert [bytes(row["name"]).decode() for row in read] == [f"holdout {number}" for number in range(10)]
+    builder = tfds.builder_from_directory(after.directory)
+    assert builder.info.features["label"].names == ["ant", "bee"]
+    rows = sorted(tfds.as_numpy(builder.as_dataset("holdout")), key=lambda row: row["count"])
+    old = sorted(tfds.as_numpy(tfds.builder_from_directory(source).as_dataset("holdout")), key=lambda row: row["count"])
+    for mine, theirs in zip(rows, old, strict=True):
+        np.testing.assert_array_equal(mine["image"], theirs["image"])
+        np.testing.assert_array_equal(mine["objects"]["bbox"], theirs["objects"]["bbox"])
+        assert mine["label"] == theirs["label"]
+    assert decode_example(_records(after)["train"][0]).keys() >= {"image", "info/weight"}
+    assert run("verify", tmp_path / "again").status == 0
+
+
+def test_several_versions_stop_the_job(tmp_path: Path, run: Run) -> None:
+    for version in ("1.0.0", "1.10.0"):
+        source = _write_tfds(tmp_path / "tfds", version)
+    words = ("--output", tmp_path / "out", "--name", "n")
+    check_mistake(run("reshard", "--input", tmp_path / "tfds/bugs", *words), "2 versions", "1.10.0", "folder of one")
+    check_mistake(run("reshard", "--input", tmp_path / "tfds", *words), "2 versions", "bugs/1.0.0")
+    for version in ("1.0.0", "1.10.0"):
+        for name in ("features.json", "dataset_info.json"):
+            (tmp_path / "tfds/bugs" / version / name).unlink()
+    check_mistake(run("reshard", "--input", tmp_path / "tfds/bugs", *words), "2 versions", "give the folder of one")
+    assert run("reshard", "--input", source, *words).status == 0
+    everything = ("reshard", "--input", f"train={tmp_path}/tfds/bugs", *words[:-1], "both")
+    assert run(*everything).status == 0
+    assert sum(split.examples for split in open_dataset(str(tmp_path / "out/both")).manifest.splits) == 80
+    days = {f"{day}/a.tfrecord": frame_record(encode_example({"x": [1]})) for day in ("2026.01.30", "2026.01.31")}
+    write_files(tmp_path / "days", days)
+    assert run("reshard", "--input", tmp_path / "days", *words[:-1], "days").status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "files", "file", "key"),
+    [
+        (
+            ("text", "--input", "de={}/a.de.txt", "--input", "en={}/a.en.txt"),
+            {"a.de.txt": b"eins\nzwei\n", "a.en.txt": b"one\ntwo\n"},
+            "dataset_info.json",
+            "supervisedKeys",
+        ),
+        (
+            ("images", "--coco", "{}/objects.json", "--feature_names", "object_detection"),
+            {"objects.json": json.dumps(BOXES).encode(), **{f"{n}.jpg": image(n, "JPEG", (40, 30)) for n in range(24)}},
+            "label_map.pbtxt",
+            "dog",
+        ),
+    ],
+)
+def test_files_for_other_readers(
+    words: tuple[str, ...], files: dict[str, bytes], file: str, key: str, tmp_path: Path, run: Run
+) -> None:
+    source = write_files(tmp_path / "in", files)
+    done = run(*(word.format(source) for word in words), "--output", tmp_path, "--name", "n")
+    assert done.status == 0, done.err
+    assert run("reshard", "--input", tmp_path / "n", "--output", tmp_path, "--name", "again").status == 0
+    before, after = ((tmp_path / name / "1.0.0" / file).read_text() for name in ("n", "again"))
+    assert key in before
+    assert after.partition(key)[2] == before.partition(key)[2]
+
+
+serving = Later("tensorflow_serving.apis.input_pb2")
+
+EXAMPLE = encode_example({"relevance": [1], "score": [0.25]})
+OTHERS = {
+    "JPEG images": [image(number) for number in range(12)],
+    "PNG images": [image(number, "PNG") for number in range(12)],
+    "JSON texts": [json.dumps({"id": number}).encode() for number in range(12)],
+    "Python pickles": [
+        b"\x80\x04\x95\x02\x00\x00\x00\x00\x00\x00\x00K" + bytes([number]) + b"." for number in range(9)
+    ],
+}
+
+
+def int_feature(*values: int) -> Any:
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def sequences() -> list[bytes]:
+    """Serialized SequenceExamples, with and without a context, and with empty lists."""
+    lists = tf.train.FeatureLists(
+        feature_list={"tokens": tf.train.FeatureList(feature=[int_feature(1, 200), int_feature(3)])}
+    )
+    contexts = [tf.train.Features(feature={"id": int_feature(number)}) for number in range(20)]
+    made = [tf.train.SequenceExample(context=context, feature_lists=lists) for context in contexts]
+    made += [tf.train.SequenceExample(feature_lists=lists)]
+    made += [tf.train.SequenceExample(feature_lists=tf.train.FeatureLists(feature_list={"t": tf.train.FeatureList()}))]
+    return [each.SerializeToString() for each in made]
+
+
+def example_lists() -> list[bytes]:
+    """Serialized ELWCs of 1 to 4 examples, with and without a context."""
+    context = tf.train.Example.FromString(encode_example({"query": [b"shoes"]}))
+    made = [serving.ExampleListWithContext(context=context if number % 2 else None) for number in range(20)]
+    for number, each in enumerate(made):
+        for _ in range(number % 4 + 1):
+            each.examples.add().CopyFrom(tf.train.Example.FromString(EXAMPLE))
+    made.append(serving.ExampleListWithContext(context=context))
+    return [each.SerializeToString() for each in made]
+
+
+def tensors() -> list[bytes]:
+    return [tf.io.serialize_tensor(tf.constant([number, 2], tf.float32)).numpy() for number in range(9)]
+
+
+KINDS: dict[str, Callable[[], list[bytes]]] = {
+    "tf.train.SequenceExamples": sequences,
+    "tensorflow.serving.ExampleListWithContext messages (ELWC)": example_lists,
+    "tensors (tf.io.serialize_tensor)": tensors,
+    "texts": lambda: [b"line %d" % number for number in range(9)],
+    **{name: partial(list, records) for name, records in OTHERS.items()},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("tf.train.SequenceExample", sequences),
+        ("tensorflow.serving.ExampleListWithContext", example_lists),
+        ("", tensors),
+        ("tf.train.Example", lambda: [EXAMPLE, b"", encode_example({"": [b"\n\x00"]}), EXAMPLE + EXAMPLE]),
+        ("", lambda: [b"text", b"\xff\xff", *OTHERS["JPEG images"]]),
+    ],
+)
+def test_kinds_of_messages(kind: str, make: Any) -> None:
+    assert [message_kind(record) for record in make()] == [kind] * len(make())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_another_kind_stops_the_job_and_raw_passes_it_through(kind: str, tmp_path: Path, run: Run) -> None:
+    records = KINDS[kind]()
+    source = write_files(tmp_path / "in", {"a.tfrecord": framed(records), "b.tfrecord": framed([EXAMPLE])})
+    given = ("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n")
+
+    check_mistake(
+        run(*given, "--block_size", "1KiB"), f"a.tfrecord: its records are {kind}", "--record_type raw passes"
+    )
+    assert not list((tmp_path / "out").rglob("*.tfrecord*"))
+
+    done = run(*given, "--record_type", "raw", "--splits", "train=0.6,test=0.4", "--num_shards", 2)
+    assert (done.status, done.err) == (0, "")
+    folder = tmp_path / "out/n/1.0.0"
+    found = [each["record"] for split in ("train", "test") for each in shardmill.examples(folder, split)]
+    assert sorted(found) == sorted([*records, EXAMPLE])
+    by_tensorflow = tf.data.TFRecordDataset([str(path) for path in sorted(folder.glob("n-*"))])
+    assert sorted(record.numpy() for record in by_tensorflow) == sorted(found)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A version of raw records, two of which are equal."""
+    folder = tmp_path_factory.mktemp("raw")
+    records = OTHERS["JPEG images"]
+    source = write_files(folder / "in", {"a.tfrecord": framed([*records, records[0]])})
+    done = run_program(
+        *("reshard", "--input", source, "--output", folder / "out", "--name", "n"),
+        *("--record_type", "raw", "--splits", "train=0.7,test=0.3", "--group_by", "content"),
+    )
+    assert done.status == 0
+    return folder / "out/n/1.0.0"
+
+
+def test_the_version_says_what_is_known(raw: Path, run: Run) -> None:
+    manifest = open_dataset(raw).manifest
+    stats = json.loads((raw / file_names.STATS).read_bytes())
+
+    assert (manifest.features, manifest.configuration["record_type"]) == ((), "raw")
+    assert "--record_type raw passed the records through unparsed: they have no features" in manifest.notices
+    sizes = [len(record) for record in OTHERS["JPEG images"]]
+    lengths = [split["features"]["record"]["length_bytes"] for split in stats["splits"].values()]
+    assert min(each["min"] for each in lengths) == min(sizes)
+    assert max(each["max"] for each in lengths) == max(sizes)
+    assert sum(each["examples"] for each in stats["duplicates"]["within"].values()) == 2  # compared byte by byte
+    # Nothing that TFDS would take for a description of Examples
+    assert not (raw / file_names.FEATURES).exists()
+    assert not (raw / file_names.DATASET_INFO).exists()
+
+
+@pytest.mark.parametrize("command", [("verify", "--decode"), ("inspect",), ("report",)])
+def test_commands_take_it(raw: Path, tmp_path: Path, run: Run, command: tuple[str, ...]) -> None:
+    more = ("--output", tmp_path / "page.html") if command == ("report",) else ()
+    done = run(*command, raw, *more)
+    assert (done.status, done.err) == (0, "")
+
+
+def test_verify_finds_damage(raw: Path, tmp_path: Path, run: Run) -> None:
+    for path in raw.iterdir():
+        data = bytearray(path.read_bytes())
+        if path.name.startswith("n-train"):
+            data[40] ^= 1
+        (tmp_path / path.name).write_bytes(data)
+
+    done = run("verify", tmp_path)
+
+    assert done.status == 1
+    assert "record" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: shardmill.load(path),
+        lambda path: shardmill.feature_spec(path),
+        lambda path: list(shardmill.examples(path, features=["id"])),
+    ],
+)
+def test_readers_of_features_say_that_there_are_none(raw: Path, read: Any) -> None:
+    with pytest.raises(UserError, match=r"without features: --record_type raw.*shardmill.examples yields the bytes"):
+        read(raw)
+
+
+@pytest.mark.parametrize("flag", ["--label", "--key", "--group_by", "--stratify_by", "--on_mixed"])
+def test_flags_that_need_features(jobs: Jobs, flag: str) -> None:
+    given = {"--on_mixed": "reject", "--label": "x", "--key": "x"}.get(flag, "x --splits a=0.5,b=0.5")
+    said = f"--record_type raw and {flag}: raw records are not parsed"
+    jobs.refuse(f"reshard --record_type raw {flag} {given}", said, files={"a.tfrecord": framed([EXAMPLE])})
+
+
+def test_a_file_of_mixed_records_loses_only_the_others(tmp_path: Path, run: Run) -> None:
+    """The kind of a file is that of its first records; later ones of another kind are rejects, without a log line."""
+    records = [EXAMPLE, example_lists()[1], EXAMPLE, sequences()[0], b"\xff\xd8\xff", EXAMPLE]
+    source = write_files(tmp_path / "in", {"a.tfrecord": framed(records)})
+    given = ("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.6")
+
+    done = run_program(*given)
+
+    assert (done.status, done.err) == (0, "")
+    (file,) = (tmp_path / "out/n/1.0.0/rejects").iterdir()
+    rejects = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(reject["line"], reject["reason"]) for reject in rejects] == [
+        (2, "record 2 is a tensorflow.serving.ExampleListWithContext; expected a tf.train.Example"),
+        (4, "record 4 is a tf.train.SequenceExample; expected a tf.train.Example"),
+        (5, "record 5 is not a tf.train.Example"),
+    ]

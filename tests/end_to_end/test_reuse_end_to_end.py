@@ -1,6 +1,5 @@
 """--reuse: the same bytes as without, from fewer files; and what is said of it."""
 
-import io
 import json
 import os
 import shutil
@@ -12,7 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.command import Process, Run, check_mistake, image, image_tree, read_back, tree_bytes, write_files
+from tests.support.command import (
+    Process,
+    Run,
+    image,
+    image_tree,
+    npy,
+    read_back,
+    tree_bytes,
+    write_files,
+)
+from tests.support.jobs import Jobs
 from tests.support.sounds import wav
 
 OLD = 10**18  # nanoseconds since 1970
@@ -26,10 +35,8 @@ def put(folder: Path, files: Files, when: int = OLD) -> None:
         os.utime(folder / name, ns=(when, when))
 
 
-def npy(*shape: int) -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape))
-    return out.getvalue()
+def numbers(*shape: int) -> bytes:
+    return npy(np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape))
 
 
 # Of each kind: its command, its files, and those of the second night: new, changed, good no more, good at last.
@@ -46,8 +53,8 @@ KINDS: dict[str, tuple[tuple[str, ...], Files, Files]] = {
     ),
     "arrays": (
         ("arrays", "--no_shuffle"),
-        {**{f"{'ab'[n % 2]}/{n}.npy": npy(3, 1 if n == 3 else 2) for n in range(8)}, "b/bad.npy": npy(5)},
-        {"A/first.npy": npy(3, 2), "a/4.npy": npy(3, 2), "c/new.npy": npy(4)},
+        {**{f"{'ab'[n % 2]}/{n}.npy": numbers(3, 1 if n == 3 else 2) for n in range(8)}, "b/bad.npy": numbers(5)},
+        {"A/first.npy": numbers(3, 2), "a/4.npy": numbers(3, 2), "c/new.npy": numbers(4)},
     ),
     "audio": (
         ("audio", "--decode_audio"),
@@ -86,7 +93,7 @@ def test_the_bytes_are_those_of_a_full_build(kind: str, run: Run, tmp_path: Path
     quiet = build("full", "1.0.1", *again)
 
     # The type of arrays is that of the first file, by whose name the reasons of rejects call it
-    told = {"arrays": {name for name in left if files[name] == npy(3, 2)}}
+    told = {"arrays": {name for name in left if files[name] == numbers(3, 2)}}
     found = len(told.get(kind, left))
     assert f"{found} of {len(left) + len(changes)} files taken from 1.0.0, the others read" in said
     assert "taken from" not in quiet
@@ -185,19 +192,8 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
     many: Path, run: Run, tmp_path: Path, moment: str
 ) -> None:
-    words = (
-        "images",
-        "--input",
-        many / "in",
-        "--folders",
-        "label",
-        "--output",
-        tmp_path,
-        "--name",
-        "n",
-        "--num_shards",
-        "20",
-    )
+    words = ("images", "--input", many / "in", "--folders", "label", "--output", tmp_path, "--name", "n")
+    words += ("--num_shards", "20")
     assert run(*words, "--reuse", "record").status == 0
     before, remembered = tree_bytes(tmp_path / "n/1.0.0"), tree_bytes(tmp_path / "n/builds/1.0.0.files")
     again = (*words, "--version", "1.0.1", "--reuse", "LATEST")
@@ -222,19 +218,8 @@ def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
 
 
 def test_overwriting_a_version_takes_from_what_it_replaces(many: Path, run: Run, tmp_path: Path) -> None:
-    words = (
-        "images",
-        "--input",
-        many / "in",
-        "--folders",
-        "label",
-        "--output",
-        tmp_path,
-        "--name",
-        "n",
-        "--reuse",
-        "LATEST",
-    )
+    words = ("images", "--input", many / "in", "--folders", "label", "--output", tmp_path, "--name", "n")
+    words += ("--reuse", "LATEST")
     assert run(*words).status == 0
     remembered = {path.name for path in (tmp_path / "n/builds/1.0.0.files").iterdir()}
 
@@ -246,17 +231,10 @@ def test_overwriting_a_version_takes_from_what_it_replaces(many: Path, run: Run,
     assert not now & remembered
 
 
-def test_a_version_that_is_not_published_is_a_mistake(many: Path, run: Run, tmp_path: Path) -> None:
-    words = ("images", "--input", many / "in", "--folders", "label", "--output", tmp_path, "--name", "n")
-
-    check_mistake(run(*words, "--reuse", "1.2.3"), "--reuse 1.2.3", "is not published")
-    check_mistake(run(*words, "--reuse", "yesterday"), "--reuse", "'yesterday'", "LATEST or a version")
-    assert not (tmp_path / "n/1.0.0").exists()
+def test_mistakes(jobs: Jobs) -> None:
+    jobs.refuse("images --reuse 1.2.3", "--reuse 1.2.3…is not published", files=image_tree(("cat", "dog"), 2))
+    jobs.refuse("images --reuse yesterday", "--reuse…'yesterday'…LATEST or a version")
 
 
-def test_lines_of_text_have_no_place_that_they_keep(run: Run, tmp_path: Path) -> None:
-    put(tmp_path / "in", {"a.txt": b"one\ntwo\n"})
-
-    result = run("text", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--reuse", "LATEST")
-
-    check_mistake(result, "--reuse needs --record file")
+def test_lines_of_text_have_no_place_that_they_keep(jobs: Jobs) -> None:
+    jobs.refuse("text --reuse LATEST", "--reuse needs --record file", files={"a.txt": "one\ntwo\n"})

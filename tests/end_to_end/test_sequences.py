@@ -2,22 +2,19 @@
 
 import csv
 import io
-import json
 import random
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from shardmill.data.example import decode_example
 from shardmill.transforms.records.shard_sources import SequenceShards
 from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
-from tests.support.table_results import Table, convert
+from tests.support.jobs import Jobs
+from tests.support.table_results import Table, convert, encode_rows, write_rows
 
 COLUMNS = ("user", "t", "x", "word", "kind")
 BY = ("--sequence_by", "user", "--order_by", "t")
@@ -33,7 +30,7 @@ def _rows() -> list[Row]:
             t * 3 - 20,
             rng.randrange(1000) / 8,
             rng.choice(("ant", "bee, c", "")) + "x",
-            "cat" if user % 3 else "dog",
+            ("dog", "cat")[user % 3 > 0],
         )
         for user in range(40)
         for t in range(1 + user * 7 % 25)
@@ -147,18 +144,9 @@ def test_fractions_of_sequences_are_exact_in_each_class(tmp_path: Path, run: Run
 @pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
 def test_every_format_of_tables(command: str, tmp_path: Path) -> None:
     records = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
-    (tmp_path / "in").mkdir()
-    path = tmp_path / f"in/a.{command}"
-    if command == "jsonl":
-        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    elif command == "parquet":
-        pq.write_table(pa.Table.from_pylist(records), path, row_group_size=50)
-    else:
-        types = ("int", "long", "float", "string", "string")
-        fields = [{"name": name, "type": kind} for name, kind in zip(COLUMNS, types, strict=True)]
-        with path.open("wb") as file:
-            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
-    table = convert(command, tmp_path / "in", tmp_path / "out", *BY, "--label", "kind")
+    groups = {"row_group_size": 50} if command == "parquet" else {}
+    source = write_rows(tmp_path / "in", command, records, **groups)
+    table = convert(command, source, tmp_path / "out", *BY, "--label", "kind")
 
     assert _found(table) == _expected()
 
@@ -198,8 +186,8 @@ def test_shards_are_balanced_in_bytes(source: Path, tmp_path: Path) -> None:
 def test_numbers_of_fixed_length_and_texts_of_times(tmp_path: Path) -> None:
     times = ["2024-01-02T09:00:00Z", "2024-01-02T09:00:00.5", "2023-12-31", "2024-01-02 08:59"]
     lines = [{"id": "a", "when": when, "xy": [n, n / 2]} for n, when in enumerate(times)]
-    write_files(tmp_path / "in", {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines).encode()})
-    table = convert("jsonl", tmp_path / "in", tmp_path / "out", "--sequence_by", "id", "--order_by", "when")
+    source = write_rows(tmp_path / "in", "jsonl", lines)
+    table = convert("jsonl", source, tmp_path / "out", "--sequence_by", "id", "--order_by", "when")
 
     (row,) = table.rows
     assert row["when"] == [times[place].encode() for place in (2, 3, 0, 1)]
@@ -213,24 +201,13 @@ def test_seconds_since_1970_are_in_order_by_all_of_their_digits(command: str, tm
     """Those of two minutes are one float32, by which they had the order of their lines."""
     times = [1700000000.25, 1700000000.125, 1700000090.5, 1699999999.75, -1.5]
     rows = [{"id": 1, "t": time, "x": place} for place, time in enumerate(times)]
-    kinds = [{"name": name, "type": kind} for name, kind in (("id", "long"), ("t", "double"), ("x", "long"))]
     command, *schema = command.split()
-    path = tmp_path / "in" / f"a.{command}"
-    path.parent.mkdir()
-    if command == "csv":
-        path.write_text("id,t,x\n" + "".join(f"1,{row['t']},{row['x']}\n" for row in rows))
-    elif command == "jsonl":
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    elif command == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        with path.open("wb") as file:
-            fastavro.writer(file, {"type": "record", "name": "r", "fields": kinds}, rows)
-    table = convert(command, path.parent, tmp_path / "out", "--sequence_by", "id", "--order_by", "t")
+    source = write_rows(tmp_path / "in", command, rows)
+    table = convert(command, source, tmp_path / "out", "--sequence_by", "id", "--order_by", "t")
     if schema:
         flags = ("--schema", tmp_path / "out/n/1.0.0/schema.pbtxt", "--max_reject_fraction", 1)
-        path.write_text(f"{path.read_text()}1,soon,9\n")
-        table = convert("csv", path.parent, tmp_path / "again", "--sequence_by", "id", "--order_by", "t", *flags)
+        write_files(source, {"a.csv": encode_rows("csv", [*rows, {"id": 1, "t": "soon", "x": 9}])})
+        table = convert("csv", source, tmp_path / "again", "--sequence_by", "id", "--order_by", "t", *flags)
         assert list(table.dataset.manifest.rejects["reasons"]) == [
             "no time: column 't': 'soon' is not a number (float32)"
         ]
@@ -289,48 +266,38 @@ def test_a_sequence_of_two_labels_is_rejected_whole(tmp_path: Path, run: Run) ->
     check_failure(failed, "2 of 4 records were rejected")
 
 
-MISTAKES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
-    (("--sequence_by", "id"), ("--sequence_by id needs --order_by",)),
-    (("--order_by", "t"), ("--order_by t needs --sequence_by",)),
-    (("--sequence_by", "id", "--order_by", "id"), ("are both id",)),
-    (("--sequence_by", "idd", "--order_by", "t"), ("--sequence_by idd: no such column", "did you mean id?")),
-    (("--sequence_by", "id", "--order_by", "tt"), ("--order_by tt: no such column", "did you mean t?")),
-    (("--sequence_by", "id", "--order_by", "ok"), ("--order_by ok: the column orders nothing",)),
-    (("--sequence_by", "id", "--order_by", "t", "--drop", "t"), ("--drop t: sequences are made by that column",)),
-    (
-        ("--sequence_by", "id", "--order_by", "t", "--group_by", "x", "--splits", "a=1"),
-        ("--group_by x", "the id decides"),
-    ),
-    (("--sequence_by", "id", "--order_by", "t", "--stratify_by", "x", "--splits", "a=1"), ("--stratify_by x",)),
-    (("--sequence_by", "id", "--order_by", "t", "--key", "x"), ("--sequence_by and --key",)),
-    (("--sequence_by", "id", "--order_by", "t", "--no_shuffle"), ("--sequence_by and --no_shuffle",)),
-]
+BOTH = "--sequence_by id --order_by t"
 
 
-@pytest.mark.parametrize(("flags", "words"), MISTAKES)
-def test_mistakes(flags: tuple[str, ...], words: tuple[str, ...], tmp_path: Path, run: Run) -> None:
-    write_files(tmp_path / "in", {"a.csv": b"id,t,x,ok\n1,1,1,true\n1,2,2,false\n"})
-    refused = run("csv", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags)
-    check_mistake(refused, *words)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--sequence_by id", "--sequence_by id needs --order_by"),
+        ("--order_by t", "--order_by t needs --sequence_by"),
+        ("--sequence_by id --order_by id", "are both id"),
+        ("--sequence_by idd --order_by t", "--sequence_by idd: no such column…did you mean id?"),
+        ("--sequence_by id --order_by tt", "--order_by tt: no such column…did you mean t?"),
+        ("--sequence_by id --order_by ok", "--order_by ok: the column orders nothing"),
+        (f"{BOTH} --drop t", "--drop t: sequences are made by that column"),
+        (f"{BOTH} --group_by x --splits a=1", "--group_by x…the id decides"),
+        (f"{BOTH} --stratify_by x --splits a=1", "--stratify_by x"),
+        (f"{BOTH} --key x", "--sequence_by and --key"),
+        (f"{BOTH} --no_shuffle", "--sequence_by and --no_shuffle"),
+    ],
+)
+def test_mistakes(flags: str, said: str, jobs: Jobs) -> None:
+    jobs.refuse(f"csv {flags}", said, files={"a.csv": "id,t,x,ok\n1,1,1,true\n1,2,2,false\n"})
 
 
 @pytest.mark.parametrize("lists", [([1], [1, 2]), (["a", "b"], ["c", "d"])])
-def test_lists_that_no_example_can_have_lists_of(lists: tuple[list[Any], ...], tmp_path: Path, run: Run) -> None:
-    lines = [{"id": 1, "t": n, "v": values} for n, values in enumerate(lists)]
-    write_files(tmp_path / "in", {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines).encode()})
-    flags = ("--sequence_by", "id", "--order_by", "t")
-    refused = run("jsonl", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags)
-    check_mistake(refused, "column 'v' holds lists of", "--drop v")
+def test_lists_that_no_example_can_have_lists_of(lists: tuple[list[Any], ...], jobs: Jobs) -> None:
+    rows = encode_rows("jsonl", [{"id": 1, "t": n, "v": values} for n, values in enumerate(lists)])
+    jobs.refuse(f"jsonl {BOTH}", "column 'v' holds lists of…--drop v", files={"a.jsonl": rows})
 
 
-def test_images_are_no_part_of_sequences(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "in").mkdir()
-    rows = [{"id": 1, "t": n, "image": image(n)} for n in range(3)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
-    told = ("--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
-    refused = run("parquet", *told, "--image", "image", "--sequence_by", "id", "--order_by", "t")
-    check_mistake(refused, "column 'image' holds images", "--drop image")
+def test_images_are_no_part_of_sequences(jobs: Jobs) -> None:
+    rows = encode_rows("parquet", [{"id": 1, "t": n, "image": image(n)} for n in range(3)])
+    jobs.refuse(f"parquet --image image {BOTH}", "column 'image' holds images…--drop image", files={"a.parquet": rows})
 
 
 def test_an_id_of_very_many_rows_is_one_sentence(

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.command import Contents, Run, check_mistake, image, read_back, write_files
+from tests.support.jobs import Jobs
 from tests.support.masks import encoded, values
 
 ROWS = [{"file_name": f"{n}.jpg", "label": "ab"[n % 2], "age": n} for n in range(8)]
@@ -250,40 +251,33 @@ def test_metadata_of_pairs_without_a_file_name(run: Run, folder: Path, first: st
     assert "next" in found.example("0.png")
 
 
-def test_metadata_beside_folders_of_splits_is_one_sentence(run: Run, folder: Path) -> None:
-    """All would be of one split."""
-    write_files(folder / "hf", {"metadata.csv": b"file_name\ntrain/1.jpg\ntest/2.jpg\n"})
-    write_files(folder / "hf", {"train/1.jpg": image(1), "test/2.jpg": image(2)})
-    result = run("images", "--input", folder / "hf", "--output", folder / "out", "--name", "d")
-    check_mistake(result, "'metadata.csv', which says what the images are", "give --manifest", "--folders")
-    given = run("images", "--manifest", folder / "hf" / "metadata.csv", "--output", folder / "out", "--name", "d")
-    assert given.status == 0, given.err
-
-
-def test_metadata_that_lies_otherwise_is_one_sentence(run: Run, folder: Path) -> None:
-    """In one of two split folders; beside classes."""
-    write_files(folder / "hf", {"train/a/1.jpg": image(1), "test/a/2.jpg": image(2)})
-    write_files(folder / "hf", {"train/metadata.csv": b"file_name\na/1.jpg\n"})
-
-    result = run("images", "--input", "hf", "--output", "out", "--name", "n")
-
-    check_mistake(result, "'train/metadata.csv', which says what the images are", "give --manifest", "--folders")
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_two_metadata_files_of_one_folder_are_one_sentence(run: Run, folder: Path, suffix: str) -> None:
-    write_files(folder / "hf", {"1.jpg": image(1), "metadata.csv": b"file_name\n1.jpg\n"})
-    write_files(folder / "hf", {"metadata.jsonl": b'{"file_name": "1.jpg"}\n'})
-
-    result = run("images", "--input", "hf", "--output", "out", "--name", "n")
-
-    check_mistake(
-        result,
-        "--input hf holds 2 files such as 'metadata.csv', which say what the images are: give --manifest"
-        " hf/metadata.csv, if one of them says it all, or one for each split, as in --manifest train=hf/metadata.csv;",
-    )
-    given = run("images", "--manifest", f"hf/metadata.{suffix}", "--output", "out", "--name", "n")
-    assert given.status == 0, given.err
+@pytest.mark.parametrize(
+    ("files", "sentence", "instead"),
+    [
+        (  # where all would be of one split
+            {"metadata.csv": b"file_name\ntrain/1.jpg\ntest/2.jpg\n", "train/1.jpg": image(1), "test/2.jpg": image(2)},
+            "'metadata.csv', which says what the images are…give --manifest…--folders",
+            ("in/metadata.csv",),
+        ),
+        (  # in one of two split folders, beside classes
+            {"train/metadata.csv": b"file_name\na/1.jpg\n", "train/a/1.jpg": image(1), "test/a/2.jpg": image(2)},
+            "'train/metadata.csv', which says what the images are…give --manifest…--folders",
+            (),
+        ),
+        (
+            {"metadata.csv": b"file_name\n1.jpg\n", "metadata.jsonl": b'{"file_name": "1.jpg"}\n', "1.jpg": image(1)},
+            "--input in holds 2 files such as 'metadata.csv', which say what the images are: give --manifest"
+            " in/metadata.csv, if one of them says it all, or one for each split, as in --manifest train=in/metadata",
+            ("in/metadata.csv", "in/metadata.jsonl"),
+        ),
+    ],
+)
+def test_metadata_that_lies_otherwise_is_one_sentence(
+    jobs: Jobs, files: dict[str, bytes], sentence: str, instead: tuple[str, ...]
+) -> None:
+    jobs.refuse("images", sentence, files=files)
+    for manifest in instead:
+        jobs.build(f"images --overwrite --manifest {manifest}")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])

@@ -1,6 +1,5 @@
 """Which row of a table goes into which split and shard, whatever else changes."""
 
-import json
 import random
 from collections import Counter
 from itertools import pairwise
@@ -22,6 +21,7 @@ from tests.support.table_results import (
     contents,
     convert,
     to_csv,
+    write_rows,
 )
 
 pytestmark = pytest.mark.slow
@@ -94,14 +94,8 @@ def test_no_shuffle_keeps_the_order_of_the_input(city_rows: Path, tmp_path: Path
 def test_a_key_column_decides_the_split_whatever_else_changes(city_rows: Path, tmp_path: Path) -> None:
     keyed = convert("csv", city_rows, tmp_path / "a", *CITY_SPLITS, "--key", "id")
     changed = [[*values[:2], "0.5", *values[3:]] for values in CITY_ROWS]
-    other = convert(
-        "csv",
-        write_files(tmp_path / "in", {"a.csv": to_csv(CITY_HEADER, changed)}),
-        tmp_path / "b",
-        *CITY_SPLITS,
-        "--key",
-        "id",
-    )
+    source = write_files(tmp_path / "in", {"a.csv": to_csv(CITY_HEADER, changed)})
+    other = convert("csv", source, tmp_path / "b", *CITY_SPLITS, "--key", "id")
     assert by_split(other, "id") == by_split(keyed, "id")
     assert [r["id"] for r in other.splits["test"]] == [r["id"] for r in keyed.splits["test"]]
 
@@ -166,18 +160,11 @@ def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["csv", "jsonl"])
 def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> None:
     rows = [{"id": n, "city": "Rome" if n % 10 else "Bern"} for n in range(200)]
-    if command == "csv":
-        source = write_files(
-            tmp_path / "in", {"a.csv": to_csv(("id", "city"), [tuple(city_row.values()) for city_row in rows])}
-        )
-    else:
-        source = write_files(
-            tmp_path / "in", {"a.jsonl": "".join(json.dumps(city_row) + "\n" for city_row in rows).encode()}
-        )
+    source = write_rows(tmp_path / "in", command, rows)
     splits = ("--splits", "train=0.5,test=0.5", "--stratify_by")
     table = convert(command, source, tmp_path / "1", "--label", "city", *splits, "label")
     for found in table.splits.values():
-        assert Counter(city_row["city"] for city_row in found) == {0: 10, 1: 90}
+        assert Counter(row["city"] for row in found) == {0: 10, 1: 90}
     named = convert(command, source, tmp_path / "2", "--label", "city", *splits, "city")
     assert table.splits == named.splits
     nightly = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")

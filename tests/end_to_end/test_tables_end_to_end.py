@@ -1,19 +1,36 @@
-"""Tables end to end: every format, and every option of columns by what changes in the data set."""
+"""Tables end to end: every format, every option of columns by what changes in the data set, and one rule for values by
+every route: what true is beside a number, and which numbers float32 changes, makes one or does not hold."""
 
 import bz2
 import gzip
 import json
-import math
+import random
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tests.support.command import Run, check_mistake, tree_bytes, write_files
-from tests.support.table_results import CITIES, CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, contents, convert, to_csv
+import shardmill
+from shardmill.data.features import Feature
+from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
+from tests.support.table_results import (
+    CITIES,
+    CITY_HEADER,
+    CITY_ROWS,
+    CITY_SPLITS,
+    Table,
+    contents,
+    convert,
+    encode_rows,
+    read_table,
+    to_csv,
+    write_rows,
+)
 
 
 def test_every_row_comes_out_with_its_values(city_table: Table) -> None:
@@ -85,12 +102,8 @@ def test_a_label_of_integers_stays(city_rows: Path, tmp_path: Path) -> None:
 
 
 def test_chosen_columns(city_rows: Path, tmp_path: Path) -> None:
-    assert list(convert("csv", city_rows, tmp_path / "a", "--drop", "id,ok").features) == [
-        "age",
-        "score",
-        "city",
-        "code",
-    ]
+    left = convert("csv", city_rows, tmp_path / "a", "--drop", "id,ok").features
+    assert list(left) == ["age", "score", "city", "code"]
     assert list(convert("csv", city_rows, tmp_path / "b", "--only", "code,id").features) == ["id", "code"]
 
 
@@ -101,38 +114,6 @@ def test_fill_makes_a_column_dense(city_rows: Path, tmp_path: Path) -> None:
     words = convert("csv", city_rows, tmp_path / "b", "--fill", "age=unknown")
     assert words.features["age"] == "bytes"
     assert {found["age"] for found in words.rows} >= {b"unknown", b"1"}
-
-
-def test_spellings_of_missing_values(tmp_path: Path) -> None:
-    data = b'a,b\n1,NA\n2,-\n,x\nnull,\n5,"NA"\n'
-    source = write_files(tmp_path / "in", {"a.csv": data})
-    table = convert("csv", source, tmp_path / "a")
-    assert (table.features, sorted(table.column("b"))) == ({"a": "int64?", "b": "bytes?"}, [b"-", b"x"])
-    other = convert("csv", source, tmp_path / "b", "--missing=-,null")
-    assert sorted(other.column("b")) == [b"NA", b"NA", b"x"]
-
-
-@pytest.mark.parametrize(
-    ("values", "dtype", "expected"),
-    [
-        (["1", "2", "3.5"], "float32", [1.0, 2.0, 3.5]),
-        (["1", "007", "3"], "bytes", [b"007", b"1", b"3"]),
-        (["1", "x", "3.50"], "bytes", [b"1", b"3.50", b"x"]),
-        (["true", "FALSE"], "int64", [0, 1]),
-        (["true", "1"], "bytes", [b"1", b"true"]),
-        (["9223372036854775807", "-9223372036854775808"], "int64", [-(2**63), 2**63 - 1]),
-        (["9223372036854775808", "1"], "bytes", [b"1", b"9223372036854775808"]),
-        (["inf", "-inf", "1"], "float32", [-math.inf, 1.0, math.inf]),
-        ([" 1", "2"], "bytes", [b" 1", b"2"]),
-    ],
-)
-def test_types_come_from_all_rows(tmp_path: Path, values: list[str], dtype: str, expected: list[object]) -> None:
-    source = write_files(
-        tmp_path / "in", {f"{n}.csv": to_csv(("k", "v"), [(n, value)]) for n, value in enumerate(values)}
-    )
-    table = convert("csv", source, tmp_path)
-    assert table.features["v"] == dtype
-    assert sorted(table.column("v")) == expected
 
 
 def test_a_schema_holds_today_s_rows_against_it(city_table: Table, tmp_path: Path) -> None:
@@ -147,11 +128,7 @@ def test_a_schema_holds_today_s_rows_against_it(city_table: Table, tmp_path: Pat
     table = convert("csv", source, tmp_path, *schema, "--max_reject_fraction", 0.1)
     assert table.features == city_table.features
     assert len(table.rows) == 200
-    assert [(r["source"], r["line"]) for r in table.rejects()] == [
-        ("today.csv", 202),
-        ("today.csv", 203),
-        ("today.csv", 204),
-    ]
+    assert [(r["source"], r["line"]) for r in table.rejects()] == [("today.csv", line) for line in (202, 203, 204)]
     reasons = [r["reason"] for r in table.rejects()]
     assert "column 'id': 'x7' is not an integer" in reasons[0]
     assert "column 'age': 'old' is not an integer" in reasons[1]
@@ -165,32 +142,6 @@ def test_a_schema_gives_the_bytes_of_inference(city_rows: Path, city_table: Tabl
     )
     names = list(contents(city_table.directory))
     assert {n: contents(table.directory)[n] for n in names} == contents(city_table.directory)
-
-
-def test_dialects(tmp_path: Path) -> None:
-    files = {
-        "tabs.tsv": b"id\ttext\n1\ta,b\n2\tc\n",
-        "semicolons.csv": b"id;text\r\n1;'a;''b'\r\n2;c\r\n",
-        "bare.csv": b'1,"a\n2,b"\n',
-        "latin.csv": "id,text\n1,café\n2,œ\n".encode("cp1252"),
-        "wide.csv": "\ufeffid,text\n1,日本\n2,é\n".encode("utf-16"),
-        "bom.csv": "\ufeffid,text\n1,a\n2,b\n".encode(),
-        "quoted.csv": b'id,text\n1,"line\nbreak, and ""quotes"""\n2,\n',
-    }
-    root = write_files(tmp_path / "in", files)
-    expected: dict[str, tuple[tuple[str, ...], list[bytes]]] = {
-        "tabs.tsv": ((), [b"a,b", b"c"]),
-        "semicolons.csv": (("--delimiter", ";", "--quote", "'"), [b"a;'b", b"c"]),
-        "bare.csv": (("--columns", "id,text", "--quote", ""), [b'"a', b'b"']),
-        "latin.csv": (("--encoding", "cp1252"), ["café".encode(), "œ".encode()]),
-        "wide.csv": (("--encoding", "utf-16"), ["日本".encode(), "é".encode()]),
-        "bom.csv": ((), [b"a", b"b"]),
-        "quoted.csv": ((), [b'line\nbreak, and "quotes"']),
-    }
-    for name, (flags, texts) in expected.items():
-        table = convert("csv", root / name, tmp_path / name, *flags)
-        assert sorted(table.column("id")) == [1, 2], name
-        assert sorted(table.column("text")) == sorted(texts), name
 
 
 def test_a_folder_of_tabs(tmp_path: Path) -> None:
@@ -217,8 +168,7 @@ def test_json_lines(tmp_path: Path) -> None:
         {"id": 1, "text": "a “b”", "tags": ["x", "y"], "box": [0.5, 1, 2, 3], "flag": True, "mixed": 1},
         {"id": 2, "text": None, "tags": [], "box": [1, 2, 3, 4.5], "flag": False, "mixed": "one", "rare": 7},
     ]
-    source = write_files(tmp_path / "in", {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines).encode()})
-    table = convert("jsonl", source, tmp_path)
+    table = convert("jsonl", write_rows(tmp_path / "in", "jsonl", lines), tmp_path)
     assert table.features == {
         "box": "float32[4]",
         "flag": "int64",
@@ -229,12 +179,8 @@ def test_json_lines(tmp_path: Path) -> None:
         "text": "bytes?",
     }
     first, second = sorted(table.rows, key=lambda found: found["id"])
-    assert (first["text"], first["tags"], first["box"], first["flag"]) == (
-        "a “b”".encode(),
-        [b"x", b"y"],
-        [0.5, 1, 2, 3],
-        1,
-    )
+    assert (first["text"], first["tags"]) == ("a “b”".encode(), [b"x", b"y"])
+    assert (first["box"], first["flag"]) == ([0.5, 1, 2, 3], 1)
     assert (second["tags"], second["mixed"], second["rare"], first["mixed"]) == ([], b"one", 7, b"1")
     assert "text" not in second
 
@@ -265,13 +211,8 @@ def test_dry_run_writes_nothing(city_rows: Path, tmp_path: Path, run: Run) -> No
     assert result.status == 0
     assert "3 files, " in result.out
     assert "1,000 rows" in result.out
-    for line in (
-        "  age: int64, may be missing",
-        "  city: int64, 4 classes: Bern, Lima, Oslo, Rome",
-        "  score: float32",
-        "  code: bytes",
-    ):
-        assert line in result.out.splitlines()
+    types = {"age": "int64, may be missing", "city": "int64, 4 classes: Bern, Lima, Oslo, Rome", "score": "float32"}
+    assert {f"  {name}: {kind}" for name, kind in (types | {"code": "bytes"}).items()} <= set(result.out.splitlines())
     assert not (tmp_path / "out").exists()
 
 
@@ -308,3 +249,210 @@ def test_a_field_of_a_hundred_megabytes(tmp_path: Path) -> None:
     table = convert("csv", source, tmp_path)
     assert {found["id"]: len(found["text"]) for found in table.rows} == {1: 5, 2: 100_000_000, 3: 5}
     assert next(found["text"] for found in table.rows if found["id"] == 2) == big
+
+
+BIG = [16_777_217, 33_554_432, -20_000_001, 123_456_789_012_345_679, 5]  # three of them are none of float32
+SAID = (
+    "column 'id' is stored as float32, which changes {} above 16,777,216, such as {}; --types id=bytes keeps the digits"
+    " as text, and --drop id leaves the column out"
+)
+# Two pairs become one number each; a pair that is short does not, and another differs by more
+NEAR = ["52.5200066", "52.5200067", "-0.123456781", "-0.123456782", "52.52", "52.53", "7.123456", "7.123457"]
+MERGED = (
+    "column 'lat' is stored as float32: 2 stored numbers each replace several different numbers of the input, such as"
+    " -0.123456782 and -0.123456781, which both become -0.12345678; --types lat=bytes keeps the digits as text"
+)
+ROUTES = ["csv", "jsonl", "parquet", "avro"]
+
+
+def write(command: str, folder: Path, name: str, values: list[Any]) -> None:
+    numbers = [float(value) if isinstance(value, str) else value for value in values]
+    if command == "csv":
+        write_rows(folder, command, [{name: value, "name": "x"} for value in values])
+    elif command == "parquet":  # where a file has one type
+        for kind in (int, float):
+            rows = [{name: number} for number in numbers if isinstance(number, kind)]
+            write_files(folder, {f"{kind.__name__}.parquet": encode_rows(command, rows)} if rows else {})
+    else:
+        write_rows(folder, command, [{name: number} for number in numbers])
+
+
+def converted(run: Run, command: str, folder: Path, *flags: object) -> str:
+    result = run(command, "--input", folder / "in", "--output", folder / "out", "--name", "t", "--overwrite", *flags)
+    assert result.status == 0, result.err
+    return result.err + result.out
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_large_numbers_beside_a_fraction(command: str, tmp_path: Path, run: Run) -> None:
+    write(command, tmp_path / "in", "id", [*BIG, 0.5])
+    said = converted(run, command, tmp_path)
+
+    assert SAID.format("3 numbers", "-20000001") in said
+    assert "is stored as float32" not in converted(run, command, tmp_path, "--types", "id=bytes")
+    assert b"16777217" in [row["id"] for row in shardmill.examples(tmp_path / "out/t/1.0.0", split="train")]
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_large_fractions(command: str, tmp_path: Path, run: Run) -> None:
+    write(command, tmp_path / "in", "id", [0.5, 1_700_000_000.25])
+    assert SAID.format("1 number", "1700000000.25") in converted(run, command, tmp_path)
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_numbers_that_float32_holds_have_no_notice(command: str, tmp_path: Path, run: Run) -> None:
+    write(command, tmp_path / "in", "id", [1 << 24, 1 << 40, 0.1, 1.7e30, 0.3])
+    assert "is stored as float32" not in converted(run, command, tmp_path)
+
+
+@pytest.mark.parametrize("command", ROUTES)
+def test_different_numbers_that_become_one(command: str, tmp_path: Path, run: Run) -> None:
+    write(command, tmp_path / "in", "lat", NEAR * 3)
+
+    assert MERGED in converted(run, command, tmp_path)
+    assert "is stored as float32" not in converted(run, command, tmp_path, "--types", "lat=bytes")
+    stored = {row["lat"] for row in shardmill.examples(tmp_path / "out/t/1.0.0", split="train")}
+    assert stored == {text.encode() for text in NEAR}
+
+
+def test_a_schema_is_named_in_place_of_types(tmp_path: Path, run: Run) -> None:
+    schema, text = tmp_path / "s.pbtxt", 'feature {{ name: "lat" type: {} shape {{}} }}'
+    write("csv", tmp_path / "in", "lat", NEAR)
+    schema.write_text(text.format("FLOAT"))
+    assert "BYTES in --schema keeps the digits" in converted(run, "csv", tmp_path, "--schema", schema)
+
+    schema.write_text(text.format("BYTES"))
+    assert "is stored as float32" not in converted(run, "csv", tmp_path, "--schema", schema)
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_any_block_size_counts_the_same(command: str, tmp_path: Path, run: Run) -> None:
+    draw = random.Random(5)
+    values = [f"{52 + draw.random() / 8:.8f}" for _ in range(9000)]
+    write(command, tmp_path / "in", "lat", values)
+    flags = [("--block_size", size) for size in ("16KiB", "1MiB")] if command != "parquet" else [()]
+    found = {re.search(r"about [\d,]+ stored numbers", converted(run, command, tmp_path, *flag)) for flag in flags}
+    counts = {match[0] for match in found if match}
+    cells: dict[float, set[str]] = {}
+    for value in values:
+        cells.setdefault(float(pa.array([float(value)]).cast(pa.float32(), safe=False)[0].as_py()), set()).add(value)
+    several = sum(len(texts) > 1 for texts in cells.values())
+
+    assert len(counts) == 1
+    assert abs(int(re.sub(r"\D", "", counts.pop())) - several) < several / 5
+
+
+def test_columns_that_are_many_share_a_notice(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "in").mkdir()
+    columns = [f"x{number}" for number in range(9)]
+    rows = [",".join([value] * len(columns)) for value in NEAR]
+    (tmp_path / "in/a.csv").write_text("\n".join([",".join(columns), *rows]) + "\n")
+    said = converted(run, "csv", tmp_path)
+
+    assert said.count("stored numbers each replace") == 4
+    assert "5 more columns have stored numbers that replace several different numbers of the input" in said
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_columns_of_a_manifest(suffix: str, tmp_path: Path, run: Run) -> None:
+    rows: list[dict[str, Any]] = [
+        {"file_name": f"{n}.png", "lat": float(value), "t": 1_700_000_000.5} for n, value in enumerate(NEAR)
+    ]
+    for row in rows:
+        (tmp_path / row["file_name"]).write_bytes(image(image_format="PNG"))
+    manifest = tmp_path / f"m.{suffix}"
+
+    def say(rows: list[dict[str, Any]]) -> str:
+        lines = [json.dumps(row) if suffix == "jsonl" else ",".join(map(str, row.values())) for row in rows]
+        manifest.write_text("\n".join([*([",".join(rows[0])] if suffix == "csv" else []), *lines]))
+        result = run("images", "--manifest", manifest, "--output", tmp_path / "out", "--name", "t", "--overwrite")
+        assert result.status == 0, result.err
+        return result.err + result.out
+
+    said = say(rows)
+    assert "column 't' is stored as float32, which changes 8 numbers above 16,777,216, such as 1700000000.5" in said
+    assert "column 'lat' is stored as float32: 2 stored numbers each replace several different" in said
+    assert "a manifest of JSON lines keeps the digits of numbers in quotes" in said
+    if suffix == "jsonl":
+        assert "stored as float32" not in say([row | {"lat": str(row["lat"]), "t": str(row["t"])} for row in rows])
+
+
+def test_integers_that_pandas_wrote_as_floats(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.csv").write_text("id,name\n" + "16777217.0,x\n" * 70_000 + ",y\n1e9,z\n1.00000001e9,z\n")
+    (tmp_path / "a.jsonl").write_text('{"id": [16777217.0, 2]}\n{"id": [1, 0.5]}\n')
+    pq.write_table(pa.table({"id": [16777217.0, None, 0.1]}), tmp_path / "a.parquet")
+    for command, said in (("csv", "70,000 numbers"), ("jsonl", "1 number"), ("parquet", "1 number")):
+        out = tmp_path / f"out-{command}"
+        result = run(command, "--input", tmp_path / f"a.{command}", "--output", out, "--name", "t")
+        assert result.status == 0, result.err
+        assert f"which changes {said} above 16,777,216, such as 16777217" in result.err + result.out, command
+
+
+# In the last row, a number that float32 does not hold.
+ROWS: list[dict[str, Any]] = [
+    {"flag": True, "mixed": True, "real": True, "size": 0.5},
+    {"flag": False, "mixed": 1, "real": 0.5, "size": 1e38},
+    {"flag": True, "mixed": 0, "real": 2.5, "size": 1e39},
+]
+
+
+def _manifest_rows(**more: list[Any]) -> list[dict[str, Any]]:
+    added = [{name: values[number] for name, values in more.items()} for number in range(len(ROWS))]
+    return [{"file_name": f"{number}.jpg", **row, **added[number]} for number, row in enumerate(ROWS)]
+
+
+def _read(run: Run, command: str, flag: str, source: Path, output: Path) -> Table:
+    result = run(command, flag, source, "--output", output, "--name", "n", "--max_reject_fraction", "1")
+    assert result.status == 0, result.err
+    return read_table(output / "n")
+
+
+def _check(table: Table) -> None:
+    features = {feature.name: feature for feature in table.dataset.manifest.features}
+    assert (features["flag"].dtype, features["flag"].kind) == ("int64", "bool")
+    assert [(features[name].dtype, features[name].shape) for name in ("mixed", "real", "size")] == [
+        ("bytes", ()),
+        ("bytes", ()),
+        ("float32", ()),
+    ]
+    rows = sorted((row["flag"], row["mixed"].lower(), row["real"].lower()) for row in table.rows)
+    assert rows == [(0, b"1", b"0.5"), (1, b"true", b"true")]
+    (reject,) = table.rejects()
+    assert reject["reason"].startswith("column 'size': ")
+    assert reject["reason"].endswith(" is beyond the range of float32")
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_values_of_tables(run: Run, command: str, tmp_path: Path) -> None:
+    parts = [[row] for row in ROWS] if command == "parquet" else [ROWS]  # where a file has one type
+    files = {f"{number}.{command}": encode_rows(command, rows) for number, rows in enumerate(parts)}
+    source = write_files(tmp_path / "in", files)
+    _check(_read(run, command, "--input", source, tmp_path / "out"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_values_of_manifests(run: Run, suffix: str, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in", {f"{number}.jpg": image(number) for number in range(3)})
+    (folder / f"m.{suffix}").write_bytes(encode_rows(suffix, _manifest_rows()))
+    _check(_read(run, "images", "--manifest", folder / f"m.{suffix}", tmp_path / "out"))
+
+
+def test_lists_of_manifests(run: Run, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in", {f"{number}.jpg": image(number) for number in range(3)})
+    lists: dict[str, list[Any]] = {
+        "flags": [[True], [], [False, True]],
+        "words": [[True, 1], [2], []],
+        "box": [[0.5, 1], [0, 1e39], [2, 3]],
+    }
+    rows = [{**row, "size": 1} for row in _manifest_rows(**lists)]
+    lines = encode_rows("jsonl", rows).replace(b'"file_name": "2.jpg"', b'"more": -1e400, "file_name": "2.jpg"')
+    (folder / "m.jsonl").write_bytes(lines)
+    table = _read(run, "images", "--manifest", folder / "m.jsonl", tmp_path / "out")
+
+    features = {feature.name: feature for feature in table.dataset.manifest.features}
+    assert features["flags"] == Feature("flags", "int64", "bool", (None,))
+    assert [row["words"] for row in table.rows] == [[b"true", b"1"]]
+    assert sorted(reject["reason"] for reject in table.rejects()) == [
+        "-1e400 is beyond the range of float32",
+        "column 'box': 1e+39 is beyond the range of float32",
+    ]

@@ -1,13 +1,10 @@
 """`--timestamp column=unit`: dates and times of every format as int64."""
 
-import csv
-import io
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,8 +12,9 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from tests.support.command import Run, check_mistake, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.table_results import Table, convert
+from tests.support.table_results import Table, convert, encode_rows, write_rows
 
 tfds = Later("tensorflow_datasets")
 pd = Later("pandas")
@@ -27,14 +25,6 @@ FLAGS = ("--timestamp", "created=ms", "--key", "id")
 
 def rows(moments: list[datetime | None]) -> list[dict[str, object]]:
     return [{"id": n, "created": None if m is None else m.isoformat()} for n, m in enumerate(moments)]
-
-
-def as_csv(records: list[dict[str, object]]) -> bytes:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]))
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue().encode()
 
 
 def stored(table: Table) -> dict[int, int | None]:
@@ -52,25 +42,14 @@ def expected(per_second: int = 1000) -> dict[int, int | None]:
 
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "parquet-texts", "avro"])
 def test_every_format(command: str, tmp_path: Path, run: Run) -> None:
-    (tmp_path / "in").mkdir()
-    path = tmp_path / f"in/a.{command.partition('-')[0]}"
-    if command == "csv":
-        path.write_bytes(as_csv(rows(MOMENTS)))
-    elif command == "jsonl":
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows(MOMENTS)))
-    elif command == "parquet-texts":
-        pq.write_table(pa.Table.from_pylist(rows(MOMENTS)), path)
-    elif command == "parquet":
-        column = pa.array(MOMENTS, pa.timestamp("us", "Europe/Berlin"))
-        pq.write_table(pa.table({"id": range(len(MOMENTS)), "created": column}), path)
-    else:
-        kind = ["null", {"type": "long", "logicalType": "timestamp-micros"}]
-        fields = [{"name": "id", "type": "long"}, {"name": "created", "type": kind}]
-        with path.open("wb") as file:
-            records = [{"id": n, "created": m} for n, m in enumerate(MOMENTS)]
-            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
+    command, _, texts = command.partition("-")
+    records: list[dict[str, Any]] = rows(MOMENTS)
+    if command == "avro" or (command == "parquet" and not texts):
+        berlin = ZoneInfo("Europe/Berlin")
+        records = [{"id": n, "created": moment and moment.astimezone(berlin)} for n, moment in enumerate(MOMENTS)]
+    source = write_rows(tmp_path / "in", command, records)
 
-    table = convert(command.partition("-")[0], tmp_path / "in", tmp_path, *FLAGS, "--splits", "train=0.7,test=0.3")
+    table = convert(command, source, tmp_path, *FLAGS, "--splits", "train=0.7,test=0.3")
 
     assert table.features == {"id": "int64", "created": "int64?"} or command == "parquet"
     assert stored(table) == expected()
@@ -86,7 +65,7 @@ def test_every_format(command: str, tmp_path: Path, run: Run) -> None:
 
 
 def test_the_unit_is_heeded_and_what_is_lost_is_said(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
     table = convert("csv", source, tmp_path, "--timestamp", "created=s")
     assert stored(table) == expected(1)
     more = sum(m is not None and m.microsecond > 0 for m in MOMENTS)
@@ -97,7 +76,7 @@ def test_the_unit_is_heeded_and_what_is_lost_is_said(tmp_path: Path) -> None:
 
 
 def test_without_the_flag_they_are_texts(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS[1:5]))})
+    source = write_files(tmp_path / "in", {"a.csv": encode_rows("csv", rows(MOMENTS[1:5]))})
     assert convert("csv", source, tmp_path).features == {"id": "int64", "created": "bytes"}
 
 
@@ -133,7 +112,7 @@ def test_a_sequence_is_in_the_order_of_the_moments(tmp_path: Path) -> None:
 
 
 def test_a_schema_says_the_unit(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
     flags = (*FLAGS, "--splits", "train=0.7,test=0.3")
     first = convert("csv", source, tmp_path / "a", *flags)
     schema = first.directory / "schema.pbtxt"
@@ -153,7 +132,7 @@ def test_a_schema_says_the_unit(tmp_path: Path, run: Run) -> None:
 
 
 def test_the_unit_is_shown_and_another_is_another_type(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
     table = convert("csv", source, tmp_path / "a", *FLAGS)
     (created,) = (feature for feature in table.dataset.manifest.features if feature.name == "created")
     assert created.time == "ms"
@@ -166,31 +145,26 @@ def test_the_unit_is_shown_and_another_is_another_type(tmp_path: Path, run: Run)
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (
-            ("--timestamp", "created=min"),
-            "--timestamp: created=min is not column=unit, such as created=ms; units are s,",
-        ),
-        (("--timestamp", "created"), "--timestamp: created is not column=unit"),
-        (("--timestamp", "created=s", "--timestamp", "created=ms"), "--timestamp: created=… is given twice"),
-        (("--timestamp", "create=s"), "--timestamp create: no such column in --input"),
-        (("--timestamp", "id=s"), "--timestamp id=s: the column holds int64; expected one date or time in each row"),
-        (("--timestamp", "created=s", "--drop", "created"), "--timestamp created is also in --drop"),
-        (("--timestamp", "created=s", "--label", "created"), "--timestamp created=s is also in --label"),
+        ("created=min", "--timestamp: created=min is not column=unit, such as created=ms; units are s,"),
+        ("created", "--timestamp: created is not column=unit"),
+        ("created=s --timestamp created=ms", "--timestamp: created=… is given twice"),
+        ("create=s", "--timestamp create: no such column in --input"),
+        ("id=s", "--timestamp id=s: the column holds int64; expected one date or time in each row"),
+        ("created=s --drop created", "--timestamp created is also in --drop"),
+        ("created=s --label created", "--timestamp created=s is also in --label"),
     ],
 )
-def test_mistakes(flags: tuple[str, ...], said: str, tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
-    check_mistake(run("csv", "--input", source, *flags, "--output", tmp_path / "out", "--name", "n"), said)
+def test_mistakes(flags: str, said: str, jobs: Jobs) -> None:
+    jobs.refuse(f"csv --timestamp {flags}", said, files={"a.csv": encode_rows("csv", rows(MOMENTS))})
 
 
-def test_lists_of_times_are_refused(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.jsonl": b'{"t": ["2024-01-01"]}\n{"t": []}\n'})
-    done = run("jsonl", "--input", source, "--timestamp", "t=s", "--output", tmp_path / "out", "--name", "n")
-    check_mistake(done, "--timestamp t=s: the column holds lists of bytes; expected one date or time")
+def test_lists_of_times_are_refused(jobs: Jobs) -> None:
+    said = "--timestamp t=s: the column holds lists of bytes; expected one date or time"
+    jobs.refuse("jsonl --timestamp t=s", said, files={"a.jsonl": '{"t": ["2024-01-01"]}\n{"t": []}\n'})
 
 
 def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
     done = run("csv", "--input", source, *FLAGS, "--output", tmp_path / "out", "--name", "n", "--dry_run")
     assert "  created: int64, ms since 1970 in UTC, may be missing" in done.out, done
     recipe = tmp_path / "r.yaml"
@@ -198,7 +172,7 @@ def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
         f"name: n\noutput: {tmp_path / 'sets'}\nschema: keep\ncsv:\n  input: {source}\n  timestamp: {{created: ms}}\n"
     )
     assert run("rebuild", recipe).status == 0
-    (source / "b.csv").write_bytes(as_csv(rows(MOMENTS)))
+    (source / "b.csv").write_bytes(encode_rows("csv", rows(MOMENTS)))
     second = run("rebuild", recipe)
     assert second.status == 0, second
     assert "1.0.1 is published: 400 in train" in second.out
@@ -207,17 +181,11 @@ def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro"])
 def test_a_schema_alone_is_told_by_its_unit(tmp_path: Path, command: str) -> None:
     """What was written with --timestamp, and whole numbers of the unit, which any schema may say it of."""
-    records = rows(MOMENTS)
-    path = tmp_path / f"in/a.{command}"
-    path.parent.mkdir()
-    if command == "csv":
-        path.write_bytes(as_csv(records))
-    elif command == "jsonl":
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in records))
-    elif command == "parquet":
-        pq.write_table(pa.table({"id": range(len(MOMENTS)), "created": pa.array(MOMENTS, pa.timestamp("us"))}), path)
-    else:
-        write_avro(path, {"type": "long", "logicalType": "timestamp-micros"}, MOMENTS)
+    records: list[dict[str, Any]] = rows(MOMENTS)
+    if command in ("parquet", "avro"):
+        zone = UTC if command == "avro" else None
+        records = [{"id": n, "created": moment and moment.replace(tzinfo=zone)} for n, moment in enumerate(MOMENTS)]
+    write_rows(tmp_path / "in", command, records)
     first = convert(command, tmp_path / "in", tmp_path / "a", *FLAGS)
     flags = ("--schema", first.directory / "schema.pbtxt", "--key", "id")
 
@@ -227,22 +195,8 @@ def test_a_schema_alone_is_told_by_its_unit(tmp_path: Path, command: str) -> Non
     assert again.rejects() == []
     assert (again.directory / "schema.pbtxt").read_text() == (first.directory / "schema.pbtxt").read_text()
     numbers = list(expected().values())
-    if command == "csv":
-        path.write_bytes(as_csv([{"id": n, "created": number} for n, number in enumerate(numbers)]))
-    elif command == "jsonl":
-        path.write_text("".join(f"{json.dumps({'id': n, 'created': value})}\n" for n, value in enumerate(numbers)))
-    elif command == "parquet":
-        pq.write_table(pa.table({"id": range(len(MOMENTS)), "created": pa.array(numbers)}), path)
-    else:
-        write_avro(path, "long", numbers)
+    write_rows(tmp_path / "in", command, [{"id": n, "created": number} for n, number in enumerate(numbers)])
     assert stored(convert(command, tmp_path / "in", tmp_path / "c", *flags)) == expected()
-
-
-def write_avro(path: Path, kind: object, values: list[Any]) -> None:
-    fields = [{"name": "id", "type": "long"}, {"name": "created", "type": ["null", kind]}]
-    with path.open("wb") as file:
-        records = [{"id": n, "created": value} for n, value in enumerate(values)]
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
 
 
 def test_a_schema_alone_of_dates_numbers_and_neither(tmp_path: Path) -> None:
@@ -270,15 +224,12 @@ def test_a_schema_alone_of_dates_numbers_and_neither(tmp_path: Path) -> None:
     assert [row["created"] for row in labelled.rows] == [5]
 
 
-def test_a_unit_that_is_not_written_is_refused(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": b"at\n2024-01-31\n"})
-    schema = tmp_path / "schema.pbtxt"
-    for name in ("at", "when"):
-        renames = () if name == "at" else ("--rename", "at=when")
-        schema.write_text(f'feature {{ name: "{name}" type: INT time_domain {{ integer_format: UNIX_DAYS }} }}')
-        where = ("--schema", schema, "--output", tmp_path / "out", "--name", "n", *renames)
-        done = run("csv", "--input", source, "--timestamp", "at=s", *where)
-        check_mistake(done, "--timestamp at=s: --schema says that its times are in UNIX_DAYS, which is not written")
+@pytest.mark.parametrize(("name", "flags"), [("at", ""), ("when", " --rename at=when")])
+def test_a_unit_that_is_not_written_is_refused(name: str, flags: str, jobs: Jobs) -> None:
+    schema = f'feature {{ name: "{name}" type: INT time_domain {{ integer_format: UNIX_DAYS }} }}'
+    said = "--timestamp at=s: --schema says that its times are in UNIX_DAYS, which is not written"
+    files = {"a.csv": "at\n2024-01-31\n", "../schema.pbtxt": schema}
+    jobs.refuse(f"csv --timestamp at=s --schema schema.pbtxt{flags}", said, files=files)
 
 
 @pytest.mark.parametrize("command", ["parquet", "avro"])
@@ -288,14 +239,7 @@ def test_times_where_a_schema_has_integers_are_no_rejects_row_by_row(
 ) -> None:
     """Files that say what a column holds are held against the schema at once."""
     moments = [moment for moment in MOMENTS if moment]
-    if command == "parquet":
-        write_files(tmp_path, {"in/a.parquet": b""})
-        pq.write_table(pa.table({"created": pa.array(moments, pa.timestamp("us", "UTC"))}), tmp_path / "in/a.parquet")
-    else:
-        write_files(tmp_path, {"in/a.avro": b""})
-        fields = [{"name": "created", "type": {"type": "long", "logicalType": "timestamp-micros"}}]
-        with (tmp_path / "in/a.avro").open("wb") as file:
-            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"created": m} for m in moments])
+    write_rows(tmp_path / "in", command, [{"created": moment} for moment in moments])
     schema = tmp_path / "schema.pbtxt"
     schema.write_text(f'feature {{ name: "created" type: INT value_count {{ min: 1 max: 1 }} {domain} }}')
     where = ("--input", tmp_path / "in", "--schema", schema, "--output", tmp_path / "out", "--name", "n")

@@ -5,14 +5,12 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
 from shardmill.transforms.records.shard_sources import PackedShards
 from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
-from tests.support.table_results import Table, convert
+from tests.support.table_results import Table, convert, write_rows
 from tests.support.tokenizer_files import (
     END,
     TEXTS,
@@ -177,14 +175,7 @@ def test_a_column_of_a_table(command: str, tmp_path: Path) -> None:
     write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
     rows = [{"id": n, "body": text} for n, text in enumerate(TEXTS[:60])]
     rows += [{"id": 60, "body": None}, {"id": 61, "body": " "}]
-    (tmp_path / "in").mkdir()
-    if command == "csv":
-        lines = ["id,body", *(f'{row["id"]},"{row["body"] or ""}"' for row in rows)]
-        (tmp_path / "in/a.csv").write_text("\n".join(lines) + "\n")
-    elif command == "jsonl":
-        (tmp_path / "in/a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
+    write_rows(tmp_path / "in", command, rows)
     flags = ("--tokenize", "body", "--max_reject_fraction", 0.1)
     table = tokenized(tmp_path / "in", tmp_path / "a", *flags, command=command)
 
@@ -195,17 +186,14 @@ def test_a_column_of_a_table(command: str, tmp_path: Path) -> None:
         "no text: column 'body' has no value",
     ]
     packed = tokenized(tmp_path / "in", tmp_path / "b", *flags, *PACKED, command=command)
-    assert "left out 'id': a block has parts of several texts, and nothing but their tokens" in (
-        packed.dataset.manifest.notices
-    )
+    said = "left out 'id': a block has parts of several texts, and nothing but their tokens"
+    assert said in packed.dataset.manifest.notices
     assert packed.dataset.manifest.input["in_examples"] == 60
 
 
 def test_images_beside_texts_are_left_out_of_blocks_and_stay_beside_tokens(tmp_path: Path) -> None:
     write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
-    (tmp_path / "in").mkdir()
-    rows = [{"text": "w1 w2 w3", "image": image(n)} for n in range(3)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
+    write_rows(tmp_path / "in", "parquet", [{"text": "w1 w2 w3", "image": image(n)} for n in range(3)])
     packed = tokenized(tmp_path / "in", tmp_path / "a", "--image", "image", "--pack_to", 4, command="parquet")
     beside = tokenized(tmp_path / "in", tmp_path / "b", "--image", "image", command="parquet")
 

@@ -3,65 +3,47 @@ analyzers."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 
 import shardmill
 from shardmill.metadata import file_names
-from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines import cli
 from tests.support.command import Run
-from tests.support.houses import FLAGS, convert, examples, graph_bytes, parsed, rows, serialized, values_of
-
-
-@pytest.fixture(scope="module")
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("houses")
-    pyarrow.csv.write_csv(rows(), root / "houses.csv")
-    return convert(root, "csv", root / "houses.csv", "--threads", "1")
+from tests.support.houses import (
+    FLAGS,
+    analyzed,
+    convert,
+    differing,
+    examples,
+    graph_bytes,
+    graph_of,
+    layer_of,
+    outputs_of,
+    parsed,
+    rows,
+    transform_file,
+    values_of,
+    write_parts,
+)
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same rows of another format, in several files and threads."""
     root = tmp_path_factory.mktemp("others")
-    (root / "in").mkdir()
-    table = rows()
-    for part in range(3):
-        some = table.slice(part * 150, 150)
-        pq.write_table(some, root / "in" / f"{2 - part}.parquet", row_group_size=40)
-    return convert(root, "parquet", root / "in", "--threads", "3")
-
-
-def same(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    """The outputs that differ by more than float32 sums do: TFT adds means and deviations up in float32, in the order
-    in which batches come, and its z-scores are as far from exact ones. Two evaluations of one graph are held to 1e-6
-    in test_materialized.py."""
-    for name in names:
-        mine, its = values_of(one[name]), values_of(other[name])
-        left, right = (np.hstack([np.ravel(value) for value in rows]).astype(float) for rows in (mine, its))
-        if len(mine) != len(its) or not np.allclose(left, right, rtol=1e-5, atol=1e-6):
-            yield name
+    return convert(root, "parquet", write_parts(root / "in"), "--threads", "3")
 
 
 def tft_own(directory: Path, out: Path) -> Any:
     """What TFT's analyzers make of the training split, as a layer."""
-    import apache_beam as beam
     import tensorflow as tf
     import tensorflow_transform as tft
-    import tensorflow_transform.beam as tft_beam
-    from tensorflow_transform.tf_metadata import schema_utils
-    from tfx_bsl.public import tfxio
-
-    spec = tft.TFTransformOutput(str(directory / file_names.TRANSFORM_GRAPH)).raw_feature_spec()
-    schema = schema_utils.schema_from_feature_spec(spec)
 
     def preprocessing_fn(inputs: dict[str, Any]) -> dict[str, Any]:
         age = tft.sparse_tensor_to_dense_with_shape(inputs["age"], [None, 1], 30.0)[:, 0]
@@ -79,43 +61,29 @@ def tft_own(directory: Path, out: Path) -> Any:
             "year": tft.apply_buckets(inputs["year"], [[1950, 2000]]),
         }
 
-    source = tfxio.TFExampleBeamRecord("records", schema=schema)
-    with tft_beam.Context(temp_dir=str(out / "tmp")), beam.Pipeline() as pipeline:
-        batches = pipeline | beam.Create(serialized(directory, "train")) | source.BeamSource()
-        _ = (
-            (batches, source.TensorAdapterConfig())
-            | tft_beam.AnalyzeDataset(preprocessing_fn)
-            | tft_beam.WriteTransformFn(str(out / "graph"))
-        )
-    return tft.TFTransformOutput(str(out / "graph")).transform_features_layer()
+    return analyzed(directory, preprocessing_fn, out).transform_features_layer()
 
 
 def test_results_are_those_of_tfts_own_analyzers(houses: Path, tmp_path: Path) -> None:
-    import tensorflow_transform as tft
-
-    layer = tft_own(houses, tmp_path)
-    mine = tft.TFTransformOutput(str(houses / file_names.TRANSFORM_GRAPH)).transform_features_layer()
+    layer, mine = tft_own(houses, tmp_path), layer_of(houses)
     names = ["age", "fare", "height", "city", "text", "rooms_scaled", "rooms_bucket", "street", "year"]
 
     for split in ("train", "test"):
         raw = parsed(houses, split)
-        assert list(same(mine(raw), layer(raw), names)) == []
+        assert differing(mine(raw), layer(raw), rtol=1e-5, names=names) == []
 
 
 def test_tft_opens_the_folder(houses: Path) -> None:
-    import tensorflow_transform as tft
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
     from tensorflow_transform.tf_metadata import schema_utils
 
-    output = tft.TFTransformOutput(str(houses / file_names.TRANSFORM_GRAPH))
-
+    output = graph_of(houses)
     vocabulary = (houses / "transform_graph/transform_fn/assets/city").read_bytes().splitlines()
     assert output.vocabulary_by_name("city") == vocabulary
     assert output.vocabulary_size_by_name("city") == len(vocabulary) == 4
     assert output.num_buckets_for_transformed_feature("city") == 6
     assert output.num_buckets_for_transformed_feature("year") == 3
-    from google.protobuf import text_format
-    from tensorflow_metadata.proto.v0 import schema_pb2
-
     schema = text_format.Parse((houses / file_names.SCHEMA).read_text(), schema_pb2.Schema())
     whole = schema_utils.schema_as_feature_spec(schema).feature_spec
     assert output.raw_feature_spec() == {name: spec for name, spec in whole.items() if name != "id"}
@@ -140,8 +108,7 @@ def test_the_model_is_served_alone_with_values_that_are_missing_and_unknown(hous
     }
     found = {name: values_of(value) for name, value in served.transform_fn(batch).items()}
 
-    told = {out.name: out for out in TransformFile.from_json((houses / file_names.TRANSFORM).read_bytes(), "").outputs}
-    age = told["age"].constants
+    age = outputs_of(houses)["age"].constants
     assert found["age"] == pytest.approx([(value - age["mean"]) / age["std_dev"] for value in (30, 50)], rel=1e-5)
     assert found["height"] == [[], []]
     assert found["city"][0][0] in (4, 5)
@@ -172,11 +139,10 @@ def test_a_transform_moves_no_example(houses: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_found_is_what_the_training_split_holds(houses: Path) -> None:
-    told = TransformFile.from_json((houses / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
     train, test = examples(houses, "train"), examples(houses, "test")
-    by_name = {output.name: output for output in told.outputs}
+    by_name = outputs_of(houses)
 
-    assert told.analyzed == {"train": len(train)}
+    assert transform_file(houses).analyzed == {"train": len(train)}
     heights = [float(np.float32(row["height"][0])) for row in train if "height" in row]
     assert by_name["height"].constants["mean"] == pytest.approx(np.mean(heights), rel=1e-12)
     assert by_name["height"].constants["std_dev"] == pytest.approx(np.std(heights), rel=1e-9)
@@ -203,15 +169,14 @@ def test_verify_finds_a_graph_that_was_changed(houses: Path, run: Run) -> None:
 
 def test_load_transforms_batch_by_batch(houses: Path) -> None:
     import tensorflow as tf
-    import tensorflow_transform as tft
 
-    layer = tft.TFTransformOutput(str(houses / file_names.TRANSFORM_GRAPH)).transform_features_layer()
-    expected = layer(parsed(houses, "test"))
+    expected = layer_of(houses)(parsed(houses, "test"))
 
     batches = list(shardmill.load(houses, "test", batch_size=64, transform=True, defaults={"height": 0.5, "city": -1}))
 
     features = {name: tf.concat([batch[0][name] for batch in batches], 0) for name in batches[0][0]}
-    assert list(same(features, expected, ["age", "fare", "text", "rooms_scaled", "rooms_bucket", "street"])) == []
+    names = ["age", "fare", "text", "rooms_scaled", "rooms_bucket", "street"]
+    assert differing(features, expected, rtol=1e-5, names=names) == []
     heights = [value[0] if value else 0.5 for value in values_of(expected["height"])]
     assert features["height"].numpy().tolist() == pytest.approx(heights)
     assert [value[0] if value else -1 for value in values_of(expected["city"])] == features["city"].numpy().tolist()
@@ -239,9 +204,8 @@ def test_load_names_what_may_be_missing(houses: Path) -> None:
 def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
     said = run("inspect", houses, "--examples", "0").out
 
-    told = TransformFile.from_json((houses / file_names.TRANSFORM).read_bytes(), file_names.TRANSFORM)
-    height = next(output for output in told.outputs if output.name == "height").constants
-    city = next(output for output in told.outputs if output.name == "city").vocabulary
+    told, outputs = transform_file(houses), outputs_of(houses)
+    height, city = outputs["height"].constants, outputs["city"].vocabulary
     assert city is not None
     assert f"Transformed features, constants of examples: {told.analyzed['train']:,} of train" in said
     assert f"height | z_score; mean {height['mean']:.6g}; std_dev {height['std_dev']:.6g}; values" in said
@@ -265,11 +229,10 @@ def test_yesterdays_constants_stay_and_drift_is_said(houses: Path, tmp_path: Pat
     new = tmp_path / "out" / "houses" / "1.0.0"
     before, after = graph_bytes(houses), graph_bytes(new)
     assert {name for name in before if before[name] != after[name]} == {file_names.TRANSFORM}
-    told = TransformFile.from_json(after[file_names.TRANSFORM], file_names.TRANSFORM)
-    height = next(output for output in told.outputs if output.name == "height")
+    height = outputs_of(new)["height"]
     assert height.drift["shift"] == pytest.approx(2 / height.constants["std_dev"], rel=1e-4)
     manifest = json.loads((new / file_names.MANIFEST).read_bytes())
-    assert manifest["configuration"]["transform_graph"] == told.former == "houses 1.0.0"
+    assert manifest["configuration"]["transform_graph"] == transform_file(new).former == "houses 1.0.0"
     notices = " ".join(manifest["notices"])
     assert "the constants of transformed features are those of houses 1.0.0" in notices
     assert (

@@ -1,12 +1,24 @@
-"""The limit of rejects, and rejects that are too many to travel: their order, and nothing of them is left behind."""
+"""Rejects that are too many to travel, the limit of rejects, and very many lines of a byte or four: what is kept of
+each must not add up."""
 
+import gzip
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats import csv_parse as csv_pieces
+from shardmill.transforms.formats import format as blocks
+from shardmill.transforms.formats import json_lines as read_json_lines
+from shardmill.transforms.formats import line_blocks
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import FileRef, RecordFormat, Rows
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from shardmill.transforms.formats.lines import LinesFormat
 from tests.support.command import Run, image_tree, write_files
 from tests.support.detection import Thing, scenes, write_coco
 from tests.support.table_results import convert
@@ -73,30 +85,26 @@ def small_input(route: str, folder: Path, bad: int) -> tuple[object, ...]:
     return "images", "--coco", write_coco(folder, drawn)
 
 
-ROUTES = ("csv", "jsonl", "text", "images", "coco")
-
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_three_rejects_of_sixty_are_allowed_unless_another_limit_is_given(run: Run, tmp_path: Path, route: str) -> None:
+@pytest.mark.parametrize("route", ["csv", "jsonl", "text", "images", "coco"])
+def test_three_rejects_of_sixty_are_allowed_and_the_message_names_what_goes_on(
+    run: Run, tmp_path: Path, route: str
+) -> None:
     arguments = (*small_input(route, tmp_path / "in", 3), "--output", tmp_path, "--name", "n")
-    assert run(*arguments, "--max_reject_fraction", 0.04).status == 1
-    assert run(*arguments, "--max_reject_fraction", 0).status == 1
-    result = run(*arguments)
-    assert result.status == 0, result.err
+    result = run(*arguments, "--max_reject_fraction", 0.04)
+    assert result.status == 1
+    assert "3 of 60 records were rejected, more than --max_reject_fraction 0.04 allows" in result.err
+    assert run(*arguments).status == 0
     manifest = json.loads((tmp_path / "n" / "1.0.0" / "manifest.json").read_text())
     assert manifest["rejects"]["records"] == 3
 
-
-@pytest.mark.parametrize("route", ROUTES)
-def test_the_message_names_the_flags_that_go_on(run: Run, tmp_path: Path, route: str) -> None:
-    arguments = (*small_input(route, tmp_path / "in", 4), "--output", tmp_path, "--name", "n")
+    arguments = (*small_input(route, tmp_path / "more", 4), "--output", tmp_path, "--name", "n", "--overwrite")
     result = run(*arguments)
     assert result.status == 1
     assert "4 of 60 records were rejected, more than --max_reject_fraction 0.01 allows" in result.err
     named = re.findall(r"; (--\w+) (\S+) ", result.err)
     assert named == [("--on_bad_box", "drop")] * (route == "coco") + [("--max_reject_fraction", "0.07")]
     for flags in named:
-        result = run(*arguments, *flags, "--overwrite")
+        result = run(*arguments, *flags)
         assert result.status == 0, result.err
 
 
@@ -111,3 +119,61 @@ def test_nothing_but_rejects_is_no_data_set_and_no_limit_helps(run: Run, tmp_pat
     result = run("jsonl", "--input", tmp_path / "a.jsonl", "--output", tmp_path, "--name", "n")
     assert result.status == 1
     assert "--max_reject_fraction" not in result.err
+
+
+BLOCK = 16 << 20
+# The format, a header, a row, its types
+FORMATS: dict[str, tuple[RecordFormat, bytes, bytes, dict[str, ColumnType]]] = {
+    "csv": (CsvFormat(block_size=BLOCK), b"a,b\n", b"0,0\n", {"a": ColumnType("int64", None, 0)}),
+    "jsonl": (JsonLinesFormat(BLOCK), b"", b'{"a":0}\n', {"a": ColumnType("int64", None, 0)}),
+    "text": (LinesFormat(BLOCK), b"", b"0\n", {"text": ColumnType("bytes", None, 0)}),
+}
+
+
+def rows_of(folder: Path, kind: str, data: bytes, suffix: str) -> list[Rows]:
+    """All rows of a file with `data`, after what `infer` sees."""
+    format_, _, _, types = FORMATS[kind]
+    path = folder / f"file.{kind}{suffix}"
+    path.write_bytes(gzip.compress(data, 1) if suffix else data)
+    file = FileRef(path.name, str(path), path.stat().st_size)
+    found: list[Rows] = []
+    for block in format_.index(file):
+        assert isinstance(block, blocks.BlockRef)
+        list(format_.infer(block, None, ()))
+        found += format_.read(block, types)
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_rows_come_a_bounded_number_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, suffix: str
+) -> None:
+    for module in (csv_pieces, line_blocks, read_json_lines):
+        monkeypatch.setattr(module, "MAX_LINES", 1000)
+    _, header, row, _ = FORMATS[kind]
+    found = rows_of(tmp_path, kind, header + row * 50_000, suffix)
+
+    first = 1 + header.count(b"\n")
+    assert [line for rows in found for line in rows.lines.tolist()] == list(range(first, first + 50_000))
+    most = 1000 if kind != "jsonl" else 1000 + (64 << 10) // len(row)  # JSON is parsed 64 KiB at once
+    assert max(len(rows.lines) for rows in found) <= most
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_blank_lines_take_no_memory_each(tmp_path: Path, kind: str, newline: bytes) -> None:
+    _, header, row, _ = FORMATS[kind]
+    blank = 10_000_000
+    data = header + row + newline * blank + row
+    tracemalloc.start()
+    try:
+        found = rows_of(tmp_path, kind, data, ".gz")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    lines = [line for rows in found for line in rows.lines.tolist()]
+    first = 1 + header.count(b"\n")
+    assert (lines, sum(rows.blank_lines for rows in found)) == ([first, first + 1 + blank], blank)
+    assert peak < 5 * BLOCK

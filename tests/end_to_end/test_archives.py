@@ -1,9 +1,12 @@
-"""Tar files of WebDataset end to end: held against the webdataset library, read by TFDS, and a user's mistakes."""
+"""Tar files of WebDataset, held against the webdataset library and read by TFDS, and zip archives of folders, which
+give the data sets of their folders."""
 
 import gzip
 import json
 import os
 import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,13 @@ import numpy as np
 import pytest
 import webdataset
 
-from tests.support.archives import link, tar
-from tests.support.command import Run, check_mistake, image, write_files
+import shardmill
+from tests.support.archives import link, tar, zipped
+from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, write_files
+from tests.support.detection import scenes, write_coco
+from tests.support.jobs import Jobs
 from tests.support.later import Later
+from tests.support.masks import write_pairs
 from tests.support.table_results import Table, contents, convert
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -228,14 +235,9 @@ def test_names_with_several_dots(run: Run, tmp_path: Path, suffix: str) -> None:
     assert [sorted(set(row) - {"filename"})[:2] for row in first.rows] == [["00", "01"]] * 2
 
 
-def test_one_example_of_very_many_images(run: Run, tmp_path: Path) -> None:
-    members = [(f"film.frame{number}.jpg", image(number)) for number in range(60)]
-    folder = write_files(tmp_path / "in", {"a.tar": tar(members)})
-
-    check_mistake(
-        run("webdataset", "--input", folder, "--output", tmp_path / "out", "--name", "n"),
-        "60 images 'frame0' to 'frame59' would be one example",
-    )
+def test_one_example_of_very_many_images(jobs: Jobs) -> None:
+    members = tar((f"film.frame{number}.jpg", image(number)) for number in range(60))
+    jobs.refuse("webdataset", "60 images 'frame0' to 'frame59' would be one example", files={"a.tar": members})
 
 
 @pytest.mark.parametrize(
@@ -245,11 +247,146 @@ def test_one_example_of_very_many_images(run: Run, tmp_path: Path) -> None:
         ((), "the samples have a label and nothing else, as there is no other member"),
     ],
 )
-def test_samples_of_a_label_alone_are_no_examples(
-    run: Run, tmp_path: Path, others: tuple[str, ...], words: str
-) -> None:
-    members = [(f"{key}{suffix}", b"1") for key in range(3) for suffix in (".cls", *others)]
-    folder = write_files(tmp_path / "in", {"a.tar": tar(members)})
+def test_samples_of_a_label_alone_are_no_examples(jobs: Jobs, others: tuple[str, ...], words: str) -> None:
+    members = tar((f"{key}{suffix}", b"1") for key in range(3) for suffix in (".cls", *others))
+    jobs.refuse("webdataset", words, files={"a.tar": members})
 
-    check_mistake(run("webdataset", "--input", folder, "--output", tmp_path / "out", "--name", "n"), words)
-    assert not (tmp_path / "out").exists()
+
+TREE = image_tree(("ant", "bee"), 6)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def made(run: Run, name: str, *flags: object, command: str = "images") -> Contents:
+    result = run(command, *flags, "--output", "out", "--name", name, "--max_reject_fraction", 0.9)
+    assert result.status == 0, result.err
+    return read_back(Path("out") / name)
+
+
+def check_same(one: Contents, other: Contents) -> None:
+    assert one.records == other.records
+    assert {name: sorted(names) for name, names in one.splits.items()} == {
+        name: sorted(names) for name, names in other.splits.items()
+    }
+    assert one.dataset.manifest.features == other.dataset.manifest.features
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("inside", ["", "photos/"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_images_by_their_folders(run: Run, here: Path, inside: str, method: int) -> None:
+    write_files(here / "folder", TREE)
+    junk = {"__MACOSX/._x.jpg": b"x", f"{inside}.DS_Store": b"x"}
+    (here / "photos.zip").write_bytes(zipped({f"{inside}{name}": of for name, of in TREE.items()} | junk, method))
+
+    archive = made(run, "zip", "--input", "photos.zip", *SPLITS)
+
+    check_same(archive, made(run, "folder", "--input", "folder", *SPLITS))
+    assert archive.rejects() == []
+
+
+def test_backslashes_of_windows_are_between_folders(run: Run, here: Path) -> None:
+    """As .NET wrote them: all images lay in no folder, and so had no class."""
+    write_files(here / "folder", TREE)
+    with zipfile.ZipFile("photos.zip", "w") as packed:
+        for name, data in TREE.items():
+            member = zipfile.ZipInfo(f"photos/{name}".replace("/", "\\"))
+            member.create_system = 0
+            packed.writestr(member, data)
+
+    archive = made(run, "zip", "--input", "photos.zip", *SPLITS)
+
+    check_same(archive, made(run, "folder", "--input", "folder", *SPLITS))
+
+
+@pytest.mark.parametrize("splits", [("",), ("train/", "test/")])
+def test_metadata_of_hugging_face_in_it(run: Run, here: Path, splits: Sequence[str]) -> None:
+    rows = [{"file_name": name, "age": n} for n, name in enumerate(TREE)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    files = {f"{split}{name}": of for split in splits for name, of in (TREE | {"metadata.jsonl": lines}).items()}
+    write_files(here / "hf", files)
+    (here / "hf.zip").write_bytes(zipped(files))
+    flags = SPLITS if len(splits) == 1 else ()
+
+    archive = made(run, "zip", "--input", here / "hf.zip", *flags)
+
+    check_same(archive, made(run, "folder", "--input", here / "hf", *flags))
+    assert "age" in next(iter(archive.records.values()))[0].decode("latin-1")
+
+
+def test_masks_and_images_of_coco_in_archives(run: Run, here: Path) -> None:
+    write_pairs(here / "pairs")
+    for name in ("images", "masks"):
+        (here / f"{name}.zip").write_bytes(zipped(files_in(here / "pairs" / name)))
+    flags = ("--input", "pairs/images", "--masks", "pairs/masks")
+    check_same(made(run, "a", "--input", "images.zip", "--masks", "masks.zip"), made(run, "b", *flags))
+
+    coco = write_coco(here / "coco", scenes(6), "notes.json", "pictures")
+    (here / "pictures.zip").write_bytes(zipped(files_in(here / "coco" / "pictures")))
+    check_same(
+        made(run, "c", "--coco", coco, "--input", "pictures.zip"),
+        made(run, "d", "--coco", coco, "--input", here / "coco" / "pictures"),
+    )
+
+
+def test_arrays_and_a_part_of_an_archive(run: Run, here: Path) -> None:
+    np.save(here / "1.npy", np.arange(6, dtype=np.int16))
+    (here / "x.zip").write_bytes(zipped({"scans/a/1.npy": (here / "1.npy").read_bytes(), "more/2.txt": b""}))
+
+    assert len(made(run, "arrays", "--input", "zip://x.zip/scans", command="arrays").records) == 1
+    (example,) = shardmill.examples(here / "out/arrays", "train")
+    assert example["image"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "said"),
+    [
+        ({"../photos.zip": b"PK"}, "photos.zip", "photos.zip is no zip archive that can be read"),
+        ({"../photos.zip": zipped({"a.txt": b"x"})}, "photos.zip", "no images in --input zip://photos.zip"),
+        ({"../photos.7z": b"x"}, "photos.7z", "is an archive, and images in it are not read; unpack it"),
+        ({}, "photos.zip", "--input photos.zip: no such file or folder\n"),
+        ({"../a.zip": zipped(TREE)}, "*.zip", "only a single zip archive is read, given by its path; unpack them"),
+        (
+            {f"../{name}": zipped(TREE) for name in ("a.zip", "b.zip")},
+            "a.zip,b.zip",
+            "--input a.zip,b.zip: no such file or folder; it is one path, not a list: give a folder",
+        ),
+        ({}, "zip://photos", "there is no archive in it; expected zip://FILE.zip/NAME"),
+    ],
+)
+def test_mistakes_are_one_sentence(jobs: Jobs, files: Mapping[str, bytes], path: str, said: str) -> None:
+    jobs.refuse(f"images --input {path}", said, files=files)
+
+
+def test_an_unchanged_archive_is_an_unchanged_night(run: Run, here: Path) -> None:
+    (here / "photos.zip").write_bytes(zipped(TREE))
+    (here / "n.yaml").write_text(
+        f"name: n\noutput: {here}/out\nimages: {{input: '{here}/photos.zip', folders: label}}\n"
+    )
+
+    assert run("rebuild", "n.yaml").status == 0
+    assert "unchanged" in run("rebuild", "n.yaml").out
+    (here / "photos.zip").write_bytes(zipped(dict(list(TREE.items())[1:])))
+    assert run("rebuild", "n.yaml").status == 0
+    assert len(read_back(here / "out/n/1.0.1").records) == len(TREE) - 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--reuse", "LATEST"]], ids=["read", "reused"])
+def test_a_later_job_of_a_process_reads_the_archive_as_it_is_then(run: Run, here: Path, flags: list[str]) -> None:
+    """A manifest names the members, so no job lists them."""
+    (here / "list.csv").write_text("".join(["file_name,label\n", *(f"{number}.png,a\n" for number in range(4))]))
+    given = ["--manifest", "list.csv", "--file_root", f"zip://{here}/photos.zip", "--allow_outside"]
+    for version, first in (("1.0.0", 0), ("1.0.1", 100)):
+        files = {f"{number}.png": image(first + number, "PNG") for number in range(4)}
+        (here / "photos.zip").write_bytes(zipped(files, zipfile.ZIP_STORED))
+        reuse = ["--reuse", "record"] if flags and version == "1.0.0" else flags
+        made(run, "n", *given, "--version", version, *reuse)
+        found = {example["filename"].decode()[-5:]: example["image"] for example in shardmill.examples("out/n")}
+        assert found == files

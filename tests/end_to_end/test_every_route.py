@@ -1,0 +1,208 @@
+"""Every route again: steps run twice, of which either result counts; without a C compiler; and the lines below "Read
+it" in a job's summary. The bytes are those of one run, and what is printed works for every kind of path."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms import core
+from apache_beam.transforms.window import WindowedValue
+
+from shardmill.pipelines import cli
+from shardmill.pipelines.jobs import launch
+from shardmill.transforms.workers.elements import in_global_window
+from shardmill.transforms.workers.running import report_failures
+from tests.support.command import Run
+from tests.support.golden_cases import CASES, DIGESTS, command
+from tests.support.golden_inputs import write_inputs
+
+pytestmark = pytest.mark.slow
+
+ROUTES = (
+    *("images-stratified", "images-by-bytes", "images-manifest", "images-transform", "images-coco", "images-masks"),
+    *("images-near-duplicates", "arrays", "audio", "csv-label", "csv-by-bytes", "csv-transform", "csv-materialize"),
+    *("csv-sequences", "jsonl", "parquet", "avro", "webdataset", "text", "text-parallel", "text-packed", "reshard"),
+)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_inputs(folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, but for the records of builds, which hold times."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "builds" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def folders(root: Path) -> set[str]:
+    """Those below a folder."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
+
+
+@pytest.mark.parametrize("case", ROUTES)
+def test_every_bundle_twice(run: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.chdir(inputs)
+    words = (*CASES[case], "--max_reject_fraction", "0.9", "--name", "d")
+    assert run(*words, "--output", tmp_path / "once").status == 0
+    steps: list[list[str]] = []
+
+    def replayed(pipeline: beam.Pipeline, *arguments: Any, **named: Any) -> None:
+        report_failures(pipeline, *arguments, **named)
+        replay = Replay(keep)
+        pipeline.visit(replay)
+        steps.append(replay.steps)
+
+    monkeypatch.setattr(launch, "report_failures", replayed)
+    starts_tensorflow = case in ("csv-transform", "csv-materialize", "images-transform")
+    for keep in (1,) if starts_tensorflow else (0, 1):  # each run of those starts it twice
+        result = run(*words, "--output", tmp_path / str(keep))
+        assert result.status == 0, result.err
+        assert contents(tmp_path / str(keep)) == contents(tmp_path / "once")
+        assert folders(tmp_path / str(keep)) == folders(tmp_path / "once")
+    for labels in steps:
+        assert {"Layout", "Prepare", "Write", "Publish"} <= {word for label in labels for word in label.split("/")}
+
+
+def test_every_command_is_one_of_them() -> None:
+    assert {CASES[case][0] for case in ROUTES} == {words[0] for words in CASES.values()}
+
+
+class ReplayedFn(beam.DoFn):
+    """Does what `inner` does, twice a bundle, and emits what came of the first time or of the second."""
+
+    def __init__(self, inner: beam.DoFn, keep: int) -> None:
+        self._inner, self._keep = inner, keep
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") or name in ReplayedFn.__dict__ or name in object.__getattribute__(self, "__dict__"):
+            return object.__getattribute__(self, name)
+        return getattr(self._inner, name)
+
+    def _inspect_process(self) -> Any:
+        return self._inner.get_function_arguments("process")
+
+    def start_bundle(self) -> None:
+        """Nothing has come."""
+        self._elements: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def process(self, *arguments: Any, **named: Any) -> None:
+        """Keep the element for the bundle's end."""
+        self._elements.append((arguments, named))
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Run the bundle, and run it again."""
+        results = [self._run() for _ in range(2)]
+        return iter(results[self._keep])
+
+    def _run(self) -> list[Any]:
+        self._inner.start_bundle()
+        out: list[Any] = []
+        for arguments, named in self._elements:
+            out += self._inner.process(*arguments, **named) or ()
+        out += self._inner.finish_bundle() or ()
+        return [item if _is_windowed(item) else in_global_window(item) for item in out]
+
+
+def _is_windowed(item: Any) -> bool:
+    return isinstance(item.value if isinstance(item, beam.pvalue.TaggedOutput) else item, WindowedValue)
+
+
+class Replay(beam.pipeline.PipelineVisitor):
+    """Has each step of ours in a pipeline that is built replayed; those inside Beam's own transforms are left.
+
+    Attributes:
+      keep: 0 for the results of the first run, 1 for those of the second.
+      steps: the labels of those that are replayed.
+    """
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self.steps: list[str] = []
+
+    def visit_transform(self, node: Any) -> None:
+        """Put a ReplayedFn around the function of a ParDo."""
+        step, around = node.transform, node.parent
+        while around is not None and isinstance(around.transform, core._MultiParDo):  # of a step with several outputs
+            around = around.parent
+        is_beams = around is not None and type(around.transform).__module__.startswith("apache_beam")
+        if isinstance(step, beam.ParDo) and not is_beams:
+            step.fn = ReplayedFn(step.fn, self._keep)
+            self.steps.append(node.full_label)
+
+
+def printed_readers(summary: str) -> list[list[str]]:
+    """Return the code below "Read it:", one piece for each way to read."""
+    _, _, code = summary.partition("\nRead it:\n")
+    lines = [line for line in code.split("\n\n")[0].splitlines() if line]
+    assert lines, summary
+    pieces: list[list[str]] = [[]]
+    for line in lines:
+        if line == "or, without shardmill:":
+            pieces.append([])
+        else:
+            assert line.startswith("  ")
+            pieces[-1].append(line.removeprefix("  "))
+    return pieces
+
+
+# Prints the number of examples that printed code yields
+COUNT = (
+    "print(sum(1 for _ in next(globals()[name] for name in ('records', 'examples', 'dataset') if name in globals())))"
+)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "images-unverified"])  # some do not decode
+def test_every_route(
+    case: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(inputs)
+    assert cli.main([*command(case), "--output", str(tmp_path / "a b[1]é'")]) == 0
+    counts = []
+    for piece in printed_readers(capsys.readouterr().out):
+        names: dict[str, Any] = {}
+        exec("\n".join([*piece, COUNT]), names)
+        counts.append(int(capsys.readouterr().out))
+    assert min(counts) > 0
+    assert len(set(counts)) == 1
+
+
+REPOSITORY = Path(__file__).parents[2]
+UNCOMPILED = (
+    *("images", "images-coco", "arrays", "audio", "csv", "csv-sequences", "jsonl", "parquet-images", "avro"),
+    *("webdataset", "text", "text-packed", "reshard"),
+)
+PROGRAM = """
+import json, sys
+sys.modules["shardmill._native"] = None  # whose import fails then
+from shardmill.data import spans
+from tests.support.golden_cases import digests
+assert not spans.COMPILED
+found = {case: digests(case) for case in sys.argv[1:]}
+print(json.dumps(found))
+"""
+
+
+def test_every_route_writes_the_same_bytes(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *UNCOMPILED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+    assert done.returncode == 0, done.stderr
+    golden = json.loads(DIGESTS.read_text())
+    assert json.loads(done.stdout.splitlines()[-1]) == {case: golden[case] for case in UNCOMPILED}

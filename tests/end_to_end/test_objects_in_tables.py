@@ -1,0 +1,415 @@
+"""Images with `objects` inside of Parquet, as data sets on Hugging Face's hub have them, or beside them in tar
+files: they get the features that image files with the same objects get."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import webdataset
+
+import shardmill
+from tests.support.archives import tar
+from tests.support.command import Run, check_mistake, tree_bytes, write_files
+from tests.support.detection import Scene, draw
+from tests.support.later import Later
+from tests.support.objects_in_tables import (
+    MOST,
+    NAMES,
+    SCENES,
+    classes_of,
+    feature_of,
+    features,
+    ids,
+    notices,
+    rejects,
+    said_of,
+    write_parquet,
+    write_raw,
+)
+from tests.support.reading import make
+
+datasets = Later("datasets")
+tfds = Later("tensorflow_datasets")
+FORMS = ("lists", "list of objects", "names", "ids")
+
+
+def write_folder(folder: Path) -> Path:
+    """The same as image files and JSON lines."""
+    for scene in SCENES:
+        draw(scene, folder)
+    rows = [{"file_name": scene.name, "name": scene.name, "objects": said_of(scene)} for scene in SCENES]
+    (folder / "metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+def by_name(directory: Path) -> dict[str, dict[str, Any]]:
+    dataset = tfds.builder_from_directory(str(directory)).as_dataset(split="train")
+    return {example["name"].decode(): example for example in tfds.as_numpy(dataset)}
+
+
+def objects_entry(directory: Path) -> Any:
+    return json.loads((directory / "features.json").read_text())["featuresDict"]["features"]["objects"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_they_are_the_objects_of_image_files(tmp_path: Path, form: str) -> None:
+    (tmp_path / "names.txt").write_text("".join(f"{name}\n" for name in NAMES))
+    flags = () if form in ("lists", "list of objects") else ("--labels_file", tmp_path / "names.txt")
+    folder = write_folder(tmp_path / "files")
+    of_files = make("images", folder, tmp_path / "a", "--labels_file", tmp_path / "names.txt")
+
+    directory = make("parquet", write_parquet(tmp_path / "rows.parquet", form), tmp_path / "b", *flags)
+
+    expected, found = by_name(of_files), by_name(directory)
+    assert found.keys() == expected.keys() == {scene.name for scene in SCENES}
+    for name, example in expected.items():
+        for member in ("bbox", "label", "area", "id"):
+            np.testing.assert_array_equal(found[name]["objects"][member], example["objects"][member])
+        np.testing.assert_array_equal(found[name]["image"], example["image"])
+    assert objects_entry(directory) == objects_entry(of_files)
+    assert tfds.builder_from_directory(str(directory)).info.features["objects"]["label"].names == NAMES
+
+
+def test_ids_without_names_are_called_by_their_numbers(tmp_path: Path) -> None:
+    directory = make("parquet", write_parquet(tmp_path / "rows.parquet", "ids"), tmp_path / "out")
+
+    assert "classes of objects have no names but their ids, 0 to 2; --labels_file gives them names" in notices(
+        directory
+    )
+    assert feature_of(directory, "label").class_names == ("0", "1", "2")
+
+
+def test_names_are_sorted(tmp_path: Path) -> None:
+    directory = make("parquet", write_parquet(tmp_path / "rows.parquet", "names"), tmp_path / "out")
+
+    assert feature_of(directory, "label").class_names == tuple(sorted(NAMES))
+    for name, example in by_name(directory).items():
+        (scene,) = [scene for scene in SCENES if scene.name == name]
+        assert [sorted(NAMES)[index] for index in example["objects"]["label"]] == classes_of(scene)
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A Parquet file whose objects are lists, and its data set."""
+    rows = write_parquet(tmp_path_factory.mktemp("lists") / "rows.parquet")
+    return rows, make("parquet", rows, rows.with_name("out"))
+
+
+def test_statistics_count_classes_and_load_gives_boxes(lists: tuple[Path, Path]) -> None:
+    _, directory = lists
+    found = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]
+    all_ids = [index for scene in SCENES for index in ids(scene)]
+    assert found["objects/label"]["classes"] == {name: all_ids.count(NAMES.index(name)) for name in NAMES}
+    loaded = list(shardmill.load(directory, "train", batch_size=None))
+    assert sum(example["objects/bbox"].shape[0] for example in loaded) == len(all_ids)
+
+
+def told_of(directory: Path) -> dict[str, Any]:
+    """What is said of a build, but where it lies."""
+    return {name: (directory / name).read_bytes() for name in ("schema.pbtxt", "features.json")}
+
+
+def test_a_schema_gives_the_same(lists: tuple[Path, Path], tmp_path: Path) -> None:
+    rows, one = lists
+    other = make("parquet", rows, tmp_path / "other", "--schema", one / "schema.pbtxt")
+
+    assert told_of(one) == told_of(other)
+    assert [path.read_bytes() for path in sorted(one.glob("*.tfrecord*"))] == [
+        path.read_bytes() for path in sorted(other.glob("*.tfrecord*"))
+    ]
+
+
+def test_a_schema_leaves_out_what_it_has_not_and_asks_for_what_it_has(
+    lists: tuple[Path, Path], run: Run, tmp_path: Path
+) -> None:
+    rows, one = lists
+    schema = (one / "schema.pbtxt").read_text()
+    parts = schema.split("feature {")
+    (tmp_path / "less.pbtxt").write_text("feature {".join(part for part in parts if '"objects/area"' not in part))
+    (tmp_path / "more.pbtxt").write_text(schema.replace("objects/area", "objects/is_crowd"))
+
+    directory = make("parquet", rows, tmp_path / "less", "--schema", tmp_path / "less.pbtxt")
+
+    assert all("area" not in example["objects"] for example in by_name(directory).values())
+    where = ("--input", rows, "--output", tmp_path, "--name", "n")
+    said: tuple[str, ...] = (
+        "--schema wants objects/is_crowd of each object, which",
+        "lacks; it has bbox, category, area, id",
+    )
+    check_mistake(run("parquet", *where, "--schema", tmp_path / "more.pbtxt"), *said)
+    pq.write_table(pq.read_table(rows).drop_columns(["objects"]), tmp_path / "none.parquet")
+    where = ("--input", tmp_path / "none.parquet", "--output", tmp_path, "--name", "n")
+    said = ("--schema has objects in images, and", "has no column 'objects'", "--drop objects")
+    check_mistake(run("parquet", *where, "--schema", tmp_path / "less.pbtxt"), *said)
+
+
+@pytest.mark.parametrize("schema", [False, True])
+def test_drop_leaves_them_out(lists: tuple[Path, Path], tmp_path: Path, schema: bool) -> None:
+    rows, one = lists
+    flags = ("--schema", one / "schema.pbtxt") if schema else ()
+
+    directory = make("parquet", rows, tmp_path / "out", "--drop", "objects", *flags)
+    of_tars = make("webdataset", write_tars(tmp_path / "in"), tmp_path / "tars", "--drop", "objects")
+
+    assert {feature.name for feature in features(directory)} == {"image", "name"}
+    assert {feature.name for feature in features(of_tars)} == {"filename", "image", "n"}
+
+
+def test_pictures_that_exif_turns(run: Run, tmp_path: Path) -> None:
+    value = {"bbox": [[16.0, 12.0, 16.0, 12.0]], "category": [0]}
+    rows = write_raw(tmp_path / "rows.parquet", [value], orientation=6)
+
+    assert (
+        "EXIF (orientation 6) turns the picture"
+        in run("parquet", "--input", rows, "--output", tmp_path, "--name", "n").err
+    )
+    stored = make("parquet", rows, tmp_path / "a", "--boxes_seen", "stored")
+    upright = make("parquet", rows, tmp_path / "b", "--boxes_seen", "upright")
+    by_size = make("parquet", write_raw(rows, [value], 6, width=[48], height=[64]), tmp_path / "c")
+
+    boxes = []
+    for directory in (stored, upright, by_size):
+        (example,) = shardmill.examples(directory, "train")
+        boxes.append(np.ravel(example["objects/bbox"]))
+    np.testing.assert_allclose(boxes[0], [12 / 48, 16 / 64, 24 / 48, 32 / 64], rtol=1e-6)
+    # Upright it is 48 wide and 64 high, and what is stored is that turned to the left
+    np.testing.assert_allclose(boxes[1], [1 - 32 / 48, 12 / 64, 1 - 16 / 48, 24 / 64], rtol=1e-6)
+    np.testing.assert_array_equal(boxes[2], boxes[1])
+
+
+def test_what_no_example_holds_is_said(tmp_path: Path) -> None:
+    item = {"bbox": [1.0, 2.0, 3.0, 4.0], "label": "a", "segmentation": [[0.0, 1.0]]}
+    draw(Scene("0.png"), tmp_path)
+    row = {"image": {"bytes": (tmp_path / "0.png").read_bytes(), "path": None}, "objects": [item, item]}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "rows.parquet")
+
+    directory = make("parquet", tmp_path / "rows.parquet", tmp_path / "out", "--image", "image")
+
+    assert "left out of annotations of objects, of which the boxes are kept: segmentation of 2" in notices(directory)
+
+
+def test_new_classes_and_kept_ids(lists: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
+    rows, _ = lists
+    (tmp_path / "two.txt").write_text("green\nred\n")
+    flags = ("--labels_file", tmp_path / "two.txt", "--on_new_label")
+    where = ("--input", rows, "--output", tmp_path, "--name", "n")
+
+    check_mistake(run("parquet", *where, *flags[:2]), "class 'blue' is in the input but not in --labels_file")
+    appended = make("parquet", rows, tmp_path / "a", *flags, "append")
+    done = run("parquet", *where, *flags, "reject", *MOST)
+
+    names = feature_of(appended, "label").class_names
+    assert names == ("green", "red", "blue")
+    for name, example in by_name(appended).items():
+        (scene,) = [scene for scene in SCENES if scene.name == name]
+        assert [names[index] for index in example["objects"]["label"]] == classes_of(scene)
+    assert done.status == 0, done.err
+    reasons = rejects(tmp_path / "n/1.0.0")
+    assert set(reasons.values()) == {"class 'blue' of an object is not in --labels_file"}
+    assert len(reasons) == sum(2 in ids(scene) for scene in SCENES)
+
+
+def test_a_label_stands_beside(tmp_path: Path) -> None:
+    weather = ["sun" if place % 2 else "rain" for place in range(len(SCENES))]
+    rows = write_parquet(tmp_path / "rows.parquet", weather=weather)
+
+    directory = make("parquet", rows, tmp_path / "out", "--label", "weather", "--rename", "objects/area=objects/size")
+
+    assert feature_of(directory, "label").class_names == tuple(NAMES)
+    found = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]
+    assert found["weather"]["classes"] == {"rain": 6, "sun": 6}
+    assert all("size" in example["objects"] for example in by_name(directory).values())
+
+
+BOX = [1.0, 2.0, 3.0, 4.0]
+
+
+def said_in_tar(scene: Scene, form: str) -> Any:
+    """What is in a picture, by names or ids of classes."""
+    count = len(scene.things)
+    lists = {
+        "bbox": [list(map(float, thing.box)) for thing in scene.things],
+        "categories": [thing.colour if form == "names" else NAMES.index(thing.colour) for thing in scene.things],
+        "area": [7.5] * count,
+        "id": list(range(count)),
+    }
+    if form == "list of objects":
+        return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+    return lists
+
+
+def write_tars(folder: Path, form: str = "lists", drawn: Sequence[Scene] = SCENES) -> Path:
+    """Two tar files by webdataset's own writer."""
+    folder.mkdir(parents=True)
+    for shard in range(2):
+        with webdataset.TarWriter(str(folder / f"{shard}.tar")) as writer:
+            for scene in drawn[shard::2]:
+                draw(scene, folder.parent / "drawn")
+                told = {"objects": said_in_tar(scene, form), "n": int(scene.name[:3])}
+                data = (folder.parent / "drawn" / scene.name).read_bytes()
+                writer.write({"__key__": scene.name.removesuffix(".png"), "png": data, "json": told})
+    return folder
+
+
+def pictures(folder: Path, values: Sequence[Any]) -> list[tuple[str, bytes]]:
+    """The members of samples of a picture each, and of what is said of objects in it."""
+    members = []
+    for number, value in enumerate(values):
+        draw(Scene(f"{number}.png", (64 + number, 48)), folder)
+        members += [(f"{number}.png", (folder / f"{number}.png").read_bytes())]
+        members += [(f"{number}.json", json.dumps({"objects": value}).encode())]
+    return members
+
+
+def by_tfds(directory: Path) -> dict[str, dict[str, Any]]:
+    dataset = tfds.builder_from_directory(str(directory)).as_dataset(split="train")
+    return {example["filename"].decode().removesuffix(".png"): example for example in tfds.as_numpy(dataset)}
+
+
+def names_of(directory: Path) -> tuple[str, ...]:
+    return feature_of(directory, "label").class_names
+
+
+@pytest.mark.parametrize("form", ["lists", "list of objects", "names"])
+def test_they_are_the_objects_of_image_files_and_what_webdataset_reads(tmp_path: Path, run: Run, form: str) -> None:
+    write_files(tmp_path, {"names.txt": "".join(f"{n}\n" for n in NAMES).encode()})
+    flags = ("--labels_file", tmp_path / "names.txt")
+    source = write_tars(tmp_path / "in", form)
+    rows = [{"file_name": scene.name, "objects": said_in_tar(scene, form)} for scene in SCENES]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    write_files(tmp_path, {"drawn/metadata.jsonl": lines.encode()})
+
+    directory = make("webdataset", source, tmp_path / "a", *flags)
+    of_files = make("images", tmp_path / "drawn", tmp_path / "b", *flags)
+
+    expected, found = by_tfds(of_files), by_tfds(directory)
+    shards = sorted(map(str, source.glob("*.tar")))
+    read = {sample["__key__"]: sample for sample in webdataset.WebDataset(shards, shardshuffle=False)}
+    assert found.keys() == expected.keys() == read.keys()
+    assert len(found) == len(SCENES)
+    for name, example in found.items():
+        for member in ("bbox", "label", "area", "id"):
+            np.testing.assert_array_equal(example["objects"][member], expected[name]["objects"][member])
+        np.testing.assert_array_equal(example["image"], expected[name]["image"])
+        told = json.loads(read[name]["json"])
+        assert example["n"] == told["n"]
+        items = told["objects"]
+        boxes = [item["bbox"] for item in items] if form == "list of objects" else items["bbox"]
+        height, width = example["image"].shape[:2]
+        sides = [(y / height, x / width, (y + high) / height, (x + wide) / width) for x, y, wide, high in boxes]
+        np.testing.assert_allclose(example["objects"]["bbox"], np.reshape(sides, (-1, 4)), rtol=1e-6)
+    assert names_of(directory) == tuple(NAMES)
+    assert run("verify", directory, "--decode").status == 0
+    loaded = list(shardmill.load(directory, "train", batch_size=None))
+    assert sum(example["objects/bbox"].shape[0] for example in loaded) == sum(len(scene.things) for scene in SCENES)
+
+
+def test_neither_blocks_nor_a_schema_nor_compression_show(tmp_path: Path) -> None:
+    source = write_tars(tmp_path / "in", "names")
+    whole = make("webdataset", source, tmp_path / "a")
+    assert names_of(whole) == tuple(sorted(NAMES))
+    for path in source.iterdir():
+        write_files(tmp_path / "packed", {f"{path.name}.gz": gzip.compress(path.read_bytes())})
+    records = [path.read_bytes() for path in sorted(whole.glob("*.tfrecord*"))]
+    for place, (given, more) in enumerate(
+        (
+            (source, ("--block_size", "1KiB", "--threads", 1)),
+            (source, ("--schema", whole / "schema.pbtxt")),
+            (tmp_path / "packed", ()),
+        )
+    ):
+        again = make("webdataset", given, tmp_path / f"b{place}", *more)
+        assert (again / "features.json").read_bytes() == (whole / "features.json").read_bytes()
+        found = [path.read_bytes() for path in sorted(again.glob("*.tfrecord*"))]
+        assert len(found) == len(records)
+        if place < 2:
+            assert found == records
+
+
+def test_ids_without_names_and_a_class_beside(tmp_path: Path) -> None:
+    drawn = pictures(tmp_path / "drawn", [{"bbox": [BOX], "category": [5]}, {"bbox": [], "category": []}])
+    members = [*drawn[:2], ("0.cls", b"1"), *drawn[2:], ("1.cls", b"0")]
+    write_files(tmp_path, {"in/a.tar": tar(members)})
+
+    directory = make("webdataset", tmp_path / "in", tmp_path / "out")
+
+    said = "classes of objects have no names but their ids, 0 to 5; --labels_file gives them names"
+    assert said in notices(directory)
+    assert sorted((int(row["label"]), row["objects/label"].tolist()) for row in shardmill.examples(directory)) == [
+        (0, []),
+        (1, [5]),
+    ]
+
+
+def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) -> None:
+    good = {"bbox": [BOX], "category": ["a"], "area": [1]}
+    none: list[Any] = [None, [], {}, {"bbox": [], "category": [], "area": []}]
+    bad: list[tuple[Any, str]] = [
+        ({"bbox": [BOX], "category": ["a", "b"], "area": [1]}, "lists of several lengths: 1 of bbox, 2 of category"),
+        ({"bbox": [], "category": ["a"], "area": []}, "lists of several lengths: 0 of bbox, 1 of category"),
+        ({"bbox": [BOX], "area": [1]}, "category is null; expected a list"),
+        ({"bbox": [BOX], "category": ["a"]}, "area is null; expected a list"),
+        ([{"bbox": BOX, "category": None}], "object 1 has null for its class"),
+        ([{"bbox": BOX, "category": "a"}, {"category": "a"}], "object 2 has null for bbox"),
+        ({"bbox": [[1, 2, 3]], "category": ["a"], "area": [1]}, "object 1 has [1, 2, 3] for bbox; expected [x, y,"),
+        ([1, 2], "column 'objects': a list of 2, where one value was expected"),
+        ({"boxes": []}, '{"boxes": []} is not a number, a string or a list of them'),
+        ({"bbox": [[900, 2, 4, 4]], "category": ["a"], "area": [1]}, "lies outside the picture"),
+        ("nothing", '"nothing"; expected an object with bbox, category, area, or a list of such'),
+    ]
+    values = [good, [{"bbox": BOX, "category": "a"}], *none, *(value for value, _ in bad)]
+    write_files(tmp_path, {"in/a.tar": tar(pictures(tmp_path / "drawn", values))})
+
+    done = run("webdataset", "--input", tmp_path / "in", "--output", tmp_path, "--name", "n", *MOST)
+
+    assert done.status == 0, done.err
+    reasons = rejects(tmp_path / "n/1.0.0")
+    first = 3 + len(none)
+    assert sorted(reasons) == [first + number for number in range(len(bad))]
+    for (_, reason), found in zip(bad, (reasons[line] for line in sorted(reasons)), strict=True):
+        assert reason in found
+    kept = {row["filename"]: row for row in shardmill.examples(tmp_path / "n", "train")}
+    assert [len(row["objects/label"]) for _, row in sorted(kept.items())] == [1, 1, 0, 0, 0, 0]
+    assert kept[b"1"]["objects/area"].tolist() == [12]  # of its box
+
+
+def test_boxes_are_clipped_or_dropped_and_what_no_example_holds_is_said(tmp_path: Path) -> None:
+    over = {"bbox": [[-2, 0, 10, 10], [900, 0, 1, 1]], "category": ["a", "b"], "segmentation": [[1, 2], [3, 4]]}
+    write_files(tmp_path, {"in/a.tar": tar(pictures(tmp_path / "drawn", [over]))})
+
+    directory = make("webdataset", tmp_path / "in", tmp_path / "out", "--on_bad_box", "drop")
+
+    (example,) = shardmill.examples(directory, "train")
+    assert example["objects/label"].tolist() == [0]
+    np.testing.assert_allclose(np.ravel(example["objects/bbox"]), [0, 0, 10 / 48, 8 / 64], rtol=1e-6)
+    assert {
+        "1 box reached out of its picture, and was clipped",
+        "1 box was no good, and its object was left out",
+        "left out of annotations of objects, of which the boxes are kept: segmentation of 2",
+    } <= set(notices(directory))
+
+
+def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
+    out = ("--output", tmp_path / "out", "--name", "n")
+    given: dict[str, list[Any]] = {
+        "mixed": [{"bbox": [BOX], "category": ["a"]}, {"bbox": [BOX], "category": [1]}],
+        "unclassed": [{"bbox": [BOX], "area": [1]}],
+        "plain": [7],
+    }
+    for name, values in given.items():
+        write_files(tmp_path, {f"{name}/a.tar": tar(pictures(tmp_path / "drawn", values))})
+
+    said = "say different things of 'objects': classes are ids in a.tar: 1 and names in a.tar: 0"
+    check_mistake(run("webdataset", "--input", tmp_path / "mixed", *out), said)
+    said = "'objects' has 'area', 'bbox', and nothing says what each object is; expected 'category'"
+    check_mistake(run("webdataset", "--input", tmp_path / "unclassed", *out), said)
+    said = "--on_bad_box drop is about boxes in images, and there is no column 'objects' of such"
+    check_mistake(run("webdataset", "--input", tmp_path / "plain", "--on_bad_box", "drop", *out), said)
+    check_mistake(run("webdataset", "--input", tmp_path / "unclassed", "--label", "objects", *out), "--label objects")
+    assert not tree_bytes(tmp_path / "out")

@@ -1,0 +1,445 @@
+"""Paths, places and processes that are not what a command expects: one sentence that says what to do, or a warning;
+input that cannot be listed or read is reported alike, however it is named and of whatever kind it is."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardmill
+from shardmill.data.example import encode_example
+from shardmill.data.tfrecord import frame_record
+from shardmill.pipelines import cli
+from shardmill.transforms.inputs import listing
+from shardmill.transforms.inputs.folders import FileKind
+from tests.support.command import REPOSITORY, Process, Run, bind_root_to_permissions, image, npy, write_files
+from tests.support.jobs import Jobs
+from tests.support.sounds import wav
+
+TABLE = "a,b\n1,x\n2,y\n3,z\n"
+
+
+def write_csv(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(TABLE)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "words"),
+    [
+        ("images", "x.csv", "is for `shardmill csv`; this command reads images"),
+        ("parquet", "x.csv", "is for `shardmill csv`"),
+        ("csv", "x.parquet", "is for `shardmill parquet`"),
+        ("csv", "x.jsonl", "is for `shardmill jsonl`"),
+        ("text", "x.parquet", "is for `shardmill parquet`"),
+        ("jsonl", "x.csv", "is for `shardmill csv`"),
+        ("audio", "x.npy", "is for `shardmill arrays`"),
+        ("csv", "x.jpg", "is for `shardmill images`"),
+        ("parquet", "x.arrow", "Dataset.from_file(FILE).to_parquet(NEW)"),
+        ("webdataset", "x.mds", "MosaicML's StreamingDataset reads it"),
+    ],
+)
+@pytest.mark.parametrize("pattern", ["{file}", "*{suffix}"])
+def test_files_of_another_command(command: str, file: str, words: str, pattern: str, jobs: Jobs) -> None:
+    path = pattern.format(file=file, suffix=Path(file).suffix)
+    jobs.refuse(f"{command} --input in/{path}", words, files={file: TABLE})
+
+
+@pytest.mark.parametrize(("file", "command"), [("x.txt", "csv"), ("x.csv", "text"), ("x.dat", "csv")])
+def test_a_text_file_is_read_as_asked(file: str, command: str, run: Run, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / file)
+    assert run(command, "--input", path, "--output", tmp_path / "out", "--name", "d").status == 0
+
+
+def test_arrow_files_are_read_once_they_are_parquet(run: Run, tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    Dataset.from_dict({"a": [1, 2]}).save_to_disk(tmp_path / "saved")
+    result = run("parquet", "--input", tmp_path / "saved", "--output", tmp_path / "out", "--name", "d")
+    assert result.status == 2
+    assert "Dataset.from_file(FILE).to_parquet(NEW)" in result.err
+    (file,) = (tmp_path / "saved").glob("*.arrow")
+    Dataset.from_file(str(file)).to_parquet(tmp_path / "new.parquet")
+    result = run("parquet", "--input", tmp_path / "new.parquet", "--output", tmp_path / "out", "--name", "d")
+    assert result.status == 0
+    assert sorted(example["a"] for example in shardmill.examples(tmp_path / "out" / "d")) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--direct_num_workers -1", "expected a number of processes, or 0 for one per core"),
+        ("--file_template {DATASET}-{SPLIT}.tfrecord.gz-{SHARD_X_OF_Y}", "which --compression gzip adds"),
+        ("--input hf://datasets/x", "hf download NAME --repo-type dataset"),
+    ],
+)
+def test_flags(flags: str, words: str, jobs: Jobs) -> None:
+    jobs.refuse(f"csv {flags}", words, files={"x.csv": TABLE})
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two data sets, beside the table that they were made of."""
+    folder = tmp_path_factory.mktemp("two")
+    for name in ("flowers", "rows"):
+        words = ("csv", "--input", write_csv(folder / "x.csv"), "--output", folder / "all", "--name", name)
+        assert cli.main([str(word) for word in words]) == 0
+    return folder / "all"
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "report"])
+def test_a_folder_that_is_no_data_set(command: str, run: Run, two: Path, tmp_path: Path) -> None:
+    result = run(command, two)
+    assert result.status == 2
+    assert f"it holds data sets; give one of them: {two}/flowers, {two}/rows" in result.err
+    assert "it is a file; give the folder that its manifest.json is in" in run(command, two.with_name("x.csv")).err
+    assert "there is no such folder" in run(command, two / "away").err
+    page = ("--output", tmp_path / "page.html") if command == "report" else ()
+    assert run(command, two / "flowers", *page).status == 0
+
+
+@pytest.mark.parametrize("unreadable", ["flowers", "flowers/1.0.0", "flowers/1.0.0/manifest.json"])
+def test_what_may_not_be_read(unreadable: str, two: Path) -> None:
+    path = two / unreadable
+    mode = path.stat().st_mode
+    bind = "from tests.support.command import bind_root_to_permissions; bind_root_to_permissions(); "
+    read = f"import shardmill; list(shardmill.examples({str(two / 'flowers')!r}))"
+    inspect = f"from shardmill.pipelines.cli import main; sys.exit(main(['inspect', {str(two / 'flowers')!r}]))"
+    path.chmod(0)
+    try:
+        found, inspected = (
+            subprocess.run(
+                [sys.executable, "-c", f"import sys; {bind}{program}"], cwd=REPOSITORY, capture_output=True, text=True
+            )
+            for program in (read, inspect)
+        )
+    finally:
+        path.chmod(mode)
+    assert "shardmill.errors.UserError: " in found.stderr
+    assert "cannot be read: Permission denied" in found.stderr
+    assert inspected.returncode == 2
+    assert "cannot be read: Permission denied" in inspected.stderr
+
+
+def shell(words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `shardmill` with `words` in a shell, in a folder."""
+    command = f"{sys.executable} -m shardmill {words}"
+    return subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.parametrize("more", ["", " --json"])
+def test_a_full_disk_behind_stdout_loses_no_version(more: str, tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv")
+    found = shell(f"csv --input x.csv --output out --name d{more} > /dev/full", tmp_path)
+    assert found.returncode == 0
+    assert "standard output cannot be written: No space left on device; " in found.stderr
+    assert "published" in found.stderr
+    assert "Traceback" not in found.stderr
+    found = shell("inspect out/d > /dev/full", tmp_path)
+    assert found.returncode == 1
+    assert found.stderr == "shardmill: error: standard output cannot be written: No space left on device\n"
+
+
+def test_recipes_after_a_full_disk_behind_stdout_are_built(tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv")
+    for name in ("one", "two"):
+        recipe = f"name: {name}\noutput: out\ncsv:\n  input: x.csv\n"
+        (tmp_path / f"{name}.yaml").write_text(recipe)
+    found = shell("rebuild one.yaml two.yaml > /dev/full", tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "out/one/LATEST").exists()
+    assert (tmp_path / "out/two/LATEST").exists()
+    assert found.stderr.count("standard output cannot be written") == 1
+
+
+def test_a_folder_that_was_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    path = write_csv(tmp_path / "x.csv")
+    command = f"rmdir ../deleted; {sys.executable} -m shardmill csv --input {path} --output out --name d"
+    found = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+    assert found.returncode == 2
+    assert found.stderr == "shardmill: error: the folder that this command runs in was deleted; change to another one\n"
+
+
+def test_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
+    write_csv(tmp_path / "é" / "x.csv")
+    ascii_locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    found = shell("csv --input . --output ../out --name d", tmp_path / "é", **ascii_locale)
+    assert found.returncode == 2
+    assert "set PYTHONUTF8=1" in found.stderr
+    assert not (tmp_path / "out").exists()
+    found = shell("csv --input . --output ../out --name d", tmp_path / "é", **{**ascii_locale, "PYTHONUTF8": "1"})
+    assert found.returncode == 0
+
+
+def write_lines(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"a": 1}\n{"a": 2}\n')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "pattern"),
+    [
+        ("jsonl", "**/*.jsonl"),
+        ("jsonl", "**/*.json"),
+        ("reshard", "**/*.tfrecord*"),
+        ("reshard", "**/*-test.tfrecord*"),
+        ("text", "**/*.txt"),
+        ("text", "*/*/*/*.pbtxt"),
+    ],
+)
+def test_a_glob_that_matches_the_output_stops_the_first_job(
+    command: str, pattern: str, run: Run, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "x/a.jsonl")
+    result = run(command, "--input", tmp_path / "x" / pattern, "--output", tmp_path / "x/out", "--name", "d")
+    assert result.status == 2
+    assert "the next run would read its own output" in result.err
+
+
+@pytest.mark.parametrize("pattern", ["all", "all/**/*.tfrecord*", "all/d/**/*.tfrecord*"])
+def test_data_sets_below_the_input_are_passed_over(pattern: str, run: Run, tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "x.jsonl")
+    assert run("jsonl", "--input", source, "--output", tmp_path / "all", "--name", "d").status == 0
+    result = run("reshard", "--input", tmp_path / pattern, "--output", tmp_path / "out", "--name", "d")
+    assert result.status == 2
+    assert "passed over 1 output file that shardmill wrote" in result.err
+    assert "to read it, give the folder of a version" in result.err
+    source = tmp_path / "all/d/1.0.0"
+    assert run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "d").status == 0
+
+
+def test_the_folder_of_a_data_set_is_its_latest_version(run: Run, tmp_path: Path) -> None:
+    for number, version in enumerate(("1.0.0", "1.0.1", "1.1.0")):
+        source = tmp_path / "x.jsonl"
+        source.write_text(f'{{"a": {number}}}\n')
+        flags = ("--output", tmp_path / "all", "--name", "d", "--version", version)
+        assert run("jsonl", "--input", source, *flags).status == 0
+    assert run("rollback", tmp_path / "all/d", "1.0.1").status == 0
+    assert run("reshard", "--input", tmp_path / "all/d", "--output", tmp_path / "out", "--name", "d").status == 0
+    assert [example["a"] for example in shardmill.examples(tmp_path / "out/d")] == [1]
+
+
+def test_a_recipe_of_a_glob_above_data_sets_is_unchanged(run: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "x/a.jsonl")
+    source = tmp_path / "x/a.jsonl"
+    assert run("jsonl", "--input", source, "--output", tmp_path / "x/sets", "--name", "other").status == 0
+    recipe = f"name: d\noutput: {tmp_path}/out\njsonl:\n  input: {tmp_path}/x/**/*.jsonl\n"
+    (tmp_path / "d.yaml").write_text(recipe)
+    assert run("rebuild", tmp_path / "d.yaml").status == 0
+    (tmp_path / "x/sets/other/1.0.0-rejects.jsonl").write_text('{"a": 3}\n')
+    result = run("rebuild", tmp_path / "d.yaml")
+    assert result.status == 0
+    assert "unchanged" in result.out
+
+
+# By the kind: its command, the suffix of its files, and the content of one by a number
+KINDS: Mapping[str, tuple[str, str, Callable[[int], bytes]]] = {
+    "images": ("images", "jpg", image),
+    "arrays": ("arrays", "npy", lambda number: npy(np.full((2, 2), number, np.float32))),
+    "audio": ("audio", "wav", lambda number: wav(number=number)),
+    "texts": ("text --record file", "txt", lambda number: b"text %d" % number),
+    "csv": ("csv", "csv", lambda number: b"n\n%d\n" % number),
+    "jsonl": ("jsonl", "jsonl", lambda number: b'{"n": %d}\n' % number),
+    "reshard": ("reshard", "tfrecord", lambda number: frame_record(encode_example({"n": [number]}))),
+}
+TOLERANT = ("--on_damaged_file", "reject", "--max_reject_fraction", "0.9")
+WAYS = {
+    "folder": "--input {0}",
+    "glob": "--input {0}/*/*.{1}",
+    "deep glob": "--input {0}/**/*.{1}",
+    "choices": "--input {0}/{{a,locked,shut,away}}",
+    "choices of globs": "--input {0}/{{a,locked,shut,away}}/*.{1}",
+}
+SPLITS = {"named split": "--input train={0}", "glob of a named split": "--input train={0}/*/*.{1}"}
+
+
+def rejects_in(version: Path) -> list[dict[str, Any]]:
+    """The lines in rejects/."""
+    lines = (line for path in sorted(version.glob("rejects/*")) for line in path.read_text().splitlines())
+    return list(map(json.loads, lines))
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Make a folder of files of a kind, with every fault that a disk has."""
+
+    def make(kind: str) -> Path:
+        _, suffix, content = KINDS[kind]
+        names = [f"a/{number}.{suffix}" for number in range(3)]
+        names += [f"a/secret.{suffix}", f"locked/1.{suffix}", f"shut/1.{suffix}", f"b/1.{suffix}"]
+        folder = write_files(tmp_path / "in", {name: content(number) for number, name in enumerate(names)})
+        (folder / f"a/gone.{suffix}").symlink_to("nowhere")
+        (folder / "b").rename(tmp_path / "elsewhere")
+        (folder / "away").symlink_to(tmp_path / "elsewhere" / "inner")
+        (tmp_path / "elsewhere" / "inner").mkdir()
+        for path, mode in ((f"a/secret.{suffix}", 0), ("locked", 0), ("shut", 0o444), ("../elsewhere", 0)):
+            (folder / path).chmod(mode)
+        return folder
+
+    yield make
+    for name in ("in/locked", "in/shut", "elsewhere"):
+        (tmp_path / name).chmod(0o755)
+
+
+def reasons(tmp_path: Path, *words: object) -> dict[str, str]:
+    """Run a job that accepts rejects as a user who is bound to permissions; the reason for each reject."""
+    command = (*words, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
+    result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
+    assert result.status == 0, result.err
+    return {item["source"].rstrip("/"): item["reason"] for item in rejects_in(tmp_path / "out" / "d" / "1.0.0")}
+
+
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [
+        *((way, kind) for way in WAYS for kind in ("images", "csv")),
+        *((way, kind) for way in ("folder", "choices of globs") for kind in KINDS if kind not in ("images", "csv")),
+        *((way, "reshard") for way in SPLITS),
+    ],
+)
+def test_every_fault_is_a_reject(way: str, kind: str, faulty: Callable[[str], Path], tmp_path: Path) -> None:
+    command, suffix, _ = KINDS[kind]
+    flags = (WAYS | SPLITS)[way].format(faulty(kind), suffix)
+
+    found = reasons(tmp_path, *command.split(), *flags.split())
+    assert {source.removeprefix("train/"): reason for source, reason in found.items()} == {
+        f"a/secret.{suffix}": "cannot be read: Permission denied",
+        f"a/gone.{suffix}": "dangling or looping symbolic link: No such file or directory",
+        "locked": "cannot list the folder: Permission denied",
+        f"shut/1.{suffix}": "Permission denied",
+        "away": "cannot list the folder: Permission denied",
+    }
+
+
+@pytest.mark.parametrize("way", [*WAYS, "recipe"])
+@pytest.mark.parametrize("kind", ["images", "csv"])
+def test_a_folder_that_cannot_be_listed_fails_the_job(
+    way: str, kind: str, faulty: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Nobody knows how much is lost."""
+    command, suffix, _ = KINDS[kind]
+    folder = faulty(kind)
+    words = [command, *WAYS.get(way, "").format(folder, suffix).split(), "--output", str(tmp_path), "--name", "d"]
+    if way == "recipe":
+        recipe = tmp_path / "d.yaml"
+        recipe.write_text(f"name: d\noutput: {tmp_path}\n{command}:\n  input: {folder}/*/*.{suffix}\n")
+        words = ["rebuild", str(recipe)]
+    words += ["--max_reject_fraction", "0.9"] if way != "recipe" else []
+    result = Process(tmp_path / "process", *words, before=bind_root_to_permissions).result()
+    assert result.status == 1, result
+    assert not (tmp_path / "d" / "1.0.0").exists()
+
+
+def test_a_manifest_names_the_same_rejects(faulty: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = faulty("images")
+    names = ["a/0.jpg", "a/secret.jpg", "a/gone.jpg", "locked/1.jpg", "shut/1.jpg", "away/1.jpg"]
+    (folder / "list.csv").write_text("\n".join(["file_name", *names]) + "\n")
+
+    found = reasons(tmp_path, "images", "--manifest", folder / "list.csv", "--allow_outside")
+    denied = "cannot be read: Permission denied"
+    assert found == {
+        **dict.fromkeys(("a/secret.jpg", "locked/1.jpg", "shut/1.jpg", "away/1.jpg"), denied),
+        "a/gone.jpg": "no such file",
+    }
+
+
+def test_manifests_of_a_glob_of_which_one_cannot_be_found(faulty: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = faulty("images")
+    (folder / "a" / "list.csv").write_text("file_name\n0.jpg\n")
+    words = ("images", "--manifest", f"{folder}/*/list.csv", "--output", tmp_path / "out", "--name", "d")
+    result = Process(tmp_path / "process", *words, before=bind_root_to_permissions).result()
+    assert (result.status, "cannot list the folder: Permission denied" in result.err) == (2, True), result
+
+
+@pytest.mark.parametrize("pattern", ["{0}", "{0}/*/*.jpg", "{0}/**/*.jpg"])
+def test_a_dangling_link_to_a_folder_is_shown(run: Run, tmp_path: Path, pattern: str) -> None:
+    folder = write_files(tmp_path / "in", {f"a/{number}.jpg": image(number) for number in range(2)})
+    (folder / "b").symlink_to("nowhere")
+    result = run("images", "--input", pattern.format(folder), "--output", tmp_path / "out", "--name", "d")
+    assert result.status == 0
+    assert "passed over 1 broken symbolic link, such as 'b'" in result.out
+
+
+@pytest.mark.parametrize("pattern", ["{0}", "{0}/*/*.{1}", "{0}/**/*.{1}"])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("images", "@eaDir/1.jpg"), ("parquet", "_temporary/1.parquet"), ("parquet", "a/_x.parquet")]
+)
+def test_files_of_systems_are_no_input(kind: str, name: str, pattern: str, tmp_path: Path) -> None:
+    suffix = name.rpartition(".")[2]
+    folder = write_files(tmp_path / "in", dict.fromkeys((f"a/1.{suffix}", name), b"x"))
+    (tmp_path / "in" / ".git").mkdir()
+    files = FileKind(kind, suffix, is_parquet=kind == "parquet")
+    found = list(listing.list_input(pattern.format(folder, suffix), files))
+
+    assert [item.name for item in found if isinstance(item, listing.FoundFile)] == [f"a/1.{suffix}"]
+    skipped = [item.name for item in found if isinstance(item, listing.Skipped) and item.name != ".git"]
+    assert skipped == [name if "_x" in name else name.partition("/")[0]]
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "text"])
+def test_a_file_that_vanishes_after_it_was_listed_is_a_reject(
+    command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suffix, content = {"csv": ("csv", b"n\n1\n"), "jsonl": ("jsonl", b'{"n": 1}\n'), "text": ("txt", b"a\n")}[command]
+    folder = write_files(tmp_path / "in", {f"{name}.{suffix}": content for name in ("a", "b")})
+    list_files = listing.RecordFiles.list_files
+
+    def list_and_delete(*arguments: Any) -> Iterator[Any]:
+        yield from list_files(*arguments)
+        (folder / f"b.{suffix}").unlink()
+
+    monkeypatch.setattr(listing.RecordFiles, "list_files", list_and_delete)
+    result = run(command, "--input", folder, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
+    assert result.status == 0, result.err
+    assert ["No such file" in item["reason"] for item in rejects_in(tmp_path / "out" / "d" / "1.0.0")] == [True]
+
+
+@pytest.mark.parametrize("kind", ["images", "arrays", "audio"])
+def test_a_member_of_an_archive_that_cannot_be_read_is_a_reject(kind: str, run: Run, tmp_path: Path) -> None:
+    command, suffix, content = KINDS[kind]
+    archive = tmp_path / "in.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for number in range(3):
+            file.writestr(f"a/{number}.{suffix}", content(number))
+    data = bytearray(archive.read_bytes())
+    data[data.index(content(1)) + len(content(1)) - 2] ^= 1
+    archive.write_bytes(data)
+    result = run(*command.split(), "--input", archive, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
+
+    assert result.status == 0, result.err
+    (reject,) = rejects_in(tmp_path / "out" / "d" / "1.0.0")
+    assert reject["source"] == f"a/1.{suffix}"
+    assert "it is damaged: its checksum is another" in reject["reason"]
+
+
+def test_links_to_folders_are_followed_by_annotations_too(run: Run, tmp_path: Path) -> None:
+    """Rejects are the same as by --input alone."""
+    elsewhere = write_files(
+        tmp_path / "elsewhere",
+        {
+            f"{kind}/{number}.{suffix}": data
+            for kind, suffix, data in (("images", "jpg", image()), ("labels", "txt", b"0 .5 .5 .2 .2\n"))
+            for number in range(4)
+        },
+    )
+    folder = write_files(tmp_path / "yolo", {"data.yaml": json.dumps({"train": "images", "names": ["ant"]}).encode()})
+    for name in ("images", "labels"):
+        os.symlink(elsewhere / name, folder / name)
+    result = run(
+        "images", "--yolo", folder / "data.yaml", "--allow_outside", "--output", tmp_path / "out", "--name", "d"
+    )
+    assert result.status == 0, result.err
+    assert "4 examples" in result.out + result.err or " 4 " in result.out
