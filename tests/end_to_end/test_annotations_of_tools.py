@@ -7,41 +7,34 @@ from typing import Any
 import pytest
 
 import shardmill
-from tests.support.command import Run
 from tests.support.detection import Scene, Thing, coco_of, voc_of, write_coco, write_voc, write_yolo, yolo_of
-from tests.support.reading import make
+from tests.support.jobs import Jobs
 
 _SCENES = [Scene(f"{index}.png", (64, 48), (Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)]
 _LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
 
 
-def found(folder: Path, *flags: object) -> tuple[dict[str, list[tuple[str, Any]]], list[str], list[str]]:
+def found(jobs: Jobs, *flags: object) -> tuple[dict[str, list[tuple[str, Any]]], list[str], list[str]]:
     """(file name, boxes) of each split's examples, sorted; the reasons of rejects; the notices."""
-    directory = make("images", None, folder / "out", *flags, "--max_reject_fraction", 1, "--overwrite")
+    made = jobs.build("images --max_reject_fraction 1 --overwrite", *flags)
     splits = {
-        split: sorted(
-            (Path(each["filename"].decode()).name, each["objects/bbox"].tolist())
-            for each in shardmill.examples(directory, split)
+        split.name: sorted(
+            (Path(each["filename"].decode()).name, each["objects/bbox"].tolist()) for each in made.examples(split.name)
         )
-        for split in shardmill.info(directory).splits
+        for split in made.manifest.splits
     }
-    path = directory / "rejects" / "rejects-00000-of-00001.jsonl"
-    reasons = [json.loads(line)["reason"] for line in path.read_text().splitlines()] if path.exists() else []
-    return splits, reasons, json.loads((directory / "manifest.json").read_text())["notices"]
+    return splits, [reject["reason"] for reject in made.rejects], made.notices
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_paths_of_this_machine_are_those_beside_data_yaml(
-    tmp_path: Path, relative: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_of_this_machine_are_those_beside_data_yaml(jobs: Jobs, tmp_path: Path, relative: bool) -> None:
     """Lists of whole paths, as many tools write them: their images had no objects."""
     file = write_yolo(tmp_path / "yolo", {"train": _SCENES[:2], "val": _SCENES[2:]})
     images = file.parent / "images"
     file.with_name("train.txt").write_text("".join(f"{images}/train/{scene.name}\n" for scene in _SCENES[:2]))
     names = "names: [red, green, blue]\n"
     file.write_text(f"path: {file.parent}\ntrain: {file.parent}/train.txt\nval: {images}/val\n{names}")
-    monkeypatch.chdir(tmp_path)
-    splits, reasons, notices = found(tmp_path, "--yolo", Path("yolo/data.yaml") if relative else file)
+    splits, reasons, notices = found(jobs, "--yolo", Path("yolo/data.yaml") if relative else file)
 
     assert (reasons, [notice for notice in notices if "no file of annotations" in notice]) == ([], [])
     assert {split: [name for name, _ in each] for split, each in splits.items()} == {
@@ -51,20 +44,20 @@ def test_paths_of_this_machine_are_those_beside_data_yaml(
     assert all(len(boxes) == 1 for each in splits.values() for _, boxes in each)
 
 
-def test_images_that_lie_elsewhere_are_no_images_without_objects(tmp_path: Path) -> None:
+def test_images_that_lie_elsewhere_are_no_images_without_objects(jobs: Jobs, tmp_path: Path) -> None:
     file = write_yolo(tmp_path / "yolo", {"train": _SCENES[:2]})
     other = write_yolo(tmp_path / "other", {"train": _SCENES[2:3]})
     listed = ["./images/train/0.png", f"{other.parent}/images/train/2.png", "../other/images/train/2.png"]
     file.with_name("train.txt").write_text("\n".join(listed))
     file.write_text("train: train.txt\nnames: [red]\n")
-    splits, reasons, _ = found(tmp_path, "--yolo", file)
+    splits, reasons, _ = found(jobs, "--yolo", file)
 
     assert [name for name, _ in splits["train"]] == ["0.png"]
     elsewhere = f"does not lie in {file.parent}, the folder of data.yaml"
     assert reasons == [elsewhere, elsewhere, "there is no image to these annotations"]
 
 
-def test_roboflow_s_folders_are_found(tmp_path: Path, run: Run) -> None:
+def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
     """Its data.yaml says `../train/images` of the folder beside it."""
     plain = write_yolo(tmp_path / "plain", {"train": _SCENES[:2], "val": _SCENES[2:]})
     folder = tmp_path / "yolo"
@@ -75,7 +68,7 @@ def test_roboflow_s_folders_are_found(tmp_path: Path, run: Run) -> None:
     file = folder / "data.yaml"
     text = "train: ../train/images\nval: ../valid/images\nnc: 3\nnames: ['red', 'green', 'blue']\n"
     file.write_text(text)
-    splits, reasons, _ = found(tmp_path, "--yolo", file)
+    splits, reasons, _ = found(jobs, "--yolo", file)
     assert (reasons, {split: len(each) for split, each in splits.items()}) == ([], {"train": 2, "validation": 2})
 
     for change, sentence in {
@@ -84,38 +77,37 @@ def test_roboflow_s_folders_are_found(tmp_path: Path, run: Run) -> None:
         "kpt_shape: 3\n": "kpt_shape is 3; expected the number of key points, and 2 or 3",
     }.items():
         file.write_text(text.replace("nc: 3\n", "") + change)
-        done = run("images", "--yolo", file, "--output", tmp_path / "out2", "--name", "n")
-        assert (done.status, sentence in done.err) == (2, True), done.err
+        jobs.refuse("images --name other", sentence, "--yolo", file)
 
 
 @pytest.mark.parametrize("numbers", [2, 3])
-def test_key_points_are_no_corners(tmp_path: Path, numbers: int) -> None:
+def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> None:
     """Beside the box of a pose: with two numbers each, the line looks like a polygon's."""
     file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
-    plain = found(tmp_path, "--yolo", file)
+    plain = found(jobs, "--yolo", file)
     file.write_text(f"{file.read_text()}kpt_shape: [3, {numbers}]\n")
     for scene in _SCENES:
         path = file.parent / "labels/train" / f"{Path(scene.name).stem}.txt"
         path.write_text(yolo_of(scene).strip() + " 0.9 0.1 2"[: 8 if numbers == 2 else None] * 3 + "\n")
-    splits, reasons, notices = found(tmp_path, "--yolo", file)
+    splits, reasons, notices = found(jobs, "--yolo", file)
 
     assert (splits, reasons) == (plain[0], [])
     assert f"{_LEFT_OUT}: key points of 4" in notices
     path.write_text("0 0.5 0.5 0.1 0.1 0.5 0.5\n")
     expected = f"line 1 has 6 numbers; expected 4 of a box, or {4 + 3 * numbers} with its key points"
-    assert found(tmp_path, "--yolo", file)[1] == [f"no annotation of YOLO's: {expected}"]
+    assert found(jobs, "--yolo", file)[1] == [f"no annotation of YOLO's: {expected}"]
 
 
 @pytest.mark.parametrize("text", ["[no, on, 010]", '{0: no, "1": on, 2: 010}'])
-def test_classes_are_called_as_they_are_spelled(tmp_path: Path, text: str) -> None:
+def test_classes_are_called_as_they_are_spelled(jobs: Jobs, tmp_path: Path, text: str) -> None:
     """YAML has other words for truth and for numbers."""
     file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
     file.write_text(f"train: images/train\nnames: {text}\n")
-    directory = make("images", None, tmp_path / "out", "--yolo", file)
-    assert (directory / "objects-label.labels.txt").read_text().split() == ["no", "on", "010"]
+    made = jobs.build("images", "--yolo", file)
+    assert (made.directory / "objects-label.labels.txt").read_text().split() == ["no", "on", "010"]
 
 
-def test_lists_of_voc_s_say_every_split_of_an_image(tmp_path: Path) -> None:
+def test_lists_of_voc_s_say_every_split_of_an_image(jobs: Jobs, tmp_path: Path) -> None:
     """Of two lists with one image the last one had it, in silence; a byte-order mark was part of a name."""
     source = write_voc(tmp_path / "voc", {"train": _SCENES})
     (source / "JPEGImages/3.png").rename(source / "JPEGImages/the last.png")
@@ -123,7 +115,7 @@ def test_lists_of_voc_s_say_every_split_of_an_image(tmp_path: Path) -> None:
     lists = source / "ImageSets/Main"
     (lists / "train.txt").write_bytes("\ufeff0\r\n1 -1\r\nthe last\r\n".encode())
     (lists / "val.txt").write_text("1\n2\n2\n")
-    splits, reasons, notices = found(tmp_path, "--voc", source)
+    splits, reasons, notices = found(jobs, "--voc", source)
 
     assert reasons == []
     assert {split: [name for name, _ in each] for split, each in splits.items()} == {
@@ -141,25 +133,24 @@ def test_lists_of_voc_s_say_every_split_of_an_image(tmp_path: Path) -> None:
         ("<annotation>", '<annotation xmlns="http://a">', "it is a <{http://a}annotation>; expected an <annotation>"),
     ],
 )
-def test_what_voc_s_files_say_is_not_passed_over(tmp_path: Path, old: str, new: str, reason: str) -> None:
+def test_what_voc_s_files_say_is_not_passed_over(jobs: Jobs, tmp_path: Path, old: str, new: str, reason: str) -> None:
     """Each was an object that is not difficult, or none at all."""
     source = write_voc(tmp_path / "voc", {"train": _SCENES})
     text = voc_of(_SCENES[1]).replace("<difficult>1<", "<difficult>0<")
     assert old in text
     (source / "Annotations/1.xml").write_text(text.replace(old, new))
-    _, reasons, _ = found(tmp_path, "--voc", source)
+    _, reasons, _ = found(jobs, "--voc", source)
     assert reasons == ([f"no annotation of VOC's: {reason}"] if reason else [])
     if not reason:
-        (one,) = [
-            each for each in shardmill.examples(tmp_path / "out/n/1.0.0", "train") if b"1.png" in each["filename"]
-        ]
+        examples = shardmill.examples(tmp_path / "out/n", "train")
+        (one,) = [each for each in examples if b"1.png" in each["filename"]]
         assert one["objects/is_difficult"].tolist() == [1]
 
 
-def test_whole_numbers_may_have_a_point(tmp_path: Path, run: Run) -> None:
+def test_whole_numbers_may_have_a_point(jobs: Jobs, tmp_path: Path) -> None:
     """As pandas writes them where a column has a missing value."""
     path = write_coco(tmp_path / "coco", _SCENES)
-    plain = found(tmp_path, "--coco", path)
+    plain = found(jobs, "--coco", path)
     content = coco_of(_SCENES)
     for key, members in {
         "images": ("id", "width", "height"),
@@ -168,7 +159,7 @@ def test_whole_numbers_may_have_a_point(tmp_path: Path, run: Run) -> None:
     }.items():
         content[key] = [item | {member: float(item[member]) for member in members} for item in content[key]]
     path.write_text(json.dumps(content))
-    assert found(tmp_path, "--coco", path) == plain
+    assert found(jobs, "--coco", path) == plain
 
-    done = run("images", "--coco", f"train={path}", "--splits", "train=1", "--output", tmp_path / "o", "--name", "n")
-    assert (done.status, "--splits was given, but the annotations say the split" in done.err) == (2, True), done.err
+    sentence = "--splits was given, but the annotations say the split"
+    jobs.refuse("images --splits train=1 --name other", sentence, "--coco", f"train={path}")

@@ -16,9 +16,10 @@ import pytest
 
 from shardmill.data.example import encode_varint
 from tests.support.avro_files import avro, record
-from tests.support.command import REPOSITORY, Run, check_mistake, write_files
+from tests.support.command import REPOSITORY, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.table_results import Table, convert
+from tests.support.table_results import Table, convert, parquet, read_table
 
 tf = Later("tensorflow")
 
@@ -140,16 +141,15 @@ CASES = {
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """One file with a column of each type."""
-    folder = tmp_path_factory.mktemp("types")
-    (folder / "in").mkdir()
     columns = {name: case.array for name, case in CASES.items()}
-    pq.write_table(pa.table({"row": [0, 1], **columns, "null": pa.nulls(2)}), folder / "in/a.parquet")
+    types = parquet(pa.table({"row": [0, 1], **columns, "null": pa.nulls(2)}))
+    folder = write_files(tmp_path_factory.mktemp("types"), {"in/a.parquet": types})
     return convert("parquet", folder / "in", folder)
 
 
-def first_row(table: Table) -> dict[str, list[Any]]:
+def first_row(directory: Path) -> dict[str, list[Any]]:
     """The values of the row called 0, as TensorFlow's own classes parse them."""
-    paths = [str(path) for path in sorted(table.directory.glob("n-train*"))]
+    paths = [str(path) for path in sorted(directory.glob("*-train*"))]
     found = [tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(paths)]
     (example,) = [each for each in found if each.features.feature["row"].int64_list.value[0] == 0]
     return {
@@ -165,7 +165,7 @@ def feature_text(table: Table, name: str) -> str:
 
 
 def test_every_type_becomes_a_feature_with_exactly_these_values(table: Table) -> None:
-    found = first_row(table)
+    found = first_row(table.directory)
 
     assert {name: feature_text(table, name) for name in CASES} == {name: case.feature for name, case in CASES.items()}
     assert {name: found[name] for name in CASES} == {name: case.values for name, case in CASES.items()}
@@ -183,72 +183,60 @@ def test_what_is_not_plain_is_said_once_and_nothing_else(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "advice"),
+    "array",
     [
-        ("struct", pa.array([{"a": 1, "b": "x"}]), ("--flatten", "--json_columns x", "--drop x")),
-        ("map", pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), ("--flatten", "--json_columns x", "--drop x")),
-        ("list of structs", pa.array([[{"a": 1}, {"a": 2}]]), ("--flatten", "--json_columns x", "--drop x")),
+        pa.array([{"a": 1, "b": "x"}]),
+        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+        pa.array([[{"a": 1}, {"a": 2}]]),
     ],
-)  # fmt: skip
-def test_types_that_no_feature_holds_stop_the_job_with_flags_that_help(
-    tmp_path: Path, run: Run, name: str, array: pa.Array, advice: tuple[str, ...]
-) -> None:
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"x": array, "n": [1]}), tmp_path / "in/a.parquet")
-    given = ("parquet", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
-
-    check_mistake(run(*given), *advice)
-
+    ids=["struct", "map", "list of structs"],
+)
+def test_types_that_no_feature_holds_stop_the_job_with_flags_that_help(jobs: Jobs, array: pa.Array) -> None:
+    advice = ("--flatten", "--json_columns x", "--drop x")
+    files = {"a.parquet": parquet(pa.table({"x": array, "n": [1]}))}
     for flags in advice:
-        assert run(*given, *flags.split(), "--overwrite").status == 0
+        jobs.refuse("parquet", flags, files=files)
+        jobs.build(f"parquet {flags} --name made --overwrite")
 
 
 @pytest.mark.parametrize(
-    ("name", "array"),
+    "array",
     [
-        ("month_day_nano_interval", pa.array([(1, 2, 3)], pa.month_day_nano_interval())),
-        ("run_end_encoded", pa.RunEndEncodedArray.from_arrays([1], ["a"])),
-        ("union", pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])),
+        pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+        pa.RunEndEncodedArray.from_arrays([1], ["a"]),
+        pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),
     ],
+    ids=["month_day_nano_interval", "run_end_encoded", "union"],
 )
-def test_types_that_parquet_does_not_have(tmp_path: Path, name: str, array: pa.Array) -> None:
+def test_types_that_parquet_does_not_have(array: pa.Array) -> None:
     """If this fails, a new pyarrow writes them, and a case above is missing."""
     with pytest.raises(pa.ArrowNotImplementedError, match="Unhandled type"):
-        pq.write_table(pa.table({"x": array}), tmp_path / "a.parquet")
+        parquet(pa.table({"x": array}))
 
 
-def test_intervals_of_parquet(tmp_path: Path) -> None:
+def test_intervals_of_parquet(jobs: Jobs) -> None:
     """INTERVAL, which DuckDB and Spark write and pyarrow does not: 12 bytes of months, days and milliseconds."""
     stored = [(14, 3, 1500), (0, 0, 0), (0, 0, 86_400_000), None]
     data = [None if each is None else b"".join(part.to_bytes(4, "little") for part in each) for each in stored]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": pa.array(data, pa.binary(12)), "n": [0, 1, 2, 3]}), path, store_schema=False)
-    content = path.read_bytes()
+    content = parquet(pa.table({"x": pa.array(data, pa.binary(12)), "n": [0, 1, 2, 3]}), store_schema=False)
     length = int.from_bytes(content[-8:-4], "little")
     footer = content[-8 - length : -8].replace(b"\x18\x01x\x00", b"\x18\x01x\x25\x2a\x00", 1)  # converted_type = 21
-    write_files(
-        tmp_path / "in", {"a.parquet": content[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1"}
-    )
-    assert pq.ParquetFile(tmp_path / "in/a.parquet").schema.column(0).converted_type == "INTERVAL"
+    jobs.write({"a.parquet": content[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1"})
+    assert pq.ParquetFile("in/a.parquet").schema.column(0).converted_type == "INTERVAL"
 
-    rows = convert("parquet", tmp_path / "in", tmp_path).rows
+    rows = jobs.build("parquet").table.rows
 
     assert {row["n"]: row.get("x") for row in rows} == {0: b"P14M3DT1.5S", 1: b"PT0S", 2: b"PT86400S", 3: None}
 
 
-def test_a_unit_of_durations_that_differs_between_files(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "in").mkdir()
-    for unit in ("s", "ms"):
-        pq.write_table(pa.table({"took": pa.array([5], pa.duration(unit)), "n": [1]}), tmp_path / f"in/{unit}.parquet")
-    given = ("parquet", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
-
-    check_mistake(
-        run(*given), "column 'took' holds durations, of which the numbers of ms are stored, and in other files of s"
-    )
-    assert run(*given, "--drop", "took").status == 0
+def test_a_unit_of_durations_that_differs_between_files(jobs: Jobs) -> None:
+    tables = {unit: pa.table({"took": pa.array([5], pa.duration(unit)), "n": [1]}) for unit in ("s", "ms")}
+    sentence = "column 'took' holds durations, of which the numbers of ms are stored, and in other files of s"
+    jobs.refuse("parquet", sentence, files={f"{unit}.parquet": parquet(table) for unit, table in tables.items()})
+    jobs.build("parquet --drop took")
 
 
-def test_flattened_and_json_columns_of_such_types(tmp_path: Path) -> None:
+def test_flattened_and_json_columns_of_such_types(jobs: Jobs) -> None:
     struct = pa.StructArray.from_arrays(
         [
             pa.array([5, 6], pa.duration("s")),
@@ -257,38 +245,35 @@ def test_flattened_and_json_columns_of_such_types(tmp_path: Path) -> None:
         ],
         ["took", "id", "tensor"],
     )
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"x": struct, "row": [0, 1]}), tmp_path / "in/a.parquet")
+    files = {"a.parquet": parquet(pa.table({"x": struct, "row": [0, 1]}))}
+    flat = jobs.build("parquet --flatten --name flat", files=files).directory
+    texts = jobs.build("parquet --json_columns x --name texts").directory
 
-    flat = convert("parquet", tmp_path / "in", tmp_path / "a", "--flatten")
-    texts = convert("parquet", tmp_path / "in", tmp_path / "b", "--json_columns", "x")
-
+    table = read_table(flat)
     assert first_row(flat) == {"x.took": [5], "x.id": [str(UUID).encode()], "x.tensor": [0, 1, 2, 3, 4, 5], "row": [0]}
-    assert feature_text(flat, "x.tensor") == "float32[2, 3]"
-    assert DURATION.format("x.took", "s") in flat.dataset.manifest.notices
+    assert feature_text(table, "x.tensor") == "float32[2, 3]"
+    assert DURATION.format("x.took", "s") in table.dataset.manifest.notices
     (text,) = first_row(texts)["x"]
     assert json.loads(text) == {"took": 5, "id": str(UUID), "tensor": [[0, 1, 2], [3, 4, 5]]}
 
 
 @pytest.mark.parametrize("column", ["uuid", "date32", "decimal128", "duration"])
-def test_keys_groups_and_labels_of_such_types(tmp_path: Path, column: str) -> None:
+def test_keys_groups_and_labels_of_such_types(jobs: Jobs, column: str) -> None:
+    numbers = [number % 3 for number in range(30)]
     arrays = {
         "uuid": pa.ExtensionArray.from_storage(
-            pa.uuid(), pa.array([uuid.UUID(int=number % 3).bytes for number in range(30)], pa.binary(16))
+            pa.uuid(), pa.array([uuid.UUID(int=number).bytes for number in numbers], pa.binary(16))
         ),
-        "date32": pa.array([DAY + datetime.timedelta(number % 3) for number in range(30)]),
-        "decimal128": pa.array([Decimal(number % 3) / 4 for number in range(30)], pa.decimal128(9, 2)),
-        "duration": pa.array([number % 3 for number in range(30)], pa.duration("s")),
+        "date32": pa.array([DAY + datetime.timedelta(number) for number in numbers]),
+        "decimal128": pa.array([Decimal(number) / 4 for number in numbers], pa.decimal128(9, 2)),
+        "duration": pa.array(numbers, pa.duration("s")),
     }
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"row": range(30), "x": arrays[column]}), tmp_path / "in/a.parquet")
-    flags = ("--splits", "train=0.5,test=0.5", "--group_by", "x", *(("--label", "x") if column != "duration" else ()))
-
-    done = convert("parquet", tmp_path / "in", tmp_path, *flags)
-
-    by_split = [{row["x"] for row in rows} for rows in done.splits.values()]
-    assert not by_split[0] & by_split[1]
-    assert sum(map(len, by_split)) == 3
+    label = "--label x" if column != "duration" else ""
+    files = {"a.parquet": parquet(pa.table({"row": range(30), "x": arrays[column]}))}
+    table = jobs.build(f"parquet --splits train=0.5,test=0.5 --group_by x {label}", files=files).table
+    one, other = ({row["x"] for row in rows} for rows in table.splits.values())
+    assert not one & other
+    assert len(one | other) == 3
 
 
 AVRO: dict[str, tuple[dict[str, Any], Any, bytes]] = {
@@ -323,7 +308,7 @@ AVRO: dict[str, tuple[dict[str, Any], Any, bytes]] = {
 }  # fmt: skip
 
 
-def test_every_logical_type_of_avro(tmp_path: Path) -> None:
+def test_every_logical_type_of_avro(jobs: Jobs) -> None:
     names = {name: f"c{number}" for number, name in enumerate(AVRO)}
     bare = {
         names[name]: {key: value for key, value in kind.items() if key in ("type", "name", "size", "symbols")}
@@ -334,9 +319,7 @@ def test_every_logical_type_of_avro(tmp_path: Path) -> None:
     sync = data[-16:]
     meta = b"".join(encode_varint(2 * len(part)) + part for part in (b"avro.schema", told, b"avro.codec", b"null"))
     body = data[data.index(sync) :]
-    write_files(tmp_path / "in", {"a.avro": b"Obj\x01" + encode_varint(4) + meta + b"\0" + body})
-
-    (row,) = convert("avro", tmp_path / "in", tmp_path).rows
+    (row,) = jobs.build("avro", files={"a.avro": b"Obj\x01" + encode_varint(4) + meta + b"\0" + body}).table.rows
 
     assert {name: row[names[name]] for name in AVRO} == {name: expected for name, (_, _, expected) in AVRO.items()}
 

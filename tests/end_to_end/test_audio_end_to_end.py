@@ -4,7 +4,6 @@ import io
 import json
 import struct
 import wave
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ import soundfile
 
 import shardmill
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Run, check_mistake, read_back, tree_bytes, write_files
+from tests.support.command import Contents, Run, read_back, tree_bytes, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
 
@@ -43,17 +43,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Contents]:
     for name, files in SETS.items():
         source = write_files(folder / "in" / name, files)
         for suffix, flags in (("", []), ("-decoded", ["--decode_audio"])):
-            given = [
-                "audio",
-                "--input",
-                str(source),
-                "--output",
-                str(folder),
-                "--name",
-                "n" + name + suffix.replace("-", "_"),
-            ]
-            assert cli.main([*given, *flags, "--splits", "train=1", "--num_shards", "2"]) == 0
-            found[name + suffix] = read_back(folder / given[-1])
+            output = folder / (name + suffix)
+            words = ["audio", "--input", str(source), "--output", str(output), "--name", "n", *flags]
+            assert cli.main([*words, "--splits", "train=1", "--num_shards", "2"]) == 0
+            found[name + suffix] = read_back(output / "n")
     return found
 
 
@@ -69,14 +62,8 @@ def test_bytes_are_untouched_and_numbers_are_those_of_the_header(made: dict[str,
     assert contents.records.keys() == SETS[name].keys()
     for file, data in SETS[name].items():
         example = contents.example(file)
-        assert list(example) == [
-            "audio",
-            *(["label"] if name == "mono" else []),
-            "filename",
-            "sample_rate",
-            "channels",
-            "frames",
-        ]
+        label = ["label"] if name == "mono" else []
+        assert list(example) == ["audio", *label, "filename", "sample_rate", "channels", "frames"]
         assert example["audio"] == [data]
         assert example["frames"] == len(scipy_samples(data))
         assert example["channels"] == scipy_samples(data).shape[1]
@@ -112,14 +99,11 @@ def test_load_and_examples_agree_with_scipy(made: dict[str, Contents], name: str
             np.testing.assert_array_equal(found[file], expected)
 
 
-def test_load_gives_pairs_padded_for_a_model(made: dict[str, Contents]) -> None:
-    for name, shape in (("mono", (4, 27)), ("mono-decoded", (4, 27))):
-        longest = 0
-        for audio, label in shardmill.load(made[name].directory, batch_size=4, pad=True, shuffle=False):
-            assert label.shape == (4,)
-            assert audio.shape[0] == shape[0]
-            longest = max(longest, audio.shape[1])
-        assert longest == shape[1]
+@pytest.mark.parametrize("name", ["mono", "mono-decoded"])
+def test_load_gives_pairs_padded_for_a_model(made: dict[str, Contents], name: str) -> None:
+    batches = list(shardmill.load(made[name].directory, batch_size=4, pad=True, shuffle=False))
+    assert [(audio.shape[0], label.shape) for audio, label in batches] == [(4, (4,))] * 4
+    assert max(audio.shape[1] for audio, _ in batches) == 27
 
 
 @pytest.mark.parametrize("name", ["mono", "stereo", "deep", "mono-decoded", "stereo-decoded"])
@@ -182,51 +166,37 @@ def test_options_that_have_nothing_to_act_on(made: dict[str, Contents]) -> None:
         list(shardmill.examples(made["mono"].directory, features=["filename"], decode_audio=True))
 
 
-def test_rejects_have_reasons(tmp_path: Path, run: Run) -> None:
-    bad = {
+def test_rejects_have_reasons(jobs: Jobs) -> None:
+    files = {
         "cut.wav": wav(9)[:-1],
         "song.wav": b"ID3\x04....",
         "law.wav": riff(chunk(b"fmt ", form(6, bits=8)), chunk(b"data", b"ab")),
+        "good.WAV": wav(),
+        "notes.mp3": b"ID3",
     }
-    source = write_files(tmp_path / "in", {"good.WAV": wav(), "notes.mp3": b"ID3", **bad})
-    result = run("audio", "--input", source, "--output", tmp_path, "--name", "n", "--max_reject_fraction", 0.9)
-    assert result.status == 0, result.err
-    contents = read_back(tmp_path / "n")
-    assert list(contents.records) == ["good.WAV"]
-    reasons = "\n".join(contents.dataset.manifest.rejects["reasons"])
-    for words in ("truncated", "an MP3 file", "A-law"):
-        assert words in reasons
-    assert "mp3" in result.out
-    refused = run("audio", "--input", source, "--output", tmp_path, "--name", "m")
-    assert refused.status == 1
-    assert "3 of 4 records were rejected" in refused.err
+    made = jobs.build("audio --max_reject_fraction 0.9", files=files)
+    assert list(made.contents.records) == ["good.WAV"]
+    for name, words in {"cut.wav": "truncated", "song.wav": "an MP3 file", "law.wav": "A-law"}.items():
+        assert words in made.reasons[name]
+    assert "mp3" in made.said
+    jobs.fail("audio --name m", "3 of 4 records were rejected")
 
 
-def test_a_manifest_lists_audio(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {**STEREO, "metadata.csv": b"file_name,label,age\n0.wav,a,3\n1.wav,b,4\n"})
-    found = run("audio", "--input", source, "--output", tmp_path, "--name", "found")
-    assert found.status == 0, found.err
-    contents = read_back(tmp_path / "found")
-    assert "metadata.csv says what its audio files are, as --manifest does" in str(contents.dataset.manifest.notices)
-    assert list(contents.example("1.wav")["age"]) == [4]
-    result = run(
-        "audio", "--manifest", source / "metadata.csv", "--output", tmp_path, "--name", "n", "--rename", "audio=sound"
-    )
-    assert result.status == 0, result.err
-    contents = read_back(tmp_path / "n")
-    assert contents.example("1.wav")["sound"] == [STEREO["1.wav"]]
-    assert list(contents.example("1.wav")["age"]) == [4]
-    write_files(source, {"metadata.csv": b"file_name,frames\n0.wav,3\n"})
-    check_mistake(run("audio", "--manifest", source / "metadata.csv", "--output", tmp_path, "--name", "m"), "frames")
+def test_a_manifest_lists_audio(jobs: Jobs) -> None:
+    made = jobs.build("audio", files={**STEREO, "metadata.csv": "file_name,label,age\n0.wav,a,3\n1.wav,b,4\n"})
+    assert "metadata.csv says what its audio files are, as --manifest does" in str(made.notices)
+    assert list(made.contents.example("1.wav")["age"]) == [4]
+    example = jobs.build("audio --manifest in/metadata.csv --overwrite --rename audio=sound").contents.example("1.wav")
+    assert (example["sound"], list(example["age"])) == ([STEREO["1.wav"]], [4])
+    sentence = "column 'frames'"
+    files = {"metadata.csv": "file_name,frames\n0.wav,3\n"}
+    jobs.refuse("audio --manifest in/metadata.csv --name m", sentence, files=files)
 
 
-def test_bytes_are_the_same_whatever_the_threads(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", TREE)
-    trees = []
-    for number, flags in enumerate((["--threads", 1], ["--threads", 4, "--direct_num_workers", 2])):
-        assert run("audio", "--input", source, "--output", tmp_path / str(number), "--name", "n", *flags).status == 0
-        trees.append(tree_bytes(tmp_path / str(number) / "n"))
-    assert trees[0] == trees[1]
+def test_bytes_are_the_same_whatever_the_threads(jobs: Jobs) -> None:
+    one = jobs.build("audio --threads 1 --output one", files=TREE)
+    four = jobs.build("audio --threads 4 --direct_num_workers 2 --output four")
+    assert tree_bytes(one.directory) == tree_bytes(four.directory)
 
 
 def other_wav(magic: bytes, chunks: bytes, size: int | None = None) -> bytes:
@@ -277,39 +247,29 @@ LOST: dict[str, tuple[bytes, str]] = {
 }
 
 
-def run_audio(run: Run, folder: Path, files: dict[str, bytes], *flags: object) -> tuple[Contents, str]:
-    write_files(folder / "in", {"a/plain.wav": wav(), **files})
-    job = ("audio", "--input", folder / "in", "--output", folder / "out", "--name", "n")
-    done = run(*job, "--max_reject_fraction", "0.99", *flags)
-    assert done.status == 0, done.err
-    return read_back(folder / "out" / "n"), done.out
+def test_unusual_files_are_decoded_by_soundfile(jobs: Jobs) -> None:
+    files = {"a/plain.wav": wav(), **{f"a/{name}.wav": data for name, (data, _) in UNUSUAL.items()}}
 
-
-def test_unusual_files_are_decoded_by_soundfile(run: Run, tmp_path: Path) -> None:
-    files = {f"a/{name}.wav": data for name, (data, _) in UNUSUAL.items()}
-
-    contents, _ = run_audio(run, tmp_path / "a", files)
-    reasons = {item["source"]: item["reason"] for item in contents.rejects()}
-    assert sorted(reasons) == sorted(files)
-    assert all(
-        reason.endswith("--decode_audio stores its samples, as soundfile reads them") for reason in reasons.values()
-    )
+    reasons = jobs.build("audio --max_reject_fraction 0.99", files=files).reasons
+    assert {*reasons, "a/plain.wav"} == set(files)
+    remedy = "--decode_audio stores its samples, as soundfile reads them"
+    assert all(reason.endswith(remedy) for reason in reasons.values())
     assert sum("as where it was written to a pipe" in reason for reason in reasons.values()) == 3
 
-    contents, _ = run_audio(run, tmp_path / "b", files, "--decode_audio")
-    assert not contents.rejects()
+    made = jobs.build("audio --decode_audio --overwrite")
+    assert not made.rejects
     for name, (data, levels) in UNUSUAL.items():
-        example = contents.example(f"a/{name}.wav")
+        example = made.contents.example(f"a/{name}.wav")
         expected = levels or soundfile.read(io.BytesIO(data), dtype="float32")[0]
         assert np.allclose(example["audio"], expected, atol=1e-7)
         assert [example[key][0] for key in ("sample_rate", "channels", "frames")] == [8000, 1, 4]
 
 
-@pytest.mark.parametrize("flags", [(), ("--decode_audio",)])
-def test_lost_sounds_are_rejects(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    contents, _ = run_audio(run, tmp_path, {f"a/{name}.wav": data for name, (data, _) in LOST.items()}, *flags)
-
-    reasons = {item["source"]: item["reason"] for item in contents.rejects()}
+@pytest.mark.parametrize("flags", ["", "--decode_audio"])
+def test_lost_sounds_are_rejects(jobs: Jobs, flags: str) -> None:
+    files = {"plain.wav": wav(), **{f"{name}.wav": data for name, (data, _) in LOST.items()}}
+    reasons = jobs.build(f"audio --max_reject_fraction 0.99 {flags}", files=files).reasons
+    assert reasons.keys() == files.keys() - {"plain.wav"}
     for name, (_, words) in LOST.items():
-        assert words in reasons[f"a/{name}.wav"]
-        assert "--decode_audio" not in reasons[f"a/{name}.wav"]
+        assert words in reasons[f"{name}.wav"]
+        assert "--decode_audio" not in reasons[f"{name}.wav"]

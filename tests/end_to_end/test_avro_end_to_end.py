@@ -11,8 +11,14 @@ import fastavro
 import numpy as np
 import pytest
 
-from tests.support.command import Run, check_mistake, write_files
+from tests.support.command import Run, write_files
+from tests.support.jobs import Jobs
+from tests.support.later import Later
 from tests.support.table_results import Table, contents, convert
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
+FLAGS = ("--splits", "train=0.7,test=0.3", "--label", "city", "--drop", "extra", "--key", "id")
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -64,8 +70,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
-    flags = ("--splits", "train=0.7,test=0.3", "--label", "city", "--drop", "extra", "--key", "id")
-    return convert("avro", source, tmp_path_factory.mktemp("out"), *flags)
+    return convert("avro", source, tmp_path_factory.mktemp("out"), *FLAGS)
 
 
 def test_every_row_is_there(table: Table) -> None:
@@ -87,7 +92,6 @@ def test_every_row_is_there(table: Table) -> None:
 
 
 def test_tfds_reads_every_row(table: Table) -> None:
-    tfds = pytest.importorskip("tensorflow_datasets")
     builder = tfds.builder_from_directory(str(table.directory))
     assert builder.info.features["city"].num_classes == 2
     read = {row["id"]: row for split in table.splits for row in tfds.as_numpy(builder.as_dataset(split=split))}
@@ -100,7 +104,6 @@ def test_tfds_reads_every_row(table: Table) -> None:
 
 
 def test_parse_example_reads_every_row(table: Table) -> None:
-    tf = pytest.importorskip("tensorflow")
     spec = {"id": tf.io.FixedLenFeature([], tf.int64), "price": tf.io.FixedLenFeature([], tf.string)}
     files = sorted(str(path) for path in table.directory.glob("*.tfrecord-*"))
     parsed = [tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset(files)]
@@ -111,86 +114,37 @@ def test_parse_example_reads_every_row(table: Table) -> None:
 
 def test_verify_and_small_blocks(run: Run, source: Path, table: Table, tmp_path: Path) -> None:
     assert run("verify", table.directory).status == 0
-    flags = (
-        "--splits",
-        "train=0.7,test=0.3",
-        "--label",
-        "city",
-        "--drop",
-        "extra",
-        "--key",
-        "id",
-        "--block_size",
-        "1KiB",
+    assert contents(convert("avro", source, tmp_path, *FLAGS, "--block_size", "1KiB").directory) == contents(
+        table.directory
     )
-    assert contents(convert("avro", source, tmp_path, *flags).directory) == contents(table.directory)
 
 
-def test_only_fill_group_stratify_and_schema(run: Run, source: Path, table: Table, tmp_path: Path) -> None:
+def test_only_fill_group_stratify_and_schema(source: Path, table: Table, tmp_path: Path) -> None:
     splits = ("--splits", "train=0.5,test=0.5")
-    only = convert(
-        "avro", source, tmp_path / "1", *splits, "--only", "id,score", "--fill", "score=-1", "--group_by", "user"
-    )
+    flags = ("--only", "id,score", "--fill", "score=-1", "--group_by", "user")
+    only = convert("avro", source, tmp_path / "1", *splits, *flags)
     assert only.features == {"id": "int64", "score": "float32"}
     assert only.column("score").count(-1.0) == sum(row["score"] is None for row in ROWS)
     users = [{row["id"] % 9 for row in rows} for rows in only.splits.values()]
     assert users[0] & users[1] == set()
     even = convert("avro", source, tmp_path / "2", *splits, "--drop", "extra", "--stratify_by", "city")
     assert [sum(row["city"] == b"Oslo" for row in rows) for rows in even.splits.values()] == [75, 75]
-    schema = table.directory / "schema.pbtxt"
-    again = convert(
-        "avro", source, tmp_path / "3", "--schema", schema, "--labels_file", table.directory / "city.labels.txt"
-    )
-    assert again.features == table.features
-    wrong = avro([{"id": "seven"}], {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
+    described = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
+    assert convert("avro", source, tmp_path / "3", *described).features == table.features
     narrow = convert("avro", source, tmp_path / "4", "--only", "id").directory / "schema.pbtxt"
-    folder = write_files(
-        tmp_path / "in", {"a.avro": wrong, "b.avro": avro([{"id": 8}], {**SCHEMA, "fields": SCHEMA["fields"][:1]})}
-    )
+    wrong = avro([{"id": "seven"}], {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
+    right = avro([{"id": 8}], {**SCHEMA, "fields": SCHEMA["fields"][:1]})
+    folder = write_files(tmp_path / "in", {"a.avro": wrong, "b.avro": right})
     refused = convert("avro", folder, tmp_path / "5", "--schema", narrow, "--max_reject_fraction", 0.5)
     assert [reject["reason"] for reject in refused.rejects()] == ["column 'id': seven is no integer"]
 
 
-ONE = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
-OTHER = {"type": "record", "name": "r", "fields": [{"name": "b", "type": "int"}]}
-
-
-@pytest.mark.parametrize(
-    ("files", "flags", "words"),
-    [
-        ({"a.avro": avro(ROWS[:3])}, (), ("a.avro: column 'extra' is a map", "--drop extra leaves the column out")),
-        (
-            {"a.avro": avro([{"a": 1}], ONE), "b.avro": avro([{"b": 1}], OTHER)},
-            (),
-            ("headers differ: 'b.avro' lacks 'a' and has 'b'",),
-        ),
-        ({"a.avro": avro([], ONE)}, (), ("has no rows",)),
-        ({"a.avro": avro([1], "int")}, (), ("a.avro: each value is of type int; expected records",)),
-        ({"a.avro": avro([{"a": 1}], ONE)}, ("--label", "b"), ("--label b: no such column",)),
-        ({"a.avro": avro([{"a": 1}], ONE)}, ("--fill", "b=1"), ("--fill b: no such column",)),
-        ({"a.csv": b"a\n1\n"}, (), ("Avro files",)),
-    ],
-    ids=lambda value: ascii(value)[:30],
-)
-def test_a_mistake_is_one_sentence(
-    run: Run, tmp_path: Path, files: dict[str, bytes], flags: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    folder = write_files(tmp_path / "in", files)
-    check_mistake(run("avro", "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags), *words)
-    assert not (tmp_path / "out").exists()
-
-
-def test_files_that_are_no_avro_are_rejects_where_that_is_allowed(run: Run, tmp_path: Path) -> None:
+def test_files_that_are_no_avro_are_rejects_where_that_is_allowed(jobs: Jobs) -> None:
     files = {"a.avro": avro(ROWS[:50]), "empty.avro": b"", "parquet.avro": b"PAR1", "head.avro": avro(ROWS)[:40]}
-    folder = write_files(tmp_path / "in", files)
-    command = ("avro", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--drop", "extra")
-    failed = run(*command, "--max_reject_fraction", "0.9")
-    assert failed.status == 1
-    assert "--on_damaged_file reject" in failed.err
-    flags = ("--drop", "extra", "--max_reject_fraction", "0.9", "--on_damaged_file", "reject")
-    table = convert("avro", folder, tmp_path / "out", *flags)
-    assert len(table.rows) == 50
-    assert {reject["source"]: reject["reason"].split(":")[0] for reject in table.rejects()} == {
+    jobs.fail("avro --drop extra --max_reject_fraction 0.9", "--on_damaged_file reject", files=files)
+    made = jobs.build("avro --drop extra --max_reject_fraction 0.9 --on_damaged_file reject")
+    assert len(made.table.rows) == 50
+    assert {place: reason.partition(":")[0] for place, reason in made.reasons.items()} == {
         "empty.avro": "not an Avro file",
         "parquet.avro": "not an Avro file",
         "head.avro": "its header is cut short or damaged",

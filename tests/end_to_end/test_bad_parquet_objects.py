@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 import shardmill
-from tests.support.command import Run, check_mistake
 from tests.support.detection import Scene, Thing
+from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.objects_in_tables import BOX, MOST, SCENES, notices, rejects, said_of, write_parquet, write_raw
-from tests.support.reading import make
+from tests.support.objects_in_tables import BOX, MOST, SCENES, said_of, write_parquet, write_raw
 
 datasets = Later("datasets")
 BAD: dict[str, tuple[Any, str]] = {
@@ -24,80 +23,57 @@ BAD: dict[str, tuple[Any, str]] = {
     "outside": ({"bbox": [[900.0, 2.0, 4.0, 4.0]], "category": [0]}, "bottom 900, 2, 904, 6 lies outside the picture"),
     "nan": ({"bbox": [[float("nan"), 2.0, 4.0, 4.0]], "category": [0]}, "is not of numbers"),
 }
-EMPTY: dict[str, Any] = {
-    "null": None,
-    "no lists": {"bbox": None, "category": None},
-    "empty": {"bbox": [], "category": []},
-}
+EMPTY: list[Any] = [None, {"bbox": None, "category": None}, {"bbox": [], "category": []}]
 
 
-def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) -> None:
-    values = [{"bbox": BOX, "category": [0]}, *EMPTY.values(), *(value for value, _ in BAD.values())]
-    rows = write_raw(tmp_path / "rows.parquet", values)
-
-    done = run("parquet", "--input", rows, "--output", tmp_path, "--name", "n", *MOST)
-
-    assert done.status == 0, done.err
-    reasons = rejects(tmp_path / "n/1.0.0")
-    assert sorted(reasons) == [number + 2 + len(EMPTY) for number in range(len(BAD))]
-    for (_, reason), found in zip(BAD.values(), (reasons[line] for line in sorted(reasons)), strict=True):
+def test_bad_objects_are_rejects_with_their_reasons(jobs: Jobs, tmp_path: Path) -> None:
+    write_raw(tmp_path / "in.parquet", [{"bbox": BOX, "category": [0]}, *EMPTY, *(value for value, _ in BAD.values())])
+    made = jobs.build("parquet --input in.parquet", *MOST)
+    assert [reject["line"] for reject in made.rejects] == [number + 2 + len(EMPTY) for number in range(len(BAD))]
+    for (_, reason), found in zip(BAD.values(), made.reasons.values(), strict=True):
         assert reason in found
-    kept = shardmill.examples(tmp_path / "n", "train")
-    assert sorted(len(example["objects/label"]) for example in kept) == [0, 0, 0, 1]
+    assert sorted(len(example["objects/label"]) for example in made.examples()) == [0, 0, 0, 1]
 
 
-def test_boxes_are_clipped_or_dropped_and_the_job_says_so(tmp_path: Path) -> None:
+def test_boxes_are_clipped_or_dropped_and_the_job_says_so(jobs: Jobs, tmp_path: Path) -> None:
     over = {"bbox": [[-2.0, 0.0, 10.0, 10.0], [900.0, 0.0, 1.0, 1.0]], "category": [2, 1]}
-    rows = write_raw(tmp_path / "rows.parquet", [over])
-
-    directory = make("parquet", rows, tmp_path / "out", "--on_bad_box", "drop")
-
-    (example,) = shardmill.examples(directory, "train")
+    write_raw(tmp_path / "in.parquet", [over])
+    made = jobs.build("parquet --input in.parquet --on_bad_box drop")
+    (example,) = made.examples()
     assert example["objects/label"].tolist() == [2]
     np.testing.assert_allclose(np.ravel(example["objects/bbox"]), [0, 0, 10 / 48, 8 / 64], rtol=1e-6)
-    assert {
+    clipped, dropped = (
         "1 box reached out of its picture, and was clipped",
         "1 box was no good, and its object was left out",
-    } <= set(notices(directory))
+    )
+    assert {clipped, dropped} <= set(made.notices)
 
 
-def test_another_size_than_the_picture_is_a_reject(run: Run, tmp_path: Path) -> None:
-    value = {"bbox": BOX, "category": [0]}
-    rows = write_raw(tmp_path / "rows.parquet", [value] * 3, width=[64, 65, 0], height=[48, 49, 48])
-
-    done = run("parquet", "--input", rows, "--output", tmp_path, "--name", "n", *MOST)
-
-    assert done.status == 0, done.err
-    assert rejects(tmp_path / "n/1.0.0") == {
-        2: "the annotation is of 65 x 49 pixels, the image has 65 x 48",
-        3: "column 'objects': the image's size is given as 0 x 48 pixels; expected whole numbers",
+def test_another_size_than_the_picture_is_a_reject(jobs: Jobs, tmp_path: Path) -> None:
+    write_raw(tmp_path / "a.parquet", [{"bbox": BOX, "category": [0]}] * 3, width=[64, 65, 0], height=[48, 49, 48])
+    made = jobs.build("parquet --input a.parquet", *MOST)
+    assert made.reasons == {
+        "a.parquet:2": "the annotation is of 65 x 49 pixels, the image has 65 x 48",
+        "a.parquet:3": "column 'objects': the image's size is given as 0 x 48 pixels; expected whole numbers",
     }
-    (example,) = shardmill.examples(tmp_path / "n", "train")
+    (example,) = shardmill.examples(made.directory, "train")
     assert (example["width"], example["height"]) == (64, 48)
 
 
-def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
-    rows = write_parquet(tmp_path / "rows.parquet")
-    out = ("--output", tmp_path, "--name", "n")
-
-    check_mistake(run("parquet", "--input", rows, "--label", "objects", *out), "--label objects")
-    check_mistake(
-        run("parquet", "--input", rows, "--drop", "objects", "--on_bad_box", "drop", *out),
-        "--on_bad_box drop is about boxes in images, and there is no column 'objects' of such",
-    )
-    other = [{"n": 1, "objects": said_of(SCENES[0])}]
-    datasets.Dataset.from_list(other).to_parquet(str(tmp_path / "none.parquet"))
-    said: tuple[str, ...] = (
-        "column 'objects' is of boxes as Hugging Face has them",
-        "none is known to be such",
-        "--drop objects",
-    )
-    check_mistake(run("parquet", "--input", tmp_path / "none.parquet", *out), *said)
-    other = [{"n": 1, "things": said_of(SCENES[0])}]
-    datasets.Dataset.from_list(other).to_parquet(str(tmp_path / "things.parquet"))
-    said = ("column 'things' is of boxes as Hugging Face has them, which are read of a column 'objects'",)
-    check_mistake(run("parquet", "--input", tmp_path / "things.parquet", *out), *said)
+def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "rows.parquet")
+    for column in ("objects", "things"):
+        other = [{"n": 1, column: said_of(SCENES[0])}]
+        datasets.Dataset.from_list(other).to_parquet(str(tmp_path / f"{column}.parquet"))
     write_parquet(tmp_path / "some/one.parquet", drawn=[Scene("a.png", things=(Thing("red", (1, 2, 3, 4)),))])
     write_parquet(tmp_path / "some/other.parquet", "names", drawn=SCENES[:2])
-    said = ("files say different things of 'objects': classes are ids in one.parquet and names in other.parquet",)
-    check_mistake(run("parquet", "--input", tmp_path / "some", *out), *said)
+    boxes = "is of boxes as Hugging Face has them"
+    for line, sentence in {
+        "rows.parquet --label objects": "--label objects",
+        "rows.parquet --drop objects --on_bad_box drop": "--on_bad_box drop is about boxes in images, and there is no"
+        " column 'objects' of such",
+        "objects.parquet": f"column 'objects' {boxes}…none is known to be such…--drop objects",
+        "things.parquet": f"column 'things' {boxes}, which are read of a column 'objects'",
+        "some": "files say different things of 'objects': classes are ids in one.parquet and names in other.parquet",
+    }.items():
+        jobs.refuse(f"parquet --input {line}", sentence)

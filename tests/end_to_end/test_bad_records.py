@@ -1,15 +1,17 @@
-"""Bad lines of JSON, text and TFRecords end to end: what is good comes out, and each reject says why."""
+"""Bad lines of JSON and text, bad rows of Parquet, bad TFRecords, texts of which no tokens are made: what is good comes
+out, and each reject says why."""
 
 import gzip
 import json
-from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from shardmill.metadata import file_names
-from tests.support.command import Result, Run, check_mistake, write_files
 from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records
-from tests.support.table_results import TOLERANT, check_consistent, convert
+from tests.support.jobs import Files, Jobs
+from tests.support.table_results import TOLERANT, check_consistent, parquet
+from tests.support.tokenizer_files import ids_of, tokenizer_json
 
 # Each line, and what it becomes: a row, or words of the reason; None is no record.
 JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
@@ -44,52 +46,42 @@ JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
 ]
 
 
-def test_bad_json_lines(tmp_path: Path) -> None:
+def test_bad_json_lines(jobs: Jobs) -> None:
+    half = gzip.compress(b"".join(b'{"a": %d, "b": "%x"}\n' % (n, n * 2654435761) for n in range(20_000)))
     files = {
         "a.jsonl": b"\xef\xbb\xbf" + b"\n".join(line for line, _ in JSON_LINES),
         "empty.jsonl": b"",
-        "half.jsonl.gz": gzip.compress(
-            b"".join(b'{"a": %d, "b": "%x"}\n' % (n, n * 2654435761) for n in range(20_000))
-        )[:100_000],
+        "half.jsonl.gz": half[:100_000],
     }
-    table = convert("jsonl", write_files(tmp_path / "in", files), tmp_path, "--no_shuffle", *TOLERANT)
+    made = jobs.build("jsonl --no_shuffle", *TOLERANT, files=files)
     good = [row for _, row in JSON_LINES if isinstance(row, dict)]
-    assert table.rows[: len(good)] == good
-    rejects = [reject for reject in table.rejects() if reject["source"] == "a.jsonl"]
+    assert made.table.rows[: len(good)] == good
+    *rejects, lost = made.rejects
     bad = [(line, row) for line, (_, row) in enumerate(JSON_LINES, 1) if isinstance(row, str)]
-    assert [(reject["line"], reject["stage"]) for reject in rejects] == [(line, "read") for line, _ in bad]
+    assert [(one["source"], one["line"], one["stage"]) for one in rejects] == [("a.jsonl", n, "read") for n, _ in bad]
     for reject, (_, reason) in zip(rejects, bad, strict=True):
         assert reason in reject["reason"]
-    (lost,) = (reject for reject in table.rejects() if reject["source"] != "a.jsonl")
     assert lost["source"] == "half.jsonl.gz"
     assert lost["reason"].startswith("the gzip data ends too early, at byte 100,000 of the compressed file")
-    assert table.rows[len(good) :] == [{"a": n, "b": b"%x" % (n * 2654435761)} for n in range(lost["line"] - 1)]
+    assert made.table.rows[len(good) :] == [{"a": n, "b": b"%x" % (n * 2654435761)} for n in range(lost["line"] - 1)]
     assert lost["line"] > 1000
-    assert "passed over 2 blank lines" in table.dataset.manifest.notices
-    check_consistent(table)
+    assert "passed over 2 blank lines" in made.notices
+    check_consistent(made.table)
 
 
-NESTED = b'{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1, {}]]}\n'
+def test_json_that_no_feature_can_hold_is_left_out(jobs: Jobs) -> None:
+    nested = '{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1, {}]]}\n'
+    jobs.refuse("jsonl", "column 'o' in 2 rows, the first of them a.jsonl, line 1…--drop o", files={"a.jsonl": nested})
+    dropped = jobs.build("jsonl --drop o --no_shuffle --name dropped")
+    assert (dropped.table.rows, dropped.notices) == ([{"a": 1, "k": 5}, {"a": 2, "k": 6}], [])
+    mistaken = jobs.build("jsonl --drop o,kk --no_shuffle --name mistaken")
+    assert mistaken.table.rows == dropped.table.rows
+    assert mistaken.notices == ["no row has 'kk', which --drop leaves out; did you mean k? the columns are a, k, o"]
+    chosen = jobs.build("jsonl --only a --key k --name chosen").table
+    assert (sorted(chosen.column("a")), list(chosen.features)) == ([1, 2], ["a"])
 
 
-def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {"a.jsonl": NESTED})
-    command = ("jsonl", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(run(*command), "column 'o' in 2 rows, the first of them a.jsonl, line 1", "--drop o")
-    dropped = convert("jsonl", folder, tmp_path / "1", "--drop", "o", "--no_shuffle")
-    assert dropped.rows == [{"a": 1, "k": 5}, {"a": 2, "k": 6}]
-    assert dropped.dataset.manifest.notices == ()
-    mistaken = convert("jsonl", folder, tmp_path / "3", "--drop", "o,kk", "--no_shuffle")
-    assert mistaken.rows == dropped.rows
-    assert list(mistaken.dataset.manifest.notices) == [
-        "no row has 'kk', which --drop leaves out; did you mean k? the columns are a, k, o"
-    ]
-    chosen = convert("jsonl", folder, tmp_path / "2", "--only", "a", "--key", "k")
-    assert sorted(chosen.column("a")) == [1, 2]
-    assert list(chosen.features) == ["a"]
-
-
-def test_bad_lines_of_text(tmp_path: Path) -> None:
+def test_bad_lines_of_text(jobs: Jobs) -> None:
     files = {
         "ant/latin-1.txt": b"caf\xe9\none\ntwo \xe2\x82\n",
         "ant/mixed.txt": b"\xef\xbb\xbfthree\r\n\r\n \t\nfour\rstill four\nfive\0\n\xef\xbb\xbfsix",
@@ -97,8 +89,8 @@ def test_bad_lines_of_text(tmp_path: Path) -> None:
         "bee/long.txt": b"x" * 5_000_000 + b"\n",
         "bee/line\nbreak [1].txt": b"seven\n\xff\n",
     }
-    table = convert("text", write_files(tmp_path / "in", files), tmp_path, "--line_numbers", "--no_shuffle", *TOLERANT)
-    found = [(row["filename"].decode(), row["line_number"], row["text"]) for row in table.rows]
+    made = jobs.build("text --line_numbers --no_shuffle", *TOLERANT, files=files)
+    found = [(row["filename"].decode(), row["line_number"], row["text"]) for row in made.table.rows]
     assert [row for row in found if row[0] != "bee/half.txt.gz"] == [
         ("ant/latin-1.txt", 2, b"one"),
         ("ant/mixed.txt", 1, b"three"),
@@ -108,43 +100,40 @@ def test_bad_lines_of_text(tmp_path: Path) -> None:
         ("bee/line\nbreak [1].txt", 1, b"seven"),
         ("bee/long.txt", 1, b"x" * 5_000_000),
     ]
-    assert {row["filename"].decode().split("/")[0]: row["label"] for row in table.rows} == {"ant": 0, "bee": 1}
-    rejects = {(reject["source"], reject["line"]): reject["reason"] for reject in table.rejects()}
-    lost = next(line for source, line in rejects if source == "bee/half.txt.gz")
-    assert list(rejects) == [
-        ("ant/latin-1.txt", 1),
-        ("ant/latin-1.txt", 3),
-        ("bee/half.txt.gz", lost),
-        ("bee/line\nbreak [1].txt", 2),
+    assert {row["filename"].decode().split("/")[0]: row["label"] for row in made.table.rows} == {"ant": 0, "bee": 1}
+    first, _, half, _ = made.rejects
+    lost = half["line"]
+    assert list(made.reasons) == [
+        *("ant/latin-1.txt:1", "ant/latin-1.txt:3", f"bee/half.txt.gz:{lost}", "bee/line\nbreak [1].txt:2")
     ]
-    assert rejects["ant/latin-1.txt", 1] == "not utf-8: byte 0xe9 (é in cp1252) at position 4 of the line"
-    assert "the gzip data ends too early, at byte 50,000" in rejects["bee/half.txt.gz", lost]
-    half = [(number, text) for name, number, text in found if name == "bee/half.txt.gz"]
-    assert half == [(n + 1, b"n%x" % (n * 2654435761)) for n in range(lost - 1)]
+    assert first["reason"] == "not utf-8: byte 0xe9 (é in cp1252) at position 4 of the line"
+    assert "the gzip data ends too early, at byte 50,000" in half["reason"]
+    read = [(number, text) for name, number, text in found if name == "bee/half.txt.gz"]
+    assert read == [(n + 1, b"n%x" % (n * 2654435761)) for n in range(lost - 1)]
     assert lost > 1000
-    check_consistent(table)
+    check_consistent(made.table)
 
 
-def test_bad_files_of_text(tmp_path: Path) -> None:
+def test_bad_files_of_text(jobs: Jobs) -> None:
     files = {
-        "0.txt": b"good\n",
-        "empty.txt": b"",
+        "0.txt": "good\n",
+        "empty.txt": "",
         "latin-1.txt": b"caf\xe9",
-        "space.txt": b" \n",
+        "space.txt": " \n",
         "utf-16.txt": "a".encode("utf-16"),
     }
-    table = convert("text", write_files(tmp_path / "in", files), tmp_path, "--record", "file", *TOLERANT)
-    assert table.rows == [{"text": b"good\n", "filename": b"0.txt"}]
-    assert [(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()] == [
-        ("empty.txt", None, "the file is empty"),
-        ("latin-1.txt", None, "byte 3 is not utf-8: unexpected end of data; --encoding cp1252 reads it as 'café'"),
-        ("space.txt", None, "the file holds nothing but white space"),
-        ("utf-16.txt", None, "byte 0 is not utf-8: invalid start byte"),
-    ]
-    check_consistent(table)
+    made = jobs.build("text --record file", *TOLERANT, files=files)
+    assert made.table.rows == [{"text": b"good\n", "filename": b"0.txt"}]
+    assert made.reasons == {
+        "empty.txt": "the file is empty",
+        "latin-1.txt": "byte 3 is not utf-8: unexpected end of data; --encoding cp1252 reads it as 'café'",
+        "space.txt": "the file holds nothing but white space",
+        "utf-16.txt": "byte 0 is not utf-8: invalid start byte",
+    }
+    check_consistent(made.table)
 
 
-def test_bad_tfrecords(tmp_path: Path) -> None:
+def test_bad_tfrecords(jobs: Jobs) -> None:
     files = {
         "0.tfrecord": WHOLE,
         "1-payload.tfrecord": flipped(records(2000), 5 * SIZE + 20),
@@ -158,84 +147,55 @@ def test_bad_tfrecords(tmp_path: Path) -> None:
         "9-zeros.tfrecord": bytes(100),
         "line\nbreak [1].tfrecord-00000-of-00001": records(8000),
     }
-    table = convert("reshard", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 3, *TOLERANT)
-    rejects = {(reject["source"], reject["line"]): reject["reason"] for reject in table.rejects()}
-    assert {key: reason for key, reason in rejects.items() if key[0] != "6-cut.tfrecord.gz"} == {
-        ("1-payload.tfrecord", 6): f"record 6 at byte {5 * SIZE} fails its checksum",
-        ("2-length.tfrecord", 6): f"record 6 at byte {5 * SIZE} has a length that fails its checksum; "
-        f"the remaining {15 * SIZE} bytes are lost",
-        (
-            "3-cut.tfrecord",
-            20,
-        ): f"record 20 at byte {19 * SIZE} is cut short, {SIZE - 5} of {SIZE} bytes, which are lost",
-        ("4-cut-header.tfrecord", 21): f"record 21 at byte {20 * SIZE} is cut short, 3 of 12 bytes, which are lost",
-        ("5-no-example.tfrecord", 1): "record 1 is not a tf.train.Example",
-        ("5-no-example.tfrecord", 22): "record 22 is not a tf.train.Example",
-        (
-            "8-text.tfrecord",
-            1,
-        ): "record 1 at byte 0 is no record: the file begins as texts do; the remaining 60 bytes are lost",
-        (
-            "9-zeros.tfrecord",
-            1,
-        ): "record 1 at byte 0 has a length that fails its checksum; the remaining 100 bytes are lost",
+    made = jobs.build("reshard --num_shards 3", *TOLERANT, files=files)
+    reasons = made.reasons
+    ((cut, reason),) = ((place, reasons.pop(place)) for place in list(reasons) if place.startswith("6-cut"))
+    sixth, no_length = f"record 6 at byte {5 * SIZE}", "has a length that fails its checksum; the remaining"
+    assert reasons == {
+        "1-payload.tfrecord:6": f"{sixth} fails its checksum",
+        "2-length.tfrecord:6": f"{sixth} {no_length} {15 * SIZE} bytes are lost",
+        "3-cut.tfrecord:20": f"record 20 at byte {19 * SIZE} is cut short, {SIZE - 5} of {SIZE} bytes, which are lost",
+        "4-cut-header.tfrecord:21": f"record 21 at byte {20 * SIZE} is cut short, 3 of 12 bytes, which are lost",
+        "5-no-example.tfrecord:1": "record 1 is not a tf.train.Example",
+        "5-no-example.tfrecord:22": "record 22 is not a tf.train.Example",
+        "8-text.tfrecord:1": "record 1 at byte 0 is no record: the file begins as texts do; the remaining 60 bytes are"
+        " lost",
+        "9-zeros.tfrecord:1": f"record 1 at byte 0 {no_length} 100 bytes are lost",
     }
-    ((_, lost),) = (key for key in rejects if key[0] == "6-cut.tfrecord.gz")
+    lost = int(cut.partition(":")[2])
     assert lost > 15
-    assert "the gzip data ends too early" in rejects["6-cut.tfrecord.gz", lost]
-    ranges = [
-        (1000, 1020),
-        (2000, 2005),
-        (2006, 2020),
-        (3000, 3005),
-        (4000, 4019),
-        (5000, 5020),
-        (6000, 6020),
-        (8000, 8020),
-    ]
-    kept = [number for first, last in [*ranges, (7000, 7000 + lost - 1)] for number in range(first, last)]
-    assert sorted(row["id"] for row in table.rows) == sorted(kept)
-    assert all(row["t"] == b"%05d" % row["id"] for row in table.rows)
-    check_consistent(table)
+    assert "the gzip data ends too early" in reason
+    ranges = [(1000, 20), (2000, 5), (2006, 14), (3000, 5), (4000, 19), (5000, 20), (6000, 20), (8000, 20)]
+    kept = [first + number for first, count in [*ranges, (7000, lost - 1)] for number in range(count)]
+    assert sorted(made.table.column("id")) == sorted(kept)
+    assert all(row["t"] == b"%05d" % row["id"] for row in made.table.rows)
+    check_consistent(made.table)
 
 
-def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
+def test_rejects_are_json_whatever_they_quote(jobs: Jobs) -> None:
     """Values, names and classes that would break a line, a string or an encoding."""
-    odd = '"\\\u2028\x1b\x7f\u0085'
-    rows = b"".join(
-        json.dumps({"n": value}, ensure_ascii=False).encode() + b"\n" for value in (1, 2, {odd: odd}, [[odd]])
-    )
-    folder = write_files(tmp_path / "in", {'"q\\\u2028.jsonl': rows + b"{\xff\n"})
-    table = convert("jsonl", folder, tmp_path, "--no_shuffle", *TOLERANT)
-    assert table.column("n") == [1, 2]
+    odd, name = '"\\\u2028\x1b\x7f\u0085', '"q\\\u2028.jsonl'
+    rows = [json.dumps({"n": value}, ensure_ascii=False).encode() for value in (1, 2, {odd: odd}, [[odd]])]
+    made = jobs.build("jsonl --no_shuffle", *TOLERANT, files={name: b"\n".join([*rows, b"{\xff\n"])})
+    assert made.table.column("n") == [1, 2]
     # U+2028 ends a line for Python alone
-    lines = (table.directory / "rejects" / file_names.REJECTS_FILE).read_text().split("\n")
-    assert [(reject["source"], reject["line"]) for reject in map(json.loads, lines[:-1])] == [
-        ('"q\\\u2028.jsonl', line) for line in (3, 4, 5)
-    ]
+    lines = (made.directory / "rejects" / file_names.REJECTS_FILE).read_text().split("\n")
+    assert [(one["source"], one["line"]) for one in map(json.loads, lines[:-1])] == [(name, n) for n in (3, 4, 5)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "kept", "bad"),
-    [
-        (['{"a":1,"o":99999999999999999999}', '{"a":2}', '{"a":3}'], [2, 3], 1),
-        (['{"a":1}', '{"o":99999999999999999999}', '{"a":3}'], [1, 3], 2),
-    ],
-)
-def test_a_column_without_a_good_value_is_not_forgotten(
-    tmp_path: Path, lines: list[str], kept: list[int], bad: int
-) -> None:
-    source = write_files(tmp_path / "in", {"a.jsonl": "".join(f"{line}\n" for line in lines).encode()})
-    table = convert("jsonl", source, tmp_path, "--max_reject_fraction", 0.5)
-    assert (sorted(table.column("a")), table.features) == (kept, {"a": "int64"})
-    (reject,) = table.rejects()
-    assert reject["line"] == bad
-    assert reject["reason"].startswith("column 'o': ")
-    assert "column 'o' has no value in any row that can be read, and was left out" in table.dataset.manifest.notices
+@pytest.mark.parametrize("rows", [('{"a":1,"o":%d}', '{"a":2}', '{"a":3}'), ('{"a":1}', '{"o":%d}', '{"a":3}')])
+def test_a_column_without_a_good_value_is_not_forgotten(jobs: Jobs, rows: tuple[str, ...]) -> None:
+    lines = "\n".join(rows).replace("%d", "99999999999999999999")
+    made = jobs.build("jsonl --max_reject_fraction 0.5", files={"a.jsonl": f"{lines}\n"})
+    bad = next(line for line, row in enumerate(rows, 1) if "%d" in row)
+    kept = {1, 2, 3} - {bad}
+    assert (set(made.table.column("a")), made.table.features) == (kept, {"a": "int64"})
+    ((place, reason),) = made.reasons.items()
+    assert (place, reason.partition(": ")[0]) == (f"a.jsonl:{bad}", "column 'o'")
+    assert "column 'o' has no value in any row that can be read, and was left out" in made.notices
 
 
-_CUT = "without a line break, so it may be cut short"
-# Files whose last record is incomplete; `whole` is what is missing
+# Files whose last record is incomplete; the last is what is missing
 CUT_SHORT: dict[str, tuple[str, bytes, bytes]] = {
     "fewer fields": ("csv", b"x,y,z\n1,2,3\n4,5", b",6\n"),
     "open quote": ("csv", b'x,y,z\n1,2,3\n4,5,"six', b'"\n'),
@@ -247,21 +207,113 @@ CUT_SHORT: dict[str, tuple[str, bytes, bytes]] = {
 
 
 @pytest.mark.parametrize("case", CUT_SHORT)
-def test_a_file_that_is_cut_short_is_named_as_such(case: str, tmp_path: Path, run: Run) -> None:
+def test_a_file_that_is_cut_short_is_named_as_such(case: str, jobs: Jobs) -> None:
     suffix, start, rest = CUT_SHORT[case]
     command = {"txt": "text"}.get(suffix, suffix.removesuffix(".gz"))
+    whole = start + rest
+    for name, data, is_cut in (
+        ("cut", start, True),
+        ("broken", start + b"\n", False),  # it ends with a line break, and the record is bad all the same
+        ("whole", whole, False),
+        ("bare", whole[:-1], False),
+    ):
+        files = {f"a.{suffix}": gzip.compress(data) if suffix.endswith(".gz") else data}
+        done = jobs.run(f"{command} --encoding utf-8 --max_reject_fraction 0.9 --name {name}", files=files)
+        assert ("without a line break, so it may be cut short" in done.out + done.err) == is_cut
+        if name in ("whole", "bare"):
+            assert done.status == 0, done.err
+            assert "2" in done.out.split("train")[1].split()[0]
 
-    def convert_file(name: str, data: bytes) -> Result:
-        data = gzip.compress(data) if suffix.endswith(".gz") else data
-        source = write_files(tmp_path / name, {f"a.{suffix}": data})
-        words = (command, "--input", source, "--output", tmp_path / "out", "--name", name, "--encoding", "utf-8")
-        return run(*words, "--max_reject_fraction", "0.9")
 
-    cut, broken = convert_file("cut", start), convert_file("broken", start + b"\n")
-    assert _CUT in cut.out + cut.err
-    assert _CUT not in broken.out + broken.err  # the file ends with a line break, and the record is bad all the same
-    for name, data in (("whole", start + rest), ("bare", (start + rest)[:-1])):
-        done = convert_file(name, data)
-        assert done.status == 0, done.err
-        assert "2" in done.out.split("train")[1].split()[0]
-        assert _CUT not in done.out
+def overwritten(data: bytes, at: int) -> bytes:
+    return data[:at] + b"\xff" * 40 + data[at + 40 :]
+
+
+def test_bad_parquet_files(jobs: Jobs) -> None:
+    table = pa.table({"id": range(1000), "name": [f"n{number}" for number in range(1000)]})
+    whole = parquet(table, row_group_size=250, compression="none", use_dictionary=False)
+    files = {
+        "broken-group.parquet": overwritten(whole, 3000),
+        "cut.parquet": whole[:-10],
+        "empty.parquet": b"",
+        "footer.parquet": overwritten(whole, len(whole) - 60),
+        "no-rows.parquet": parquet(table.slice(0, 0)),
+        "odd.parquet": parquet(pa.table({"id": pa.array([2000, 1 << 63], pa.uint64()), "name": ["a", "b"]})),
+        "text.parquet": b"id,name\n1,2\n",
+    }
+    made = jobs.build("parquet", *TOLERANT, files=files)
+    kept = {number: b"n%d" % number for number in range(250, 1000)} | {2000: b"a"}
+    assert {row["id"]: row["name"] for row in made.table.rows} == kept
+    assert len(made.table.rows) == len(kept)
+    starts = {
+        ("broken-group.parquet:1", "read"): "row group 0 cannot be read from row 1 on, all of which is lost: ",
+        ("cut.parquet", "index"): "not a Parquet file: ",
+        ("empty.parquet", "index"): "not a Parquet file: ",
+        ("footer.parquet", "index"): "",
+        ("odd.parquet:2", "read"): "column 'id': 9223372036854775808",
+        ("text.parquet", "index"): "not a Parquet file: ",
+    }
+    assert [*zip(made.reasons, (one["stage"] for one in made.rejects), strict=True)] == [*starts]
+    for reason, start in zip(made.reasons.values(), starts.values(), strict=True):
+        assert reason.startswith(start)
+    check_consistent(made.table)
+
+
+def test_parquet_column_that_cannot_be_read_is_dropped(jobs: Jobs) -> None:
+    maps = pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))
+    files = {"a.parquet": parquet(pa.table({"a": [1, 2], "s": [{"x": 1}, {"x": 2}], "m": maps}))}
+    struct = "a.parquet: column 's' is struct<x: int64>, column 'm' is map<…--drop s,m leaves"
+    jobs.refuse("parquet", struct, files=files)
+    jobs.refuse("parquet --drop s", "a.parquet: column 'm' is map<…--drop s,m leaves")
+    assert sorted(jobs.build("parquet --drop s,m").table.column("a")) == [1, 2]
+
+
+def test_many_files_and_many_columns(jobs: Jobs) -> None:
+    table = jobs.build("csv --num_shards 4", files={f"{n % 7}/{n}.csv": f"a,b\n{n},x{n}\n" for n in range(400)}).table
+    assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"x%d" % n) for n in range(400)]
+    assert table.sizes == {"train": [100] * 4}
+    names = [f"c{number}" for number in range(2000)]
+    lines = [",".join(names), ",".join(map(str, range(2000))), ",".join(["1"] * 1999)]
+    made = jobs.build("csv --input in/w.csv --name wide", *TOLERANT, files={"w.csv": "\n".join(lines)})
+    assert made.table.rows == [{name: number for number, name in enumerate(names)}]
+    assert list(made.reasons.values()) == [
+        "the row has 1999 fields; expected 2000, one for each column; the file ends there without a line break, so it"
+        " may be cut short: compare its size with the original's"
+    ]
+
+
+def _without_unknown() -> bytes:
+    """A tokenizer without a token for unknown words, who says so of a whole batch."""
+    content = json.loads(tokenizer_json())
+    del content["model"]["vocab"]["[UNK]"]
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "tokens", "reasons"),
+    [
+        (
+            "parquet",
+            {
+                "a.parquet": parquet(pa.table({"text": pa.array([b"a a", b"a b", b"\xff a", b"x"], pa.binary())})),
+                "../t.json": tokenizer_json((), vocabulary={"[UNK]": 0, "a": 1, "b": 7}),
+            },
+            [[0], [1, 1]],
+            {
+                "a.parquet:2": "'b', id 7, is above the vocabulary of t.json, whose 3 tokens have the ids from 0",
+                "a.parquet:3": "the text in column 'text' is not UTF-8, which a tokenizer reads",
+            },
+        ),
+        (
+            "text",
+            {"a.txt": "w1 w2\nw3 odd\nw4\n", "../t.json": _without_unknown()},
+            [ids_of("w1 w2"), ids_of("w4")],
+            {"a.txt:2": "t.json makes no tokens of the text: WordLevel error: Missing [UNK] token from the vocabulary"},
+        ),
+    ],
+)
+def test_texts_of_which_no_tokens_are_made_are_rejects(
+    jobs: Jobs, command: str, files: Files, tokens: list[list[int]], reasons: dict[str, str]
+) -> None:
+    made = jobs.build(f"{command} --tokenizer t.json --max_reject_fraction 0.6", files=files)
+    assert (sorted(made.table.column("input_ids")), made.reasons) == (tokens, reasons)

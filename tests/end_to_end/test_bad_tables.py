@@ -6,13 +6,13 @@ import gzip
 import math
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import zstandard
 
 from tests.support.command import write_files
+from tests.support.jobs import Jobs
 from tests.support.table_results import TOLERANT, Table, check_consistent, convert
 
 HEADER = "id,name,score\n"
@@ -179,78 +179,39 @@ feature { name: "f" type: FLOAT shape {} presence { min_fraction: 1.0 min_count:
 feature { name: "b" type: INT shape {} bool_domain {} presence { min_fraction: 1.0 min_count: 1 } }
 feature { name: "s" type: BYTES value_count { min: 1 max: 1 } }
 """
-# Each row, and what it becomes: values of i, f, b, s, or words of the reason.
+# Each row, and what it becomes: values of i, f, b, s, or the reason
 SCHEMA_ROWS: list[tuple[str, tuple[Any, ...] | str]] = [
-    ("1,1,true,a", (1, 1.0, 1, b"a")),
-    ("9223372036854775807,1,false,b", ((1 << 63) - 1, 1.0, 0, b"b")),
-    ("-9223372036854775808,1,false,c", (-1 << 63, 1.0, 0, b"c")),
+    ("-9223372036854775808,1e-50,false,c", (-1 << 63, 0.0, 0, b"c")),
     ("9223372036854775808,1,true,d", "column 'i': '9223372036854775808' is beyond the range of int64"),
-    ("-9223372036854775809,1,true,d", "column 'i': '-9223372036854775809' is beyond the range of int64"),
-    ("1,1e400,true,d", "column 'f': '1e400' is beyond the range of float32"),
-    ("1,1e39,true,d", "column 'f': '1e39' is beyond the range of float32"),
     ("1,-1e39,true,d", "column 'f': '-1e39' is beyond the range of float32"),
     ("1,nan,TRUE,e", (1, math.nan, 1, b"e")),
-    ("1,inf,True,f", (1, math.inf, 1, b"f")),
-    ("1,-inf,False,g", (1, -math.inf, 0, b"g")),
-    ("1,1e-50,FALSE,h", (1, 0.0, 0, b"h")),
     ("1.5,1,true,i", "column 'i': '1.5' is not an integer (int64)"),
-    ("x,1,true,i", "column 'i': 'x' is not an integer (int64)"),
-    (" 1,1,true,i", "column 'i': ' 1' is not an integer (int64)"),
-    ("0x10,1,true,i", "column 'i': '0x10' is not an integer (int64)"),
-    ("1,x,true,i", "column 'f': 'x' is not a number (float32)"),
-    ("1,1_0,true,i", "column 'f': '1_0' is not a number (float32)"),
     ("1,1,maybe,i", "column 'b': 'maybe' is neither true nor false (bool)"),
     (",1,true,i", "column 'i' has no value, which --schema wants in every row"),
     ("1,NA,true,i", "column 'f' has no value, which --schema wants in every row"),
-    ("1,1,true,", (1, 1.0, 1, None)),
-    ("007,1,true,j", (7, 1.0, 1, b"j")),
+    ("007,-inf,true,", (7, -math.inf, 1, None)),
 ]
 
 
-def test_rows_that_a_schema_does_not_fit(tmp_path: Path) -> None:
+def test_rows_that_a_schema_does_not_fit(jobs: Jobs) -> None:
     lines = ["i,extra,f,b,s", *(row.replace(",", ",?,", 1) for row, _ in SCHEMA_ROWS)]
-    folder = write_files(tmp_path / "in", {"a.csv": "\n".join(lines).encode()})
-    (tmp_path / "schema.pbtxt").write_text(NUMBERS)
-    table = convert("csv", folder, tmp_path, "--schema", tmp_path / "schema.pbtxt", "--no_shuffle", *TOLERANT)
+    made = jobs.build("csv --schema in/s --no_shuffle", *TOLERANT, files={"a.csv": "\n".join(lines), "s": NUMBERS})
     good = [dict(zip("ifbs", row, strict=True)) for _, row in SCHEMA_ROWS if not isinstance(row, str)]
     good = [{name: value for name, value in row.items() if value is not None} for row in good]
-    assert list(map(repr, table.rows)) == list(map(repr, good))  # nan is nan
-    rejects = [(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()]
-    assert rejects == [("a.csv", line, row) for line, (_, row) in enumerate(SCHEMA_ROWS, 2) if isinstance(row, str)]
-    assert any(
-        "left out what --schema does not have: column 'extra'" in notice for notice in table.dataset.manifest.notices
-    )
-    check_consistent(table)
+    assert list(map(repr, made.table.rows)) == list(map(repr, good))  # nan is nan
+    assert made.reasons == {f"a.csv:{n}": row for n, (_, row) in enumerate(SCHEMA_ROWS, 2) if isinstance(row, str)}
+    assert any("left out what --schema does not have: column 'extra'" in notice for notice in made.notices)
+    check_consistent(made.table)
 
 
-def test_numbers_that_types_are_inferred_from(tmp_path: Path) -> None:
-    rows = ["1,1,1,1", "9223372036854775808,nan,1e39,1e-50", "3,inf,2,2", "4,-inf,-1e39,3"]
-    folder = write_files(tmp_path / "in", {"a.csv": "\n".join(["a,b,c,d", *rows]).encode()})
-    table = convert("csv", folder, tmp_path, "--no_shuffle", *TOLERANT)
-    assert table.features == {"a": "bytes", "b": "float32", "c": "float32", "d": "float32"}
-    assert table.rows == [{"a": b"1", "b": 1.0, "c": 1.0, "d": 1.0}, {"a": b"3", "b": math.inf, "c": 2.0, "d": 2.0}]
-    assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
-        (3, "column 'c': '1e39' is beyond the range of float32"),
-        (5, "column 'c': '-1e39' is beyond the range of float32"),
-    ]
-    check_consistent(table)
-
-
-ENCODINGS = [
-    ("latin-1", "caf\xe9 \x80", b""),
-    ("cp1252", "“café” €", b"\x81"),
-    ("shift_jis", "日本 ソ表", b"\x81"),
-    ("utf-16", "日本 €", b"\x00\xdc"),
-]
-
-
-@pytest.mark.parametrize(("encoding", "value", "invalid"), ENCODINGS, ids=lambda value: ascii(value))
-def test_encoding_that_is_declared(tmp_path: Path, encoding: str, value: str, invalid: bytes) -> None:
-    lines = f"id,value\n1,{value}\n2,".encode(encoding)
-    end = "\n3,z\n".encode("utf-16-le" if encoding == "utf-16" else encoding)  # without another byte order mark
-    folder = write_files(tmp_path / "in", {"a.csv": lines + invalid + end})
-    table = convert("csv", folder, tmp_path, "--encoding", encoding, "--no_shuffle", *TOLERANT)
-    between = [] if invalid else [{"id": 2}]
-    assert table.rows == [{"id": 1, "value": value.encode()}, *between, {"id": 3, "value": b"z"}]
-    reasons = [(reject["line"], reject["reason"]) for reject in table.rejects()]
-    assert reasons == ([(3, f"column 'value': the text is not {encoding}")] if invalid else [])
+def test_numbers_that_types_are_inferred_from(jobs: Jobs) -> None:
+    rows = ["a,b,c,d", "1,1,1,1", "9223372036854775808,nan,1e39,1e-50", "3,inf,2,2", "4,-inf,-1e39,3"]
+    made = jobs.build("csv --no_shuffle", *TOLERANT, files={"a.csv": "\n".join(rows)})
+    assert made.table.features == {"a": "bytes", "b": "float32", "c": "float32", "d": "float32"}
+    first, third = ({"a": b"1", "b": 1.0, "c": 1.0, "d": 1.0}, {"a": b"3", "b": math.inf, "c": 2.0, "d": 2.0})
+    assert made.table.rows == [first, third]
+    assert made.reasons == {
+        "a.csv:3": "column 'c': '1e39' is beyond the range of float32",
+        "a.csv:5": "column 'c': '-1e39' is beyond the range of float32",
+    }
+    check_consistent(made.table)

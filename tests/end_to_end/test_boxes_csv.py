@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shardmill
-from tests.support.command import Run, check_mistake, read_back, write_files
 from tests.support.detection import Scene, draw, scenes, write_coco
+from tests.support.jobs import Built, Jobs
 
 DRAWN = [scene for scene in scenes(8) if scene.things]
 
@@ -39,14 +38,13 @@ def kaggle(scene: Scene, thing: Any) -> str:
     return f"images\\{scene.name}; {thing.colour}; {'; '.join(map(str, thing.box))}"
 
 
-def objects_of(directory: Path) -> dict[str, list[tuple[str, tuple[float, ...], float]]]:
+def objects_of(made: Built) -> dict[str, list[tuple[str, tuple[float, ...], float]]]:
     """Each picture's objects: class, box and area in square pixels."""
-    contents = read_back(directory)
-    (label,) = (item for item in contents.dataset.manifest.features if item.name == "objects/label")
+    (label,) = (item for item in made.manifest.features if item.name == "objects/label")
     names = list(label.class_names or ())
     found = {}
-    for split in contents.splits:
-        for example in shardmill.examples(directory, split):
+    for split in made.contents.splits:
+        for example in made.examples(split):
             rows = zip(*(example[f"objects/{part}"] for part in ("label", "bbox", "area")), strict=True)
             found[example["filename"].decode().rpartition("/")[2]] = sorted(
                 (names[one], tuple(np.round(box, 5).tolist()), round(float(area), 2)) for one, box, area in rows
@@ -72,33 +70,27 @@ CORNERS = "filename,width,height,class,xmin,ymin,xmax,ymax"
     ],
     ids=["Roboflow", "spaces", "Open Images", "bbox", "x, y, w, h"],
 )
-def test_boxes_are_those_of_coco(run: Run, tmp_path: Path, content: bytes, name: str, notice: str) -> None:
-    folder = write_files(tmp_path / "in", {name: content})
+def test_boxes_are_those_of_coco(jobs: Jobs, tmp_path: Path, content: bytes, name: str, notice: str) -> None:
     for scene in DRAWN:
-        draw(scene, folder / "images")
+        draw(scene, tmp_path / "in/images")
     write_coco(tmp_path / "coco", DRAWN)
-    output = ("--output", tmp_path / "out", "--name")
-    assert run("images", "--coco", tmp_path / "coco/instances.json", *output, "coco").status == 0
-    check_mistake(run("images", "--input", folder, *output, "n"), f"give --boxes_csv {folder} in place of --input")
-    for version, path in (("1.0.0", folder), ("2.0.0", folder / name)):
-        result = run("images", "--boxes_csv", path, *output, "n", "--version", version)
-        assert result.status == 0, result.err
-        assert notice in result.out
-    assert objects_of(tmp_path / "out/n") == objects_of(tmp_path / "out/coco")
+    coco = jobs.build("images --coco coco/instances.json --name coco")
+    jobs.refuse("images", "give --boxes_csv in in place of --input", files={name: content})
+    for path in ("in", f"in/{name}"):
+        made = jobs.build(f"images --boxes_csv {path} --overwrite")
+        assert notice in made.said
+    assert objects_of(made) == objects_of(coco)
 
 
-def test_splits_of_folders_and_rows_without_a_box(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
+def test_splits_of_folders_and_rows_without_a_box(jobs: Jobs, tmp_path: Path) -> None:
     for split, scene in (("train", DRAWN[0]), ("valid", DRAWN[1])):
-        draw(scene, folder / split)
-        draw(Scene(f"empty_{split}.png"), folder / split)
+        draw(scene, tmp_path / "in" / split)
+        draw(Scene(f"empty_{split}.png"), tmp_path / "in" / split)
         rows = [CORNERS, *(roboflow(scene, thing) for thing in scene.things), f"empty_{split}.png,64,48,,,,,"]
-        write_files(folder / split, {"_annotations.csv": "\n".join(rows).encode()})
-    result = run("images", "--boxes_csv", folder, "--output", tmp_path / "out", "--name", "n")
-    assert result.status == 0, result.err
-    contents = read_back(tmp_path / "out/n")
-    assert {split: len(names) for split, names in contents.splits.items()} == {"train": 2, "validation": 2}
-    found = objects_of(tmp_path / "out/n")
+        jobs.write({f"{split}/_annotations.csv": "\n".join(rows)})
+    made = jobs.build("images --boxes_csv in")
+    assert {split: len(names) for split, names in made.contents.splits.items()} == {"train": 2, "validation": 2}
+    found = objects_of(made)
     assert len(found[DRAWN[0].name]) == len(DRAWN[0].things)
     assert found["empty_train.png"] == []
 
@@ -106,27 +98,24 @@ def test_splits_of_folders_and_rows_without_a_box(run: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"filename,class\n000.png,red\n", "expected the columns xmin, ymin, xmax, ymax, or bbox; it has filename"),
-        (b"xmin,ymin,xmax,ymax\n1,2,3,4\n", "expected the columns filename, class (or --label_column)"),
-        (b"", "expected the columns filename"),
+        ("filename,class\n000.png,red\n", "expected the columns xmin, ymin, xmax, ymax, or bbox; it has filename"),
+        ("xmin,ymin,xmax,ymax\n1,2,3,4\n", "expected the columns filename, class (or --label_column)"),
+        ("", "expected the columns filename"),
     ],
 )
-def test_tables_without_the_columns(run: Run, tmp_path: Path, content: bytes, words: str) -> None:
-    path = write_files(tmp_path, {"a.csv": content}) / "a.csv"
-    draw(DRAWN[0], tmp_path)
-    check_mistake(run("images", "--boxes_csv", path, "--output", tmp_path / "out", "--name", "n"), words)
+def test_tables_without_the_columns(jobs: Jobs, tmp_path: Path, content: str, words: str) -> None:
+    draw(DRAWN[0], tmp_path / "in")
+    jobs.refuse("images --boxes_csv in/a.csv", words, files={"a.csv": content})
 
 
-def test_bad_rows_are_rejects(run: Run, tmp_path: Path) -> None:
+def test_bad_rows_are_rejects(jobs: Jobs, tmp_path: Path) -> None:
     good = [roboflow(scene, thing) for scene in DRAWN for thing in scene.things]
     bad = ["x.png,64,48,red,1,2,3,4", f"{DRAWN[0].name},64,48,red,one,2,3,4", f"{DRAWN[1].name},64,48,,1,2,3,4"]
-    path = write_files(tmp_path, {"a.csv": "\n".join([CORNERS, *good, *bad]).encode()}) / "a.csv"
     for scene in DRAWN:
-        draw(scene, tmp_path)
-    flags = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
-    result = run("images", "--boxes_csv", path, *flags)
-    assert result.status == 0, result.err
-    reasons = {reject["reason"] for reject in read_back(tmp_path / "out/n").rejects()}
+        draw(scene, tmp_path / "in")
+    files = {"a.csv": "\n".join([CORNERS, *good, *bad])}
+    rejects = jobs.build("images --boxes_csv in/a.csv --max_reject_fraction 0.5", files=files).rejects
+    reasons = {reject["reason"] for reject in rejects}
     assert any("could not convert string to float" in reason for reason in reasons)
     assert any("the row has no class" in reason for reason in reasons)
     assert "there is no such image" in reasons

@@ -1,14 +1,11 @@
 """Files that are replaced or written while a job reads them: nothing is published."""
 
-import io
 import os
 import shutil
-import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,9 +18,11 @@ from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.inputs import coco, record_blocks, sources
 from shardmill.transforms.records import staging
 from shardmill.transforms.stores import local
-from tests.support.archives import zipped
-from tests.support.command import Run, image, image_tree, write_files
+from tests.support.archives import tar, zipped
+from tests.support.avro_files import avro, record
+from tests.support.command import image, image_tree, write_files
 from tests.support.detection import scenes, write_coco
+from tests.support.jobs import Jobs
 from tests.support.masks import write_pairs
 from tests.support.sounds import wav
 
@@ -31,18 +30,11 @@ ROWS = 40
 
 
 def write_avro(path: Path) -> None:
-    fields = [{"name": "a", "type": "long"}, {"name": "b", "type": "string"}]
-    with path.open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows())
+    path.write_bytes(avro(record(a="long", b="string"), rows()))
 
 
 def write_tar(path: Path) -> None:
-    with tarfile.open(path, "w") as tar:
-        for number in range(ROWS):
-            for suffix in ("txt", "cls"):
-                info = tarfile.TarInfo(f"{number:03}.{suffix}")
-                info.size = 1
-                tar.addfile(info, io.BytesIO(b"1"))
+    path.write_bytes(tar((f"{number:03}.{suffix}", b"1") for number in range(ROWS) for suffix in ("txt", "cls")))
 
 
 def write_tfrecords(path: Path) -> None:
@@ -75,23 +67,29 @@ def touch(path: Path) -> None:
     path.write_bytes(path.read_bytes())
 
 
+CHANGED = "was changed while the job read it"
+
+
+def check_changed(jobs: Jobs, patch: pytest.MonkeyPatch, line: str, name: str) -> None:
+    """That a job ends in a sentence that names the file, and succeeds once nothing changes it."""
+    jobs.fail(line, f"{name}…{CHANGED}; leave the input as it is while a job runs")
+    assert not Path("out/n/1.0.0").exists()
+    patch.undo()
+    os.chdir(jobs.folder)
+    jobs.build(line)
+
+
 @pytest.mark.parametrize("change", [replace_by_a_copy, touch])
 @pytest.mark.parametrize("moment", ["indexed", "read"])
 @pytest.mark.parametrize("command", list(WRITERS))
 def test_a_changed_file_fails_the_job(
-    command: str,
-    moment: str,
-    change: Callable[[Path], None],
-    run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, moment: str, change: Callable[[Path], None], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suffix, write = WRITERS[command]
-    folder = tmp_path / "in"
-    folder.mkdir()
+    Path("in").mkdir()
     for name in ("one", "two"):
-        write(folder / f"{name}.{suffix}")
-    left = [folder / f"two.{suffix}"]
+        write(Path(f"in/{name}.{suffix}"))
+    left = [Path(f"in/two.{suffix}")]
     module, function = (record_blocks, "check_unchanged") if moment == "indexed" else (staging, "read_stacked")
     original = getattr(module, function)
 
@@ -102,24 +100,8 @@ def test_a_changed_file_fails_the_job(
         return found
 
     monkeypatch.setattr(module, function, changing)
-    result = run(command, "--input", folder, "--output", tmp_path / "out", "--name", "d")
-
+    check_changed(jobs, monkeypatch, command, f"two.{suffix}")
     assert not left
-    assert result.status == 1
-    assert f"two.{suffix} was changed while the job read it; leave the input as it is while a job runs" in result.err
-    assert not (tmp_path / "out" / "d" / "1.0.0").exists()
-    monkeypatch.undo()
-    assert run(command, "--input", folder, "--output", tmp_path / "out", "--name", "d").status == 0
-
-
-def test_a_changed_file_of_a_named_split_fails_the_job(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.tfrecord"
-    write_tfrecords(path)
-    change_before(monkeypatch, staging, "read_stacked", lambda: touch(path))
-    result = run("reshard", "--input", f"train={path}", "--output", tmp_path / "out", "--name", "d")
-    assert (result.status, "a.tfrecord was changed while" in result.err) == (1, True), result.err
 
 
 def change_before(patch: pytest.MonkeyPatch, owner: object, function: str, change: Callable[[], object]) -> None:
@@ -133,6 +115,11 @@ def change_before(patch: pytest.MonkeyPatch, owner: object, function: str, chang
         return original(*arguments, **options)
 
     patch.setattr(owner, function, changing)
+
+
+def write_some_records(folder: Path) -> None:
+    folder.mkdir()
+    write_tfrecords(folder / "a.tfrecord")
 
 
 def write_images(folder: Path) -> None:
@@ -198,68 +185,46 @@ WHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     ("kind", "moment"), [*((kind, "listed") for kind in WHOLE), ("rows", "read"), ("packed rows", "read")]
 )
 def test_a_changed_whole_file_fails_the_job(
-    kind: str,
-    moment: str,
-    change: Callable[[Path], None],
-    run: Run,
-    tmp_path: Path,
+    kind: str, moment: str, change: Callable[[Path], None], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, write, name = WHOLE[kind]
+    write(Path("in"))
+    function = "encode_batch" if moment == "listed" else "_check_unchanged"
+    change_before(monkeypatch, FileEncoder, function, lambda: change(Path("in") / name))
+    check_changed(jobs, monkeypatch, line.format("in"), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "write", "module", "function"),
+    [
+        ("list.csv", "images --manifest in/list.csv", write_listed, sources, "read_all_rows"),
+        ("instances.json", "images --input in --coco in/instances.json", write_boxes, coco, "read_arrays"),
+        ("a.tfrecord", "reshard --input train=in/a.tfrecord", write_some_records, staging, "read_stacked"),
+    ],
+)
+def test_a_changed_file_of_a_flag_fails_the_job(
+    name: str,
+    line: str,
+    write: Callable[[Path], object],
+    module: object,
+    function: str,
+    jobs: Jobs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command, write, name = WHOLE[kind]
-    folder = tmp_path / "in"
-    write(folder)
-    function = "encode_batch" if moment == "listed" else "_check_unchanged"
-    change_before(monkeypatch, FileEncoder, function, lambda: change(folder / name))
-    words = [*command.format(folder).split(), "--output", tmp_path / "out", "--name", "d"]
-    result = run(*words)
-
-    assert result.status == 1, result.err
-    assert name in result.err
-    assert "was changed while the job read it; leave the input as it is while a job runs" in result.err
-    assert not (tmp_path / "out" / "d" / "1.0.0").exists()
-    assert run(*words).status == 0
-
-
-FLAG_FILES = {
-    "list.csv": (
-        "images --manifest {0}/list.csv",
-        write_listed,
-        sources,
-        "read_all_rows",
-    ),
-    "instances.json": ("images --input {0} --coco {0}/instances.json", write_boxes, coco, "read_arrays"),
-}
-
-
-@pytest.mark.parametrize("name", list(FLAG_FILES))
-def test_a_changed_file_of_a_flag_fails_the_job(
-    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command, write, module, function = FLAG_FILES[name]
-    write(tmp_path / "in")
-    change_before(monkeypatch, module, function, lambda: touch(tmp_path / "in" / name))
-    result = run(*command.format(tmp_path / "in").split(), "--output", tmp_path / "out", "--name", "d")
-
-    assert (result.status, f"{name} was changed while the job read it" in result.err) == (1, True), result.err
+    write(Path("in"))
+    change_before(monkeypatch, module, function, lambda: touch(Path("in") / name))
+    jobs.fail(line, f"{name} {CHANGED}")
 
 
 @pytest.mark.parametrize("replaced", ["before", "after"])
-def test_an_archive_that_is_replaced_fails_the_job(
-    replaced: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_that_is_replaced_fails_the_job(replaced: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its members are found by the directory that was listed."""
-    archive, tree = tmp_path / "a.zip", image_tree(("ant", "bee"), 4)
-    archive.write_bytes(zipped(tree))
+    tree = image_tree(("ant", "bee"), 4)
     other = {f"{replaced}.txt": b"x" * 99} if replaced == "before" else {}
     new = zipped({**other, **{name: image(100 + number) for number, name in enumerate(tree)}})
-
-    def replace() -> None:
-        (tmp_path / "new.zip").write_bytes(new)
-        os.replace(tmp_path / "new.zip", archive)
-
-    change_before(monkeypatch, FileEncoder, "encode_batch", replace)
-    result = run("images", "--input", archive, "--output", tmp_path / "out", "--name", "d")
-    assert (result.status, "a.zip was changed while the job read it" in result.err) == (1, True), result.err
+    jobs.write({"a.zip": zipped(tree), "../new.zip": new})
+    change_before(monkeypatch, FileEncoder, "encode_batch", lambda: os.replace("new.zip", "in/a.zip"))
+    jobs.fail("images --input in/a.zip", f"a.zip {CHANGED}")
 
 
 def test_a_file_that_is_written_while_it_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,20 +4,22 @@ import base64
 import io
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 import shardmill
 from tests.support.archives import tar
-from tests.support.command import Run, image, read_back, write_files
+from tests.support.command import image, read_back
+from tests.support.jobs import Files, Jobs
 from tests.support.later import Later
 from tests.support.masks import decode, deep_png, encoded
+from tests.support.table_results import parquet
 
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
@@ -42,40 +44,31 @@ SHALLOW = {
 FILES = {**DEEP, **SHALLOW}
 
 
-def parquet(folder: Path, pictures: list[bytes]) -> Path:
-    folder.mkdir(parents=True)
-    pq.write_table(pa.table({"image": pictures}), folder / "rows.parquet", row_group_size=2)
-    return folder
-
-
-def route(name: str, folder: Path, files: dict[str, bytes]) -> tuple[object, ...]:
-    """The words that make a data set of these images."""
-    source = folder / "in"
+def route(name: str, files: dict[str, bytes]) -> tuple[str, Files]:
+    """The command line, and the input, that make a data set of these images."""
     if name == "webdataset":
-        return "webdataset", "--input", write_files(source, {"0.tar": tar(files.items())}), "--splits", "train=1"
+        return "webdataset --splits train=1", {"0.tar": tar(files.items())}
     if name in ("folder", "unchecked"):
-        write_files(source, {f"things/{file}": of for file, of in files.items()})
-        return "images", "--input", source, *(("--verify", "none") if name == "unchecked" else ())
+        flags = " --verify none" if name == "unchecked" else ""
+        return f"images{flags}", {f"things/{file}": of for file, of in files.items()}
     if name == "manifest":
-        write_files(source, files)
         rows = "".join(f"{json.dumps({'file_name': file, 'n': n})}\n" for n, file in enumerate(files))
-        return "images", "--manifest", write_files(source, {"rows.jsonl": rows.encode()}) / "rows.jsonl"
-    parquet(source, list(files.values()))
-    return "parquet", "--input", source, *(("--image", "image") if name == "column" else ()), "--splits", "train=1"
+        return "images --manifest in/rows.jsonl", {**files, "rows.jsonl": rows}
+    rows_of = parquet(pa.table({"image": list(files.values())}), row_group_size=2)
+    return f"parquet --splits train=1{' --image image' if name == 'column' else ''}", {"rows.parquet": rows_of}
 
 
 ROUTES = ("folder", "unchecked", "manifest", "webdataset", "column", "found")
 
 
-def noted(run: Run, words: tuple[object, ...], out: Path) -> list[str]:
+def noted(jobs: Jobs, line: str, files: Files | None = None) -> list[str]:
     """What was said of images of many bits, with one worker and with two."""
-    said = [
-        run(*words, "--output", out / workers, "--name", "n", "--direct_num_workers", workers) for workers in ("1", "2")
-    ]
-    assert [done.status for done in said] == [0, 0], said
-    one, two = (notices(out / workers / "n/1.0.0") for workers in ("1", "2"))
-    assert one == two
-    return one
+    one, two = (
+        jobs.build(f"{line} --overwrite --direct_num_workers {workers}", files=files).directory for workers in (1, 2)
+    )
+    found = [notices(directory) for directory in (one, two)]
+    assert found[0] == found[1]
+    return found[0]
 
 
 def notices(directory: Path) -> list[str]:
@@ -85,47 +78,49 @@ def notices(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ROUTES)
-def test_all_routes_say_how_many(run: Run, tmp_path: Path, name: str) -> None:
-    (note,) = noted(run, route(name, tmp_path / "many", FILES), tmp_path / "out")
+def test_all_routes_say_how_many(jobs: Jobs, tmp_path: Path, name: str) -> None:
     of_column = "" if name in ("folder", "unchecked", "manifest") else "feature 'image': "
-    assert note.startswith(of_column + READ.format("9 images are PNGs"))
-    assert "tf.io.decode_png(…, dtype=tf.uint16)" in note
-    assert "--mask_dtype uint16" in note
-    (note,) = noted(run, route(name, tmp_path / "one", {"0.png": DEEP["0.png"]}), tmp_path / "single")
-    assert note.startswith(of_column + READ.format("1 image is a PNG"))
-    assert noted(run, route(name, tmp_path / "none", SHALLOW), tmp_path / "none") == []
+    for files, number in ((FILES, "9 images are PNGs"), ({"0.png": DEEP["0.png"]}, "1 image is a PNG"), (SHALLOW, "")):
+        if (tmp_path / "in").exists():
+            shutil.rmtree(tmp_path / "in")
+        said = noted(jobs, *route(name, files))
+        assert len(said) == bool(number)
+        for note in said:
+            assert note.startswith(of_column + READ.format(number))
+            assert "tf.io.decode_png(…, dtype=tf.uint16)" in note
+            assert "--mask_dtype uint16" in note
 
 
-def test_existing_records_and_a_schema(run: Run, tmp_path: Path) -> None:
-    assert run(*route("folder", tmp_path, FILES), "--output", tmp_path, "--name", "n").status == 0
-    made = tmp_path / "n" / "1.0.0"
-    names = ("--label", "label", "--labels_file", made / "label.labels.txt")
-    for flags in ((), ("--schema", made / "schema.pbtxt", *names)):
-        (note,) = noted(run, ("reshard", "--input", made, *flags), tmp_path / f"out{len(flags)}")
+def test_existing_records_and_a_schema(jobs: Jobs) -> None:
+    line, files = route("folder", FILES)
+    jobs.build(f"{line} --name made", files=files)
+    made = "out/made/1.0.0"
+    for flags in ("", f"--schema {made}/schema.pbtxt --label label --labels_file {made}/label.labels.txt"):
+        (note,) = noted(jobs, f"reshard --input {made} {flags}")
         assert note.startswith("feature 'image': " + READ.format("9 images are PNGs"))
 
 
-def pairs(folder: Path) -> tuple[object, ...]:
-    """The words for a manifest that names two images a row, those of FILES each."""
+def pairs() -> tuple[str, Files]:
+    """The command line and input of a manifest that names two images a row, those of FILES each."""
     rows = [{"file_name": file, "other_file_name": other} for file, other in zip(FILES, reversed(FILES), strict=True)]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    manifest = write_files(folder, {**FILES, "rows.jsonl": lines.encode()}) / "rows.jsonl"
-    return "images", "--manifest", manifest, "--file_column", "file_name,other_file_name"
+    flags = "--file_column file_name,other_file_name"
+    return f"images --manifest in/rows.jsonl {flags}", {**FILES, "rows.jsonl": lines}
 
 
-def test_further_pictures_of_an_example(run: Run, tmp_path: Path) -> None:
-    words = pairs(tmp_path / "in")
-    one, two = noted(run, words, tmp_path / "out")
+def test_further_pictures_of_an_example(jobs: Jobs) -> None:
+    line, files = pairs()
+    one, two = noted(jobs, line, files)
     assert one.startswith(READ.format("9 images are PNGs"))
     assert two == f"other: {one}"
-    resized = noted(run, (*words, "--resize", "4x4"), tmp_path / "resized")
+    resized = noted(jobs, f"{line} --resize 4x4")
     assert resized == [STORED.format("9 images have"), f"other: {STORED.format('9 images have')}"]
 
 
-def test_what_readers_get(run: Run, tmp_path: Path) -> None:
+def test_what_readers_get(jobs: Jobs) -> None:
     files = {name: of for name, of in DEEP.items() if values(int(name[0])).shape[2] in (1, 3)}
-    run(*route("folder", tmp_path, files), "--output", tmp_path, "--name", "n", "--splits", "train=1")
-    directory = tmp_path / "n" / "1.0.0"
+    line, tree = route("folder", files)
+    directory = jobs.build(line, files=tree).directory
     upper = {name: np.repeat(whole, 3 // whole.shape[2], 2) >> 8 for name in files for whole in [values(int(name[0]))]}
 
     def check(name: bytes, found: np.ndarray) -> None:
@@ -146,25 +141,19 @@ def test_what_readers_get(run: Run, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("flags", [(), ("--image_format", "png"), ("--verify", "none")])
+@pytest.mark.parametrize("flags", ["", "--image_format png", "--verify none"])
 @pytest.mark.parametrize("in_pairs", [False, True])
 def test_the_number_is_the_same_where_records_are_taken_from_an_older_version(
-    run: Run, tmp_path: Path, flags: tuple[str, ...], in_pairs: bool
+    jobs: Jobs, tmp_path: Path, flags: str, in_pairs: bool
 ) -> None:
-    words = pairs(tmp_path / "in") if in_pairs else route("folder", tmp_path, FILES)
+    line, files = pairs() if in_pairs else route("folder", FILES)
+    jobs.write(files)
     for path in (tmp_path / "in").rglob("*.*"):
         os.utime(path, (10**9, 10**9))
-    build = (*words, *flags, "--output", tmp_path, "--name", "n", "--reuse", "LATEST")
-    first, again = run(*build), run(*build, "--version", "1.0.1")
-    assert "13 of 13 files taken from 1.0.0" in again.out or "all 13 files" in again.out
-    assert (first.status, again.status) == (0, 0)
-    one, two = (notices(tmp_path / "n" / version) for version in ("1.0.0", "1.0.1"))
-    assert one == two
-    assert ["9 images" in line for line in one] == [True] * (1 + in_pairs)
-
-
-def tiff(pixels: np.ndarray) -> bytes:
-    return encoded(Image.fromarray(pixels), "TIFF")
+    one, two = (jobs.build(f"{line} {flags} --reuse LATEST --version 1.0.{number}") for number in (0, 1))
+    assert "13 of 13 files taken from 1.0.0" in two.said or "all 13 files" in two.said
+    assert notices(one.directory) == notices(two.directory)
+    assert ["9 images" in line for line in notices(one.directory)] == [True] * (1 + in_pairs)
 
 
 # 4 x 4 pixels of 10 bits a channel, as `avifenc -d 10` of libavif writes them, and Pillow does not
@@ -188,7 +177,7 @@ def ppm(pixels: np.ndarray, most: int) -> bytes:
     return b"P6\n%d %d\n%d\n" % (width, height, most) + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
 
 
-def test_formats_whose_bits_pillow_does_not_tell(run: Run, tmp_path: Path) -> None:
+def test_formats_whose_bits_pillow_does_not_tell(jobs: Jobs, tmp_path: Path) -> None:
     colours = values(2)
     files = {
         "deep.avif": TEN_BITS,
@@ -197,36 +186,32 @@ def test_formats_whose_bits_pillow_does_not_tell(run: Run, tmp_path: Path) -> No
         "eight.ppm": ppm((colours >> 8).astype(np.uint8), 255),
         "four.ppm": ppm((colours >> 12).astype(np.uint8), 15),
         "eight_sgi.png": sgi((colours >> 8).astype(np.uint8)),
-        "eight.avif": encoded(Image.fromarray((colours >> 8).astype(np.uint8)), "AVIF"),
+        "eight.avif": encoded((colours >> 8).astype(np.uint8), "AVIF"),
     }
-    write_files(tmp_path / "in", files)
-    words = ("images", "--input", tmp_path / "in", "--splits", "train=1", "--image_format", "png")
-    assert noted(run, words, tmp_path / "out") == [STORED.format("3 images have")]
-    made = read_back(tmp_path / "out" / "1" / "n" / "1.0.0")
+    assert noted(jobs, "images --image_format png", files) == [STORED.format("3 images have")]
+    made = read_back(tmp_path / "out/n/1.0.0")
     for name in ("eight.ppm", "eight_sgi.png"):
         np.testing.assert_array_equal(decode(made.example(name)["image"][0]), colours >> 8)
 
 
-def test_what_is_encoded_anew_has_the_upper_bits_or_is_a_reject(run: Run, tmp_path: Path) -> None:
+def test_what_is_encoded_anew_has_the_upper_bits_or_is_a_reject(jobs: Jobs, tmp_path: Path) -> None:
     gray = values(0)[..., 0]
     out = io.BytesIO()
     Image.fromarray(gray).save(out, "JPEG2000", irreversible=False)
     files = {
         "0.png": DEEP["0.png"],
         "2.png": DEEP["2.png"],
-        "0.tif": tiff(gray),
-        "int.tif": tiff(gray.astype(np.int32)),
+        "0.tif": encoded(gray, "TIFF"),
+        "int.tif": encoded(gray.astype(np.int32), "TIFF"),
         "0.jp2": out.getvalue(),
-        "eight.tif": tiff((gray >> 8).astype(np.uint8)),
+        "eight.tif": encoded((gray >> 8).astype(np.uint8), "TIFF"),
         "eight.png": image(1, "PNG"),
-        "float.tif": tiff(np.linspace(0, 1, 30, dtype=np.float32).reshape(5, 6)),
-        "deeper.tif": tiff(gray.astype(np.int32) * 9 - 5),
+        "float.tif": encoded(np.linspace(0, 1, 30, dtype=np.float32).reshape(5, 6), "TIFF"),
+        "deeper.tif": encoded(gray.astype(np.int32) * 9 - 5, "TIFF"),
     }
-    write_files(tmp_path / "in", files)
-    words = ("images", "--input", tmp_path / "in", "--splits", "train=1", "--image_format", "png")
-    note, *none = noted(run, (*words, "--max_reject_fraction", 1), tmp_path / "out")
-    assert (note, none) == (STORED.format("5 images have"), [])
-    made = read_back(tmp_path / "out" / "1" / "n" / "1.0.0")
+    line = "images --image_format png --max_reject_fraction 1"
+    assert noted(jobs, line, files) == [STORED.format("5 images have")]
+    made = read_back(tmp_path / "out/n/1.0.0")
     for name in ("0.png", "0.tif", "int.tif", "0.jp2", "eight.tif"):
         np.testing.assert_array_equal(decode(made.example(name)["image"][0])[..., 0], gray >> 8)
     np.testing.assert_array_equal(decode(made.example("2.png")["image"][0]), values(2) >> 8)

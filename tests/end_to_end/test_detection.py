@@ -18,6 +18,7 @@ from tests.support.command import Run
 from tests.support.detection import COLOURS, Scene, Thing, coco_of, draw, scenes, write_coco, write_voc, write_yolo
 from tests.support.later import Later
 from tests.support.reading import make
+from tests.support.table_results import contents
 
 tfds = Later("tensorflow_datasets")
 
@@ -80,21 +81,16 @@ def test_tfds_reads_what_pycocotools_reads(coco: tuple[Path, Path]) -> None:
         assert objects["is_crowd"].tolist() == [bool(item["iscrowd"]) for item in annotations]
 
 
-def test_features_are_those_of_tfds_own_coco(coco: tuple[Path, Path]) -> None:
+def test_features_are_those_of_tfds_own_coco_and_the_schema_has_them(coco: tuple[Path, Path]) -> None:
     described = json.loads((coco[1] / "features.json").read_text())
-    features = tfds.features.FeaturesDict(
-        {
-            "objects": tfds.features.Sequence(
-                {
-                    "area": np.float32,  # which TFDS rounds to int64
-                    "bbox": tfds.features.BBoxFeature(),
-                    "id": np.int64,
-                    "is_crowd": np.bool_,
-                    "label": tfds.features.ClassLabel(num_classes=3),
-                }
-            )
-        }
-    )
+    inner = {
+        "area": np.float32,  # which TFDS rounds to int64
+        "bbox": tfds.features.BBoxFeature(),
+        "id": np.int64,
+        "is_crowd": np.bool_,
+        "label": tfds.features.ClassLabel(num_classes=3),
+    }
+    features = tfds.features.FeaturesDict({"objects": tfds.features.Sequence(inner)})
 
     ours = tfds.features.FeatureConnector.from_json(described)["objects"]
     assert ours.get_tensor_info() == features["objects"].get_tensor_info()
@@ -103,11 +99,7 @@ def test_features_are_those_of_tfds_own_coco(coco: tuple[Path, Path]) -> None:
         "label": "ClassLabel",
     }
     assert (coco[1] / "objects-label.labels.txt").read_text() == "red\ngreen\nblue\n"
-
-
-def test_the_schema_finds_boxes_and_classes_again(coco: tuple[Path, Path]) -> None:
     found = {feature.name: feature for feature in from_pbtxt((coco[1] / "schema.pbtxt").read_text())}
-
     assert (found["objects/bbox"].kind, found["objects/bbox"].shape) == ("bbox", (None, 4))
     assert (found["objects/label"].kind, len(found["objects/label"].class_names)) == ("class_label", 3)
 
@@ -159,10 +151,8 @@ def test_statistics_count_objects(coco: tuple[Path, Path]) -> None:
 
 def test_load_gives_ragged_boxes_or_padded_ones(coco: tuple[Path, Path]) -> None:
     wanted = ["image", "objects/bbox", "objects/label"]
-    ragged = next(iter(shardmill.load(coco[1], batch_size=8, image_size=(32, 32), features=wanted, shuffle=False)))
-    padded = next(
-        iter(shardmill.load(coco[1], batch_size=8, image_size=(32, 32), features=wanted, shuffle=False, pad=True))
-    )
+    options: dict[str, Any] = {"batch_size": 8, "image_size": (32, 32), "features": wanted, "shuffle": False}
+    ragged, padded = (next(iter(shardmill.load(coco[1], pad=pad, **options))) for pad in (False, True))
 
     assert ragged["image"].shape == (8, 32, 32, 3)
     assert ragged["objects/bbox"].shape.as_list() == [8, None, 4]
@@ -172,16 +162,19 @@ def test_load_gives_ragged_boxes_or_padded_ones(coco: tuple[Path, Path]) -> None
     assert -1 in padded["objects/label"].numpy()
 
 
-def test_examples_hold_lists(coco: tuple[Path, Path]) -> None:
+def test_examples_verify_inspect_and_the_page_know_them(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
     for example in shardmill.examples(coco[1], "train"):
         assert example["objects/bbox"].shape == (len(example["objects/label"]), 4)
-
-
-def test_verify_and_inspect_know_them(coco: tuple[Path, Path], run: Run) -> None:
     assert run("verify", coco[1]).status == 0
     shown = run("inspect", coco[1])
     assert "bbox, [ymin, xmin, ymax, xmax]" in shown.out
     assert "3 classes of 'objects/label'" in shown.out
+    page = (coco[1].parent / "builds" / "1.0.0.html").read_text()
+    assert "data:image/jpeg" in page
+    assert "Compared were" in page
+    assert run("inspect", coco[1], "--contact_sheet", tmp_path / "sheet.png").status == 0
+    drawn = {pixel for _, pixel in Image.open(tmp_path / "sheet.png").convert("RGB").getcolors(1 << 24) or []}
+    assert {(230, 159, 0), (86, 180, 233), (0, 158, 115)} <= drawn  # one for each class
 
 
 def turned_scenes() -> list[Scene]:
@@ -228,9 +221,8 @@ def test_boxes_move_with_the_picture(tmp_path: Path, seen: str, flags: tuple[str
         content = upright(content, tmp_path)
     (tmp_path / "instances.json").write_text(json.dumps(content))
 
-    directory = make(
-        "images", None, tmp_path / "out", "--coco", tmp_path / "instances.json", "--boxes_seen", seen, *flags
-    )
+    given = ("--coco", tmp_path / "instances.json", "--boxes_seen", seen, *flags)
+    directory = make("images", None, tmp_path / "out", *given)
 
     names = (directory / "objects-label.labels.txt").read_text().split()
     assert check_boxes(shardmill.examples(directory, "train"), names) == 24
@@ -254,12 +246,6 @@ def upright(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     return content
 
 
-def tree(directory: Path) -> dict[str, bytes]:
-    """A version's files, but for what says which options made it."""
-    names = ("manifest.json", "_SUCCESS", "LOCK")
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and path.name not in names}
-
-
 def test_a_night_takes_pictures_that_did_not_change_with_the_boxes_of_today(tmp_path: Path) -> None:
     """Boxes are of the picture that was found; the older version says how large it was, and how it was turned."""
     drawn, flags = turned_scenes(), ("--resize", "50x50", *_PNG, "--boxes_seen", "stored")
@@ -277,7 +263,7 @@ def test_a_night_takes_pictures_that_did_not_change_with_the_boxes_of_today(tmp_
     found = make("images", None, tmp_path / "out", *night, "--reuse", "LATEST", "--overwrite")
     record = json.loads((tmp_path / "out/n/builds/1.0.0.json").read_text())
     assert (record["reused"], record["read"]) == (7, 1)
-    assert tree(found) == tree(make("images", None, tmp_path / "whole", *night))
+    assert contents(found) == contents(make("images", None, tmp_path / "whole", *night))
 
 
 def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Path, run: Run) -> None:
@@ -317,18 +303,6 @@ def test_labels_files_say_the_ids_of_objects(tmp_path: Path) -> None:
     assert len(by_name(rejected)) == 6 - with_green
     reasons = json.loads((rejected / "manifest.json").read_text())["rejects"]["reasons"]
     assert reasons == {"class 'green' of an object is not in --labels_file": with_green}
-
-
-def test_the_page_shows_objects_and_equal_pictures_without_labels(coco: tuple[Path, Path]) -> None:
-    page = (coco[1].parent / "builds" / "1.0.0.html").read_text()
-    assert "data:image/jpeg" in page
-    assert "Compared were" in page
-
-
-def test_contact_sheets_draw_boxes(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
-    assert run("inspect", coco[1], "--contact_sheet", tmp_path / "sheet.png").status == 0
-    drawn = {pixel for _, pixel in Image.open(tmp_path / "sheet.png").convert("RGB").getcolors(1 << 24) or []}
-    assert {(230, 159, 0), (86, 180, 233), (0, 158, 115)} <= drawn  # one for each class
 
 
 def test_a_dry_run_counts_objects(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:

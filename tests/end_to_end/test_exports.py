@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,46 +11,65 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import shardmill
-from shardmill.pipelines import cli
 from shardmill.transforms.inputs import exports as exports_module
 from shardmill.transforms.inputs.export_readers import READERS
 from tests.support import exports
-from tests.support.command import REPOSITORY, Run, check_mistake, image, write_files
+from tests.support.command import REPOSITORY, Result, Run, image
 from tests.support.detection import COLOURS, Scene, draw, scenes, write_coco, write_masks
+from tests.support.jobs import Built, Files, Jobs
+from tests.support.masks import encoded
 from tests.support.reading import make
 
 SCENES = scenes(6)
+READ = "images --annotations in"
+ALL = f"{READ} --max_reject_fraction 1"
 Write = Callable[[Path, Sequence[Scene]], None]
 Found = dict[str, list[tuple[str, list[float], float]]]
+_LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
 
 
-def objects_of(directory: Path) -> Found:
+def names_of(made: Built, feature: str = "label") -> list[str]:
+    """The names of a feature's classes."""
+    return (made.directory / f"{feature}.labels.txt").read_text().split()
+
+
+def objects_of(made: Built) -> Found:
     """The objects in each picture, by its name without suffix: class, box and area, sorted."""
-    names = (directory / "objects-label.labels.txt").read_text().split()
+    names = names_of(made, "objects-label")
     return {
         Path(each["filename"].decode()).stem: sorted(
             (names[label], [round(float(edge), 4) for edge in box], round(float(area), 1))
             for label, box, area in zip(each["objects/label"], each["objects/bbox"], each["objects/area"], strict=True)
         )
-        for split in shardmill.info(directory).splits
-        for each in shardmill.examples(directory, split)
+        for split in made.manifest.splits
+        for each in made.examples(split.name)
     }
 
 
-def notices_of(directory: Path) -> list[str]:
-    return list(json.loads((directory / "manifest.json").read_text())["notices"])
+def classes_of(made: Built) -> dict[str, list[str]]:
+    """The classes of each picture, or of the objects in it, by its name without suffix."""
+    feature = next(name for name in ("objects-label", "label") if (made.directory / f"{name}.labels.txt").exists())
+    names = names_of(made, feature)
+    return {
+        Path(each["filename"].decode()).stem: [names[label] for label in np.atleast_1d(each[feature.replace("-", "/")])]
+        for split in made.manifest.splits
+        for each in made.examples(split.name)
+    }
 
 
-def reasons_of(directory: Path) -> list[str]:
-    path = directory / "rejects" / "rejects-00000-of-00001.jsonl"
-    return sorted(json.loads(line)["reason"] for line in path.read_text().splitlines()) if path.exists() else []
+def reasons_of(made: Built) -> list[str]:
+    return sorted(reject["reason"] for reject in made.rejects)
+
+
+def has_notice(made: Built, words: str) -> bool:
+    return any(words in notice for notice in made.notices)
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Found:
     folder = tmp_path_factory.mktemp("coco")
-    return objects_of(make("images", None, folder / "out", "--coco", write_coco(folder / "in", SCENES)))
+    directory = make("images", None, folder / "out", "--coco", write_coco(folder / "in", SCENES))
+    return objects_of(Built(directory, Result(0, "", "")))
 
 
 @pytest.mark.parametrize(
@@ -79,28 +97,16 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Found:
         *("CVAT's splits", "LabelMe XML", "Open Images", "datumaro", "WIDER FACE", "Darknet", "KITTI"),
     ],
 )
-def test_the_objects_are_those_of_coco(tmp_path: Path, expected: Found, name: str, write: Write) -> None:
+def test_the_objects_are_those_of_coco(jobs: Jobs, tmp_path: Path, expected: Found, name: str, write: Write) -> None:
     """The format is detected; naming it gives the same."""
-    folder = tmp_path / "in"
-    write(folder, SCENES)
-    directory = make("images", None, tmp_path / "out", "--annotations", folder)
-
-    assert objects_of(directory) == expected
-    assert reasons_of(directory) == []
-    assert not [notice for notice in notices_of(directory) if "left out" in notice or "datumaro returns" in notice]
+    write(tmp_path / "in", SCENES)
+    made = jobs.build(READ)
+    assert (objects_of(made), made.rejects) == (expected, [])
+    assert not has_notice(made, "left out")
+    assert not has_notice(made, "datumaro returns")
     splits = ["train", "validation"] if write.__name__ in ("write", "roboflow_createml") else ["train"]
-    assert list(shardmill.info(directory).splits) == splits
-    named = make("images", None, tmp_path / "named", "--annotations", f"{name}={folder}")
-    assert objects_of(named) == expected
-
-
-def stop(run: Run, tmp_path: Path, *flags: object) -> str:
-    """The message of a job that stops before anything is written."""
-    output = tmp_path / "out"
-    result = run("images", *flags, "--output", output, "--name", "n")
-    check_mistake(result)
-    assert not output.exists()
-    return result.err
+    assert [split.name for split in made.manifest.splits] == splits
+    assert objects_of(jobs.build(f"images --annotations {name}=in --overwrite")) == expected
 
 
 MORE_SHAPES = """
@@ -115,60 +121,51 @@ MORE_SHAPES = """
 """
 
 
-def test_shapes_without_a_box_are_counted_by_kind(tmp_path: Path) -> None:
+def test_shapes_without_a_box_are_counted_by_kind(jobs: Jobs, tmp_path: Path) -> None:
     """Also those that datumaro passes over: ellipses, cuboids and skeletons."""
     exports.cvat(tmp_path / "in", [Scene("0.png", (64, 48)), *SCENES[1:]], MORE_SHAPES)
-    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")
-
-    first = objects_of(directory)["0"]
-    assert first == [
+    made = jobs.build(READ)
+    assert objects_of(made)["0"] == [
         ("blue", [round(5 / 48, 4), round(15 / 64, 4), round(25 / 48, 4), round(25 / 64, 4)], 200.0),
         ("red", [round(1 / 48, 4), round(1 / 64, 4), round(11 / 48, 4), round(21 / 64, 4)], 100.0),
     ]
-    notices = notices_of(directory)
     kinds = "cuboid (1), ellipse (1), points (2), polyline (1), skeleton (1)"
-    assert f"annotations of cvat are left out: {kinds}" in notices
+    assert f"annotations of cvat are left out: {kinds}" in made.notices
     left_out = "attribute c of 1, attribute occluded of 1, polygon of 1, rotated_bbox of 1"
-    assert f"left out of annotations of objects, of which the boxes are kept: {left_out}" in notices
-    labels = (directory / "label.labels.txt").read_text().split()
-    tagged = {each["filename"]: each["label"].tolist() for each in shardmill.examples(directory, "train")}
-    assert (labels, tagged[b"images/0.png"], tagged[b"images/001.png"]) == (["green"], [0], [])
+    assert f"{_LEFT_OUT}: {left_out}" in made.notices
+    tagged = {each["filename"]: each["label"].tolist() for each in made.examples()}
+    assert (names_of(made), tagged[b"images/0.png"], tagged[b"images/001.png"]) == (["green"], [0], [])
 
 
 @pytest.mark.parametrize("write", [exports.cvat, exports.labelme, exports.via, exports.createml, exports.label_studio])
-def test_images_may_be_elsewhere(run: Run, tmp_path: Path, expected: Found, write: Write) -> None:
+def test_images_may_be_elsewhere(jobs: Jobs, tmp_path: Path, expected: Found, write: Write) -> None:
     """Without --input the message says what to give; a missing image is a reject."""
     write(tmp_path / "in", SCENES)
     pictures = tmp_path / "pictures" / "all"
     pictures.mkdir(parents=True)
     for path in (tmp_path / "in").rglob("*.png"):
         path.rename(pictures / path.name)
-    message = stop(run, tmp_path, "--annotations", tmp_path / "in")
-    assert "none of its 6 images, such as" in message
-    assert f"is in {tmp_path / 'in'}; give --input, the folder of the images" in message
-
+    jobs.refuse(READ, "none of its 6 images, such as…is in in; give --input, the folder of the images")
     (pictures / "005.png").unlink()
-    flags = ("--input", tmp_path / "pictures", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
-    directory = make("images", None, tmp_path / "made", *flags)
-    assert objects_of(directory) == {name: found for name, found in expected.items() if name != "005"}
-    assert reasons_of(directory) == ["there is no such image"]
+    made = jobs.build(f"{ALL} --input pictures")
+    assert objects_of(made) == {name: found for name, found in expected.items() if name != "005"}
+    assert reasons_of(made) == ["there is no such image"]
 
 
-def test_names_of_windows_and_of_other_folders(tmp_path: Path) -> None:
+def test_names_of_windows_and_of_other_folders(jobs: Jobs, tmp_path: Path) -> None:
     for number, name in enumerate(("..\\pictures\\a.png", "C:\\Users\\me\\b.png", "/home/me/c.png", "x/a.png")):
-        draw(Scene(name.replace("\\", "/").rpartition("/")[2], (64, 48)), tmp_path / "in" / "pictures")
-        content = {"shapes": [], "imagePath": name, "imageHeight": 48, "imageWidth": 64}
-        content["shapes"] = [{"label": "cat", "points": [[1, 1], [9, 9]], "shape_type": "rectangle"}]
-        write_files(tmp_path / "in/labels", {f"{number}.json": json.dumps(content).encode()})
-    draw(Scene("c.png", (64, 48)), tmp_path / "in" / "others")
-    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
+        draw(Scene(name.replace("\\", "/").rpartition("/")[2], (64, 48)), tmp_path / "in/pictures")
+        shape = {"label": "cat", "points": [[1, 1], [9, 9]], "shape_type": "rectangle"}
+        content = {"shapes": [shape], "imagePath": name, "imageHeight": 48, "imageWidth": 64}
+        jobs.write({f"labels/{number}.json": json.dumps(content)})
+    draw(Scene("c.png", (64, 48)), tmp_path / "in/others")
+    made = jobs.build(ALL)
+    assert set(objects_of(made)) == {"a", "b"}
+    assert reasons_of(made) == ["it can be others/c.png or pictures/c.png", "there is no such image"]
+    assert "2 file names have backslashes, which are read as /" in made.notices
 
-    assert set(objects_of(directory)) == {"a", "b"}
-    assert reasons_of(directory) == ["it can be others/c.png or pictures/c.png", "there is no such image"]
-    assert "2 file names have backslashes, which are read as /" in notices_of(directory)
 
-
-def test_labelme_shapes(tmp_path: Path) -> None:
+def test_labelme_shapes(jobs: Jobs, tmp_path: Path) -> None:
     shapes = [
         ("polygon", [[0, 0], [10, 0], [0, 10]]),
         ("circle", [[20, 20], [23, 24]]),
@@ -180,52 +177,40 @@ def test_labelme_shapes(tmp_path: Path) -> None:
     listed = [{"label": "cat", "points": points, "shape_type": kind, "group_id": 1} for kind, points in shapes]
     exports.labelme(tmp_path / "in", [Scene("0.png", (64, 48))], shapes=listed, flags={"day": True, "night": False})
     exports.labelme(tmp_path / "in", [Scene("1.png", (64, 48))], shapes=[{"label": "cat", "points": [[1, 1]]}])
-    write_files(
-        tmp_path / "in", {"2.json": b'{"shapes": [], "imagePath": 1', "2.png": image(2, "PNG"), "n.json": b"{}"}
-    )
-    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in", "--max_reject_fraction", 1)
+    files = {"2.json": '{"shapes": [], "imagePath": 1', "2.png": image(2, "PNG"), "n.json": "{}"}
+    made = jobs.build(ALL, files=files)
 
     boxes = [[0, 0, 10, 10], [15, 15, 25, 25], [10, 25, 20, 35], [5, 40, 15, 50]]
     relative = [[round(edge / (48, 64)[index % 2], 4) for index, edge in enumerate(box)] for box in boxes]
     areas = [50.0, 78.5, 50.0, 100.0]
-    assert objects_of(directory) == {"0": sorted(("cat", *each) for each in zip(relative, areas, strict=True))}
-    assert "annotations of labelme are left out: linestrip (1), point (1)" in notices_of(directory)
-    assert "not read as labelme: 1 file, such as 'n.json'" in notices_of(directory)
-    assert (directory / "label.labels.txt").read_text().split() == ["day"]
-    (few, not_json) = reasons_of(directory)
-    assert (few, not_json[:50]) == (
-        "no annotation of LabelMe's: a polygon has 1 points",
-        "no annotation of LabelMe's: it is not JSON: unexpe",
-    )
+    assert objects_of(made) == {"0": sorted(("cat", *each) for each in zip(relative, areas, strict=True))}
+    assert "annotations of labelme are left out: linestrip (1), point (1)" in made.notices
+    assert "not read as labelme: 1 file, such as 'n.json'" in made.notices
+    assert names_of(made) == ["day"]
+    (few, not_json) = reasons_of(made)
+    assert few == "no annotation of LabelMe's: a polygon has 1 points"
+    assert not_json.startswith("no annotation of LabelMe's: it is not JSON: unexpe")
 
 
-def via_file(folder: Path, *regions: dict[str, Any]) -> Path:
+def via_file(*regions: dict[str, Any]) -> Files:
     """VIA's annotations of one picture."""
-    listed = [
-        {"shape_attributes": {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}, "region_attributes": {}} | each
-        for each in regions
-    ]
-    write_files(folder, {"0.png": image(0, "PNG")})
+    box = {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}
+    listed = [{"shape_attributes": box, "region_attributes": {}} | each for each in regions]
     entry = {"filename": "0.png", "size": 1, "regions": listed, "file_attributes": {"caption": "a"}}
-    write_files(folder, {"via.json": json.dumps({"0.png1": entry}).encode()})
-    return folder
+    return {"0.png": image(0, "PNG"), "via.json": json.dumps({"0.png1": entry})}
 
 
-def test_the_attribute_of_via_that_is_the_class(run: Run, tmp_path: Path) -> None:
-    folder = via_file(
-        tmp_path / "in", {"region_attributes": {"colour": "red", "shape": {"round": True, "flat": False}}}
-    )
-    message = stop(run, tmp_path, "--annotations", folder)
-    assert "which is the class? --label_column colour or --label_column shape" in message
+def test_the_attribute_of_via_that_is_the_class(jobs: Jobs) -> None:
+    files = via_file({"region_attributes": {"colour": "red", "shape": {"round": True, "flat": False}}})
+    jobs.refuse(READ, "which is the class? --label_column colour or --label_column shape", files=files)
     for attribute, name in (("colour", "red"), ("shape", "round")):
-        flags = ("--annotations", folder, "--label_column", attribute)
-        directory = make("images", None, tmp_path / attribute, *flags)
-        assert [found[0] for found in objects_of(directory)["0"]] == [name]
-    assert "attribute caption of files of 1, attribute colour of 1" in " ".join(notices_of(directory))
-    assert "the regions in" in stop(run, tmp_path, "--annotations", folder, "--label_column", "size")
+        made = jobs.build(f"{READ} --label_column {attribute} --overwrite")
+        assert [found[0] for found in objects_of(made)["0"]] == [name]
+    assert has_notice(made, "attribute caption of files of 1, attribute colour of 1")
+    jobs.refuse(f"{READ} --label_column size --name other", "the regions in")
 
 
-def test_via_shapes_and_regions_without_a_class(tmp_path: Path) -> None:
+def test_via_shapes_and_regions_without_a_class(jobs: Jobs) -> None:
     """All objects are of one class if no region has an attribute."""
     shapes: list[dict[str, Any]] = [
         {"name": "polygon", "all_points_x": [0, 10, 0], "all_points_y": [0, 0, 10]},
@@ -234,20 +219,16 @@ def test_via_shapes_and_regions_without_a_class(tmp_path: Path) -> None:
         {"name": "polyline", "all_points_x": [1, 2], "all_points_y": [1, 2]},
         {"name": "point", "cx": 1, "cy": 1},
     ]
-    folder = via_file(tmp_path / "in", *({"shape_attributes": shape} for shape in shapes))
-    directory = make("images", None, tmp_path / "out", "--annotations", folder)
-    found = sorted((name, area) for name, _, area in objects_of(directory)["0"])
+    made = jobs.build(READ, files=via_file(*({"shape_attributes": shape} for shape in shapes)))
+    found = sorted((name, area) for name, _, area in objects_of(made)["0"])
     assert found == [("object", 31.4), ("object", 50.0), ("object", 78.5)]
-    notices = notices_of(directory)
-    assert "no annotation of via names a class: all objects are of the class 'object'" in notices
-    assert "annotations of via are left out: point (1), polyline (1)" in notices
+    assert "no annotation of via names a class: all objects are of the class 'object'" in made.notices
+    assert "annotations of via are left out: point (1), polyline (1)" in made.notices
 
-    folder = via_file(tmp_path / "some", {"region_attributes": {"a": "red"}}, {"region_attributes": {"a": ""}})
-    more = via_file(tmp_path / "more", {"region_attributes": {"a": "red"}}) / "via.json"
-    write_files(folder, {"more.json": more.read_bytes().replace(b"0.png", b"1.png")})
-    write_files(folder, {"1.png": image(1, "PNG")})
-    directory = make("images", None, tmp_path / "out2", "--annotations", folder, "--max_reject_fraction", 1)
-    assert (list(objects_of(directory)), reasons_of(directory)) == (["1"], ["an object in it has no class"])
+    files = via_file({"region_attributes": {"a": "red"}}, {"region_attributes": {"a": ""}})
+    more = via_file({"region_attributes": {"a": "red"}})["via.json"].replace("0.png", "1.png")  # type: ignore[arg-type]
+    made = jobs.build(f"{ALL} --overwrite", files={**files, "more.json": more, "1.png": image(1, "PNG")})
+    assert (list(objects_of(made)), reasons_of(made)) == (["1"], ["an object in it has no class"])
 
 
 def studio_task(number: int, *results: dict[str, Any], annotations: int = 1) -> dict[str, Any]:
@@ -255,7 +236,7 @@ def studio_task(number: int, *results: dict[str, Any], annotations: int = 1) -> 
     return {"id": number, "annotations": given, "data": {"image": f"/data/local-files/?d=set/{number}.png"}}
 
 
-def test_label_studio_s_shapes_and_choices(tmp_path: Path) -> None:
+def test_label_studio_s_shapes_and_choices(jobs: Jobs, tmp_path: Path) -> None:
     def shape(kind: str, **value: Any) -> dict[str, Any]:
         return {"type": kind, "original_width": 50, "original_height": 40, "value": value | {kind: ["cat"]}}
 
@@ -270,68 +251,40 @@ def test_label_studio_s_shapes_and_choices(tmp_path: Path) -> None:
     )
     second = studio_task(1, {"type": "choices", "value": {"choices": ["outdoor", "wet"]}})
     tasks = [first, second | {"predictions": [{"result": []}]}, studio_task(2, annotations=2)]
-    pictures = {f"set/{number}.png": image(number, "PNG") for number in range(3)}
-    folder = write_files(tmp_path / "in", pictures | {"tasks.json": json.dumps(tasks).encode()})
-    for path in (folder / "set").iterdir():
-        path.unlink()
-        draw(Scene(path.name, (50, 40)), folder / "set")
-    directory = make("images", None, tmp_path / "out", "--annotations", folder, "--max_reject_fraction", 1)
+    for number in range(3):
+        draw(Scene(f"{number}.png", (50, 40)), tmp_path / "in/set")
+    made = jobs.build(ALL, files={"tasks.json": json.dumps(tasks)})
 
-    assert objects_of(directory)["0"] == [
+    assert objects_of(made)["0"] == [
         ("cat", [0.0, 0.0, 0.25, 0.2], 50.0),
         ("cat", [0.1, 0.0, 0.35, 0.2], 200.0),
         ("cat", [0.4, 0.4, 0.6, 0.6], 62.8),
     ]
-    labels = (directory / "label.labels.txt").read_text().split()
-    tagged = {each["filename"]: each["label"].tolist() for each in shardmill.examples(directory, "train")}
-    assert (labels, tagged) == (["indoor", "outdoor", "wet"], {b"set/0.png": [0], b"set/1.png": [1, 2]})
+    tagged = {each["filename"]: each["label"].tolist() for each in made.examples()}
+    assert (names_of(made), tagged) == (["indoor", "outdoor", "wet"], {b"set/0.png": [0], b"set/1.png": [1, 2]})
     left_out = "annotations of label_studio are left out: brushlabels (1), keypointlabels (1), prediction (1)"
-    assert left_out in notices_of(directory)
-    (reason,) = reasons_of(directory)
+    assert left_out in made.notices
+    (reason,) = reasons_of(made)
     assert reason.endswith("set/2.png has 2 annotations, of several people; mark one as ground truth")
 
 
 @pytest.mark.parametrize("name", ["cvat", "imagenet_txt", "vgg_face2", "coco_labels"])
-def test_classes_of_whole_images(tmp_path: Path, name: str) -> None:
+def test_classes_of_whole_images(jobs: Jobs, tmp_path: Path, name: str) -> None:
     """Without boxes there are labels and no objects."""
     exports.exporter(name, labels=True)(tmp_path / "in", SCENES)
-    directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={tmp_path / 'in'}")
-    labels = (directory / "label.labels.txt").read_text().split()
-    found = {
-        Path(each["filename"].decode()).stem: labels[each["label"]]
-        for split in shardmill.info(directory).splits
-        for each in shardmill.examples(directory, split)
-    }
-    assert found == {scene.name[:3]: list(COLOURS)[number % 2] for number, scene in enumerate(SCENES)}
-    assert not (directory / "objects-label.labels.txt").exists()
-    assert "there is no object in any image" not in notices_of(directory)
-
-
-def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) -> None:
-    """A confidence of 0 says that the class is not in the image; classes have their names, not their ids."""
-    folder = write_files(tmp_path / "in", {f"images/train/{name}.jpg": image(0) for name in ("a", "b")})
-    header = "ImageID,Source,LabelName,Confidence\n"
-    files = {
-        "oidv6-class-descriptions.csv": "LabelName,DisplayName\n/m/01yrx,Cat\n/m/0bt9lr,Dog\n",
-        "train-images-with-labels-with-rotation.csv": "ImageID,Subset\na,train\nb,train\n",
-        "train-annotations-human-imagelabels.csv": f"{header}a,v,/m/01yrx,1\na,v,/m/0bt9lr,0\nb,v,/m/0bt9lr,1\n",
-    }
-    write_files(folder, {f"annotations/{name}": text.encode() for name, text in files.items()})
-    directory = make("images", None, tmp_path / "out", "--annotations", folder)
-    labels = (directory / "label.labels.txt").read_text().split()
-    found = {each["filename"]: labels[each["label"]] for each in shardmill.examples(directory, "train")}
-    assert found == {b"images/train/a.jpg": "Cat", b"images/train/b.jpg": "Dog"}
-    absent = "annotations of open_images are left out: label that is verified to be absent (1)"
-    assert absent in notices_of(directory)
+    made = jobs.build(f"images --annotations {name}=in")
+    assert classes_of(made) == {scene.name[:3]: [list(COLOURS)[number % 2]] for number, scene in enumerate(SCENES)}
+    assert not (made.directory / "objects-label.labels.txt").exists()
+    assert "there is no object in any image" not in made.notices
 
 
 @pytest.mark.parametrize(
     ("write", "words"),
     [
-        (exports.exporter("coco"), "give --coco train={0}/annotations/instances_train.json --coco validation="),
-        (exports.exporter("voc"), "give --voc {0}"),
-        (exports.exporter("yolo_ultralytics"), "give --yolo {0}/data.yaml"),
-        (exports.exporter("imagenet", labels=True), "these are images in folders; give --input {0}"),
+        (exports.exporter("coco"), "give --coco train=in/annotations/instances_train.json --coco validation="),
+        (exports.exporter("voc"), "give --voc in"),
+        (exports.exporter("yolo_ultralytics"), "give --yolo in/data.yaml"),
+        (exports.exporter("imagenet", labels=True), "these are images in folders; give --input in"),
         (
             exports.exporter("mnist", labels=True),
             "it holds idx files, which `shardmill arrays --stacked --input` reads",
@@ -341,104 +294,93 @@ def test_labels_of_open_images_that_are_verified_to_be_absent(tmp_path: Path) ->
     ],
     ids=["COCO", "VOC", "YOLO", "folders", "MNIST", "MNIST CSV", "Arrow"],
 )
-def test_exports_that_other_flags_read(run: Run, tmp_path: Path, write: Write, words: str) -> None:
-    folder = tmp_path / "in"
+def test_exports_that_other_flags_read(jobs: Jobs, tmp_path: Path, write: Write, words: str) -> None:
     same_size = [Scene(scene.name, (28, 28)) for scene in SCENES]
-    write(folder, same_size if "it holds" in words else SCENES)
-    message = stop(run, tmp_path, "--annotations", folder)
-    assert words.format(folder) in message
-    if given := re.search(r"give (--.*)", message):
-        output = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", 0.5)
-        assert run("images", *shlex.split(given[1]), *output).status == 0
+    write(tmp_path / "in", same_size if "it holds" in words else SCENES)
+    jobs.refuse(READ, words)
+    if given := re.search(r"give (--.*)", jobs.run(READ).err):
+        jobs.build(f"images --max_reject_fraction 0.5 {given[1]}")
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("cityscapes={}", "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"),
-        ("camvid={}", "its masks give each pixel a class; give --input the folder of the images, --masks"),
-        ("tabular={}", "it holds a table, which `shardmill csv --input` reads"),
-        ("tf_detection_api={}", "it holds TFRecords, which `shardmill reshard --input` reads"),
-        ("cvta={}", "there is no format 'cvta'; did you mean cvat?"),
-        ("roboflow_create_ml={}", "give --annotations createml={}"),
-        ("kitti={}", "give --annotations kitti_detection={}"),
-        ("celeba={}", "datumaro cannot read it as celeba: Failed to find dataset 'celeba'"),
-        ("labelme={}", "no file in it looks like an export of labelme"),
-        ("{}", "its format is not recognised; name it, for example --annotations cvat={}"),
-        ("{}/none", "there is no such file or folder"),
-        ("{}/export.zip", "is an archive; unpack it, and give the folder"),
-        ("via={}/none.json", "there is no such file or folder"),
+        ("cityscapes=in", "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"),
+        ("camvid=in", "its masks give each pixel a class; give --input the folder of the images, --masks"),
+        ("tabular=in", "it holds a table, which `shardmill csv --input` reads"),
+        ("tf_detection_api=in", "it holds TFRecords, which `shardmill reshard --input` reads"),
+        ("cvta=in", "there is no format 'cvta'; did you mean cvat?"),
+        ("roboflow_create_ml=in", "give --annotations createml=in"),
+        ("kitti=in", "give --annotations kitti_detection=in"),
+        ("celeba=in", "datumaro cannot read it as celeba: Failed to find dataset 'celeba'"),
+        ("labelme=in", "no file in it looks like an export of labelme"),
+        ("in", "its format is not recognised; name it, for example --annotations cvat=in"),
+        ("in/none", "there is no such file or folder"),
+        ("in/export.zip", "is an archive; unpack it, and give the folder"),
+        ("via=in/none.json", "there is no such file or folder"),
     ],
 )
-def test_what_is_not_read_is_answered(run: Run, tmp_path: Path, given: str, words: str) -> None:
-    folder = write_files(tmp_path / "in", {"0.png": image(0, "PNG"), "x.txt": b"a"})
-    assert words.replace("{}", str(folder)) in stop(run, tmp_path, "--annotations", given.replace("{}", str(folder)))
+def test_what_is_not_read_is_answered(jobs: Jobs, given: str, words: str) -> None:
+    jobs.refuse(f"images --annotations {given}", words, files={"0.png": image(0, "PNG"), "x.txt": "a"})
 
 
-def test_a_file_of_coco_has_a_flag_of_its_own(run: Run, tmp_path: Path) -> None:
+_MIN = {"x": 1, "y": 1, "width": 5, "height": 5, "rectanglelabels": ["cat"], "original_width": 64}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            {"project": {"pid": "x"}, "config": {}, "file": {"1": {"fname": "0.png"}}, "metadata": {"a": {"xy": [2]}}},
+            "is a project of VIA 3; open it there and export it as COCO",
+        ),
+        (
+            [{"image": "/data/upload/1/0a1b2c3d-0.png", "id": 1, "label": [_MIN]}],
+            "export JSON, not JSON-MIN, or COCO for --coco",
+        ),
+    ],
+    ids=["VIA 3", "Label Studio's JSON-MIN"],
+)
+def test_what_tools_write_beside_exports_is_named(jobs: Jobs, content: Any, words: str) -> None:
+    jobs.refuse(READ, words, files={"0.png": image(0, "PNG"), "a.json": json.dumps(content)})
+
+
+def test_a_file_of_coco_has_a_flag_of_its_own(jobs: Jobs) -> None:
+    images, categories = [{"id": 1, "file_name": "0.png"}], [{"id": 1, "name": "cat"}]
     boxes = [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2]}]
-    coco = {
-        "images": [{"id": 1, "file_name": "0.png"}],
-        "annotations": boxes,
-        "categories": [{"id": 1, "name": "cat"}],
-    }
-    folder = write_files(tmp_path / "in", {"0.png": image(0, "PNG"), "a.json": json.dumps(coco).encode()})
-    message = stop(run, tmp_path, "--annotations", folder / "a.json")
-    advice = re.search(r"for example (--.*)", message)
-    assert advice is not None
-    assert run("images", *shlex.split(advice[1]), "--output", tmp_path / "out", "--name", "n").status == 0
+    coco = {"images": images, "annotations": boxes, "categories": categories}
+    line = "images --annotations in/a.json"
+    jobs.refuse(line, "for example --", files={"0.png": image(0, "PNG"), "a.json": json.dumps(coco)})
+    jobs.build(f"images {jobs.run(line).err.partition('for example ')[2]}")
 
 
-def test_ambiguous_exports_stop(run: Run, tmp_path: Path, expected: Found) -> None:
+def test_ambiguous_exports_stop(jobs: Jobs, tmp_path: Path, expected: Found) -> None:
     """Each flag that the message names works."""
-    folder = tmp_path / "in"
-    exports.labelme(folder / "images", SCENES)
-    exports.cvat(folder, SCENES)
-    message = stop(run, tmp_path, "--annotations", folder)
-    flags = (f"--annotations cvat={folder}", f"--annotations labelme={folder}")
-    assert f"it can be read as different formats; give {flags[0]} or {flags[1]}" in message
-    for number, flag in enumerate(flags):
-        assert objects_of(make("images", None, tmp_path / str(number), *flag.split())) == expected
-
-
-def test_a_project_of_via_3_is_named(run: Run, tmp_path: Path) -> None:
-    project = {"project": {"pid": "x"}, "config": {}, "file": {"1": {"fname": "0.png"}}, "metadata": {"a": {"xy": [2]}}}
-    folder = write_files(tmp_path / "in", {"0.png": image(0, "PNG"), "via.json": json.dumps(project).encode()})
-    assert "is a project of VIA 3; open it there and export it as COCO" in stop(run, tmp_path, "--annotations", folder)
+    exports.labelme(tmp_path / "in/images", SCENES)
+    exports.cvat(tmp_path / "in", SCENES)
+    flags = ("--annotations cvat=in", "--annotations labelme=in")
+    jobs.refuse(READ, f"it can be read as different formats; give {flags[0]} or {flags[1]}")
+    for flag in flags:
+        assert objects_of(jobs.build(f"images --overwrite {flag}")) == expected
 
 
 def test_without_datumaro_the_message_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], expected: Found
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Found
 ) -> None:
     """Formats that shardmill reads do not need it."""
-    monkeypatch.setitem(sys.modules, "datumaro", None)
-    monkeypatch.setitem(sys.modules, "datumaro.components", None)
-    monkeypatch.setitem(sys.modules, "datumaro.components.environment", None)
+    for name in ("datumaro", "datumaro.components", "datumaro.components.environment"):
+        monkeypatch.setitem(sys.modules, name, None)
     exports.cvat(tmp_path / "cvat", SCENES)
-    assert cli.main(["images", "--annotations", str(tmp_path / "cvat"), "--output", str(tmp_path), "--name", "n"]) == 2
-    assert "--annotations cvat=… needs datumaro for all formats but boxes_csv, createml" in capsys.readouterr().err
-    exports.via(tmp_path / "via", SCENES)
-    assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "via")) == expected
+    sentence = "--annotations cvat=…needs datumaro for all formats but boxes_csv, createml"
+    jobs.refuse("images --annotations cvat", sentence)
+    exports.via(tmp_path / "in", SCENES)
+    assert objects_of(jobs.build(READ)) == expected
 
 
-def test_subsets_that_are_no_splits(tmp_path: Path) -> None:
-    """CVAT's tasks, each a file: all images are of one split, and the job says so."""
-    for number, part in enumerate((SCENES[:3], SCENES[3:])):
-        exports.cvat(tmp_path / "in", part)
-        (tmp_path / "in/annotations.xml").rename(tmp_path / f"in/task_{number}.xml")
-    directory = make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")
-    assert list(shardmill.info(directory).splits) == ["train"]
-    names = "'task_0', 'task_1'; all images are of one split"
-    assert f"subsets of {tmp_path / 'in'} are no splits by their names: {names}" in notices_of(directory)
-
-
-def layout(folder: Path, files: dict[str, str], *pictures: str, size: tuple[int, int] = (64, 48)) -> Path:
+def layout(files: dict[str, str], *pictures: str) -> Files:
     """Files of a data set beside pictures without things."""
-    for name in pictures:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", size, (90, 60, 30)).save(path)
-    return write_files(folder, {name: text.encode() for name, text in files.items()})
+    plain = Image.new("RGB", (64, 48), (90, 60, 30))
+    return {name: encoded(plain, "JPEG" if name.endswith(".jpg") else "PNG") for name in pictures} | dict(files)
 
 
 _KITTI_LINES = (
@@ -446,118 +388,138 @@ _KITTI_LINES = (
     "Car 0.00 0 -1.58 16.00 12.00 32.00 24.00 1.5 1.6 3.7 -16.5 2.4 58.5 -1.57\n"
 )
 _MULTICLASS = "filename, cat, dog\na.jpg, 1, 0\nb.jpg, 0, 1\n"
+_LANDMARKS = "lefteye_x lefteye_y righteye_x righteye_y nose_x nose_y leftmouth_x leftmouth_y rightmouth_x rightmouth_y"
 _CELEBA = {
     "list_eval_partition.txt": "000001.jpg 0\n000002.jpg 1\n",
     "Anno/identity_CelebA.txt": "000001.jpg 7\n000002.jpg 9\n",
     "Anno/list_landmarks_align_celeba.txt": (
-        "2\nlefteye_x lefteye_y righteye_x righteye_y nose_x nose_y leftmouth_x leftmouth_y rightmouth_x rightmouth_y\n"
-        "000001.jpg 1 2 3 4 5 6 7 8 9 10\n000002.jpg 1 2 3 4 5 6 7 8 9 10\n"
+        f"2\n{_LANDMARKS}\n000001.jpg 1 2 3 4 5 6 7 8 9 10\n000002.jpg 1 2 3 4 5 6 7 8 9 10\n"
     ),
 }
+_FACES = tuple(f"Img/img_align_celeba/00000{number}.jpg" for number in (1, 2))
 _VIDEO = """<annotations><version>1.1</version><meta><task><labels><label><name>cat</name></label></labels>
 <original_size><width>64</width><height>48</height></original_size></task></meta>
 <track id="0" label="cat" source="manual">
 <box frame="0" keyframe="1" outside="0" occluded="0" xtl="16" ytl="12" xbr="32" ybr="24" z_order="0"></box>
 <box frame="1" keyframe="1" outside="1" occluded="0" xtl="1" ytl="1" xbr="2" ybr="2" z_order="0"></box>
 </track></annotations>"""
-_LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
-_BOX = [0.25, 0.25, 0.5, 0.5]
+# Open Images: a confidence of 0 says that the class is not in the image; classes have their names, not their ids
+_OPEN_IMAGES = {
+    "annotations/oidv6-class-descriptions.csv": "LabelName,DisplayName\n/m/01yrx,Cat\n/m/0bt9lr,Dog\n",
+    "annotations/train-images-with-labels-with-rotation.csv": "ImageID,Subset\na,train\nb,train\n",
+    "annotations/train-annotations-human-imagelabels.csv": (
+        "ImageID,Source,LabelName,Confidence\na,v,/m/01yrx,1\na,v,/m/0bt9lr,0\nb,v,/m/0bt9lr,1\n"
+    ),
+}
 
 
 @pytest.mark.parametrize(
-    ("files", "pictures", "name", "found", "words"),
+    ("files", "pictures", "flag", "found", "words"),
     [
         (
             {"training/label_2/000000.txt": _KITTI_LINES},
             ("training/image_2/000000.png", "training/image_2/000001.png"),
-            "kitti_detection",
+            "kitti_detection=in",
             {"000000": ["Car"], "000001": []},
             "annotations of kitti_detection are left out: DontCare (1)",
         ),
         (
             {"annotations.xml": _VIDEO},
             ("images/frame_000000.PNG", "images/frame_000001.PNG"),
-            "cvat",
+            "cvat=in",
             {"frame_000000": ["cat"], "frame_000001": []},
             "annotations of cvat are left out: box outside its frame (1)",
         ),
         (
             {"train/_classes.csv": _MULTICLASS, "valid/_classes.csv": "filename, cat, dog\nc.jpg, 1, 1\n"},
             ("train/a.jpg", "train/b.jpg", "valid/c.jpg"),
-            "roboflow_multiclass",
+            "roboflow_multiclass=in",
             {"a": ["cat"], "b": ["dog"], "c": ["cat", "dog"]},
             "",
         ),
         (
             {"train/labelTxt/a.txt": "16 12 32 12 32 24 16 24 cat 0\n", "data.yaml": "nc: 1\nnames: [cat]\n"},
             ("train/images/a.jpg", "train/images/b.jpg"),
-            "roboflow_yolo_obb",
+            "roboflow_yolo_obb=in",
             {"a": ["cat"]},
             f"{_LEFT_OUT}: rotated_bbox of 1",
         ),
         (
             _CELEBA | {"Anno/list_attr_celeba.txt": "2\nBald Young\n000001.jpg 1 -1\n000002.jpg 1 1\n"},
-            ("Img/img_align_celeba/000001.jpg", "Img/img_align_celeba/000002.jpg"),
-            "align_celeba",
+            _FACES,
+            "align_celeba=in",
             {"000001": ["class-7"], "000002": ["class-9"]},
             f"{_LEFT_OUT}: attribute Bald of images of 2, attribute Young of images of 1",
         ),
         (
             _CELEBA,
-            ("Img/img_align_celeba/000001.jpg", "Img/img_align_celeba/000002.jpg"),
-            "align_celeba",
+            _FACES,
+            "align_celeba=in",
             {"000001": ["class-7"], "000002": ["class-9"]},
             "annotations of align_celeba are left out: points (2)",
         ),
         (
             {},
             ("bottle/train/good/000.png", "bottle/test/broken/001.png", "bottle/ground_truth/broken/001_mask.png"),
-            "mvtec_classification",
+            "mvtec_classification=in/bottle",
             {"000": ["good"], "001": ["broken"]},
             "",
         ),
+        (
+            _OPEN_IMAGES,
+            ("images/train/a.jpg", "images/train/b.jpg"),
+            "in",
+            {"a": ["Cat"], "b": ["Dog"]},
+            "annotations of open_images are left out: label that is verified to be absent (1)",
+        ),
     ],
-    ids=["KITTI", "CVAT's video", "Roboflow's classes", "oriented boxes", "CelebA's attributes", "CelebA", "MVTec"],
+    ids=[
+        "KITTI",
+        "CVAT's video",
+        "Roboflow",
+        "oriented boxes",
+        "CelebA's attributes",
+        "CelebA",
+        "MVTec",
+        "Open Images",
+    ],
 )
 def test_layouts_of_data_sets(
-    tmp_path: Path, files: dict[str, str], pictures: Sequence[str], name: str, found: dict[str, list[str]], words: str
+    jobs: Jobs, files: dict[str, str], pictures: Sequence[str], flag: str, found: dict[str, list[str]], words: str
 ) -> None:
-    folder = layout(tmp_path / "in", files, *pictures)
-    inner = folder / "bottle" if name.startswith("mvtec") else folder
-    directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={inner}")
-    assert classes_of(directory) == found
-    assert not words or words in notices_of(directory)
-    if name in ("kitti_detection", "cvat", "roboflow_yolo_obb"):
-        assert [box for boxes in objects_of(directory).values() for _, box, _ in boxes] == [_BOX]
+    made = jobs.build(f"images --annotations {flag}", files=layout(files, *pictures))
+    assert classes_of(made) == found
+    assert not words or words in made.notices
+    if flag in ("kitti_detection=in", "cvat=in", "roboflow_yolo_obb=in"):
+        assert [box for boxes in objects_of(made).values() for _, box, _ in boxes] == [[0.25, 0.25, 0.5, 0.5]]
 
 
-def classes_of(directory: Path) -> dict[str, list[str]]:
-    """The classes of each picture, or of the objects in it, by its name without suffix."""
-    path = next(path for name in ("objects-label", "label") if (path := directory / f"{name}.labels.txt").exists())
-    names, key = path.read_text().split(), path.name.removesuffix(".labels.txt").replace("-", "/")
-    return {
-        Path(each["filename"].decode()).stem: [names[label] for label in np.atleast_1d(each[key])]
-        for split in shardmill.info(directory).splits
-        for each in shardmill.examples(directory, split)
-    }
+@pytest.mark.parametrize("key", ["image", "imagefilename"])
+def test_classes_of_createml(jobs: Jobs, key: str) -> None:
+    """Apple's format for classifiers: a class for each image, as an object or a text; an invalid entry is a reject."""
+    entries = [
+        {key: "0.png", "annotations": [{"label": "cat"}]},
+        {key: "1.png", "annotation": "dog"},
+        {key: "2.png", "annotations": [{"label": "cat", "coordinates": {"x": "1", "y": 1, "width": 1, "height": 1}}]},
+    ]
+    made = jobs.build(ALL, files=layout({"all.json": json.dumps(entries)}, "0.png", "1.png", "2.png"))
+    assert classes_of(made) == {"0": ["cat"], "1": ["dog"]}
+    assert reasons_of(made) == ['no annotation of CreateML\'s: x is "1"; expected a number']
 
 
 @pytest.mark.parametrize("name", ["label_me", "coco_panoptic", "cvat", "datumaro"])
-def test_masks_become_the_boxes_around_them(tmp_path: Path, name: str) -> None:
+def test_masks_become_the_boxes_around_them(jobs: Jobs, tmp_path: Path, name: str) -> None:
     """The area is that of the mask."""
     exports.exporter(name, masks=True)(tmp_path / "in", SCENES)
-    directory = make("images", None, tmp_path / "out", "--annotations", f"{name}={tmp_path / 'in'}")
-    wanted = {
+    made = jobs.build(f"images --annotations {name}=in")
+    assert {key: sorted((area, label) for label, _, area in boxes) for key, boxes in objects_of(made).items()} == {
         scene.name[:3]: sorted((thing.box[2] * thing.box[3], thing.colour) for thing in scene.things)
         for scene in SCENES
     }
-    found = objects_of(directory)
-    assert {key: sorted((area, label) for label, _, area in boxes) for key, boxes in found.items()} == wanted
-    number = sum(len(scene.things) for scene in SCENES)
-    assert f"mask of {number}" in " ".join(notices_of(directory))
+    assert has_notice(made, f"mask of {sum(len(scene.things) for scene in SCENES)}")
 
 
-def test_every_format_of_the_page_is_one(tmp_path: Path) -> None:
+def test_every_format_of_the_page_is_one() -> None:
     """docs/labelling-tools.md names formats that are read, and none that are refused."""
     text = (REPOSITORY / "docs" / "labelling-tools.md").read_text()
     rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
@@ -567,53 +529,47 @@ def test_every_format_of_the_page_is_one(tmp_path: Path) -> None:
     assert not names & known & {*exports_module._MASKS, *exports_module._ELSEWHERE, *exports_module._FOLDERS}
 
 
-def test_masks_and_the_names_of_the_object_detection_api(tmp_path: Path, expected: Found) -> None:
+def test_masks_and_the_names_of_the_object_detection_api(jobs: Jobs, tmp_path: Path, expected: Found) -> None:
     """Masks lie in the folder of the export, under the names of its images, and are no images themselves."""
     exports.via(tmp_path / "in", SCENES)
     write_masks(tmp_path / "in" / "masks", SCENES)
-    flags = ("--annotations", tmp_path / "in", "--masks", tmp_path / "in" / "masks")
-    directory = make("images", None, tmp_path / "out", *flags)
-    assert objects_of(directory) == expected
-    masks = {each["filename"]: each["mask"] for each in shardmill.examples(directory, "train")}
+    made = jobs.build(f"{READ} --masks in/masks")
+    assert objects_of(made) == expected
+    masks = {each["filename"]: each["mask"] for each in made.examples()}
     assert masks[b"000.png"] == (tmp_path / "in/masks/000.png").read_bytes()
-    assert not [notice for notice in notices_of(directory) if "without an annotation" in notice]
+    assert not has_notice(made, "without an annotation")
 
-    named = ("--annotations", tmp_path / "in/via_region_data.json", "--feature_names", "object_detection")
-    directory = make("images", None, tmp_path / "api", *named)
-    examples = shardmill.examples(directory, "train")
+    line = "images --annotations in/via_region_data.json --feature_names object_detection --name api"
+    examples = jobs.build(line).examples()
     found = {each["image/source_id"].decode()[:3]: sorted(each["image/object/class/text"]) for each in examples}
     assert found == {name: [label.encode() for label, *_ in objects] for name, objects in expected.items()}
 
 
-def test_a_nightly_rebuild_follows_the_annotations(tmp_path: Path, run: Run) -> None:
+def test_a_nightly_rebuild_follows_the_annotations(jobs: Jobs, tmp_path: Path, run: Run) -> None:
     """An export that changed is built again; one that did not is not."""
-    folder = tmp_path / "in"
-    exports.cvat(folder, SCENES)
-    path = tmp_path / "recipe.yaml"
-    flags = ("--annotations", f"cvat={folder}", "--output", tmp_path / "out", "--name", "n", "--write_recipe", path)
-    assert run("images", *flags).status == 0
-    assert run("rebuild", path).status == 0
-    second = run("rebuild", path)
+    exports.cvat(tmp_path / "in", SCENES)
+    assert jobs.run("images --annotations cvat=in --write_recipe r.yaml").status == 0
+    assert run("rebuild", "r.yaml").status == 0
+    second = run("rebuild", "r.yaml")
     assert (second.status, "unchanged since 1.0.0" in second.out + second.err) == (0, True), second
-    text = (folder / "annotations.xml").read_text()
-    (folder / "annotations.xml").write_text(text.replace('label="red"', 'label="green"', 1))
-    third = run("rebuild", path)
+    path = tmp_path / "in/annotations.xml"
+    path.write_text(path.read_text().replace('label="red"', 'label="green"', 1))
+    third = run("rebuild", "r.yaml")
     assert third.status == 0, third.err
     assert len(list((tmp_path / "out/n").glob("[0-9]*"))) == 2
 
 
-def test_large_files_are_recognised_by_their_beginning(tmp_path: Path, expected: Found) -> None:
+def test_large_files_are_recognised_by_their_beginning(jobs: Jobs, tmp_path: Path, expected: Found) -> None:
     """LabelMe's polygons of many corners come before the name of the image."""
     exports.labelme(tmp_path / "in", SCENES)
-    for scene in SCENES:
-        path = tmp_path / "in" / f"{scene.name[:3]}.json"
+    for path in (tmp_path / "in").glob("*.json"):
         content = json.loads(path.read_text())
         for shape in content["shapes"]:
             (right, top), (left, bottom) = shape["points"]
             shape["shape_type"] = "polygon"
             shape["points"] = [[left, top], *([[right, top]] * 9000), [right, bottom], [left, bottom]]
         path.write_text(json.dumps(content))
-    assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")) == expected
+    assert objects_of(jobs.build(READ)) == expected
 
 
 @pytest.mark.parametrize(
@@ -624,25 +580,34 @@ def test_large_files_are_recognised_by_their_beginning(tmp_path: Path, expected:
     ],
 )
 def test_annotations_that_datumaro_drops_are_counted(
-    tmp_path: Path, name: str, file: str, change: tuple[str, str], numbers: tuple[int, int]
+    jobs: Jobs, tmp_path: Path, name: str, file: str, change: tuple[str, str], numbers: tuple[int, int]
 ) -> None:
     """Deleted objects, and boxes of images that do not exist."""
     drawn = [Scene(f"{number:03d}.png", (64, 48), SCENES[3].things[:1]) for number in range(2)]
     exports.exporter(name)(tmp_path / "in", drawn)
     (path,) = (tmp_path / "in").glob(file)
     path.write_text(path.read_text().replace(*change))
-    flags = ("--annotations", tmp_path / "in", "--max_reject_fraction", 1)
-    notices = notices_of(make("images", None, tmp_path / "out", *flags))
-    counts = f"{tmp_path / 'in'} has {numbers[0]} annotations in its files, and datumaro returns {numbers[1]} of them"
-    assert counts in notices
+    counts = f"in has {numbers[0]} annotations in its files, and datumaro returns {numbers[1]} of them"
+    assert counts in jobs.build(ALL).notices
 
 
-@pytest.mark.parametrize("kind", ["project", "job"])
-def test_projects_and_jobs_of_cvat(tmp_path: Path, expected: Found, kind: str) -> None:
+def test_subsets_that_are_no_splits(jobs: Jobs, tmp_path: Path) -> None:
+    """CVAT's tasks, each a file: all images are of one split, and the job says so."""
+    for number, part in enumerate((SCENES[:3], SCENES[3:])):
+        exports.cvat(tmp_path / "in", part)
+        (tmp_path / "in/annotations.xml").rename(tmp_path / f"in/task_{number}.xml")
+    made = jobs.build(READ)
+    assert [split.name for split in made.manifest.splits] == ["train"]
+    names = "'task_0', 'task_1'; all images are of one split"
+    assert f"subsets of in are no splits by their names: {names}" in made.notices
+
+
+@pytest.mark.parametrize("kind", ["project", "job", "tasks without a subset"])
+def test_projects_and_jobs_of_cvat(jobs: Jobs, tmp_path: Path, expected: Found, kind: str) -> None:
     """Two tasks of a project may have one subset, and one may have none: datumaro's importer loses images."""
     exports.cvat(tmp_path / "in", SCENES)
     path = tmp_path / "in/annotations.xml"
-    text = path.read_text().replace("task>", f"{kind}>")
+    text = path.read_text().replace("task>", "job>" if kind == "job" else "project>")
     splits = ["train"]
     if kind == "project":
         tasks = "".join(f"<task><subset>{name}</subset></task>" for name in ("Train", "Train", "Test"))
@@ -651,39 +616,12 @@ def test_projects_and_jobs_of_cvat(tmp_path: Path, expected: Found, kind: str) -
             subset = "Test" if number > 4 else "Train"
             text = text.replace(f'<image id="{number}"', f'<image id="{number}" subset="{subset}"')
         splits = ["train", "test"]
+    elif kind != "job":
+        text = text.replace("</project>", "<tasks><task><subset></subset></task></tasks></project>")
+        text = text.replace("<image ", '<image subset="default" ')
     path.write_text(text)
-    write_files(tmp_path / "in", {"other.xml": b"<annotation><filename>x.png</filename></annotation>"})
-    directory = make("images", None, tmp_path / "out", "--annotations", f"cvat={tmp_path / 'in'}")
-    assert objects_of(directory) == expected
-    assert list(shardmill.info(directory).splits) == splits
-    assert not [notice for notice in notices_of(directory) if "left out" in notice]
-
-
-def test_tasks_without_a_subset_in_a_project_of_cvat(tmp_path: Path, expected: Found) -> None:
-    exports.cvat(tmp_path / "in", SCENES)
-    path = tmp_path / "in/annotations.xml"
-    tasks = "<tasks><task><subset></subset></task></tasks>"
-    text = path.read_text().replace("task>", "project>").replace("</project>", f"{tasks}</project>")
-    path.write_text(text.replace("<image ", '<image subset="default" '))
-    assert objects_of(make("images", None, tmp_path / "out", "--annotations", tmp_path / "in")) == expected
-
-
-@pytest.mark.parametrize("key", ["image", "imagefilename"])
-def test_classes_of_createml(tmp_path: Path, key: str) -> None:
-    """Apple's format for classifiers: a class for each image, as an object or a text; an invalid entry is a reject."""
-    entries = [
-        {key: "0.png", "annotations": [{"label": "cat"}]},
-        {key: "1.png", "annotation": "dog"},
-        {key: "2.png", "annotations": [{"label": "cat", "coordinates": {"x": "1", "y": 1, "width": 1, "height": 1}}]},
-    ]
-    folder = layout(tmp_path / "in", {"all.json": json.dumps(entries)}, "0.png", "1.png", "2.png")
-    directory = make("images", None, tmp_path / "out", "--annotations", folder, "--max_reject_fraction", 1)
-    assert classes_of(directory) == {"0": ["cat"], "1": ["dog"]}
-    assert reasons_of(directory) == ['no annotation of CreateML\'s: x is "1"; expected a number']
-
-
-def test_json_min_of_label_studio_is_named(run: Run, tmp_path: Path) -> None:
-    value = {"x": 1, "y": 1, "width": 5, "height": 5, "rectanglelabels": ["cat"], "original_width": 64}
-    tasks = [{"image": "/data/upload/1/0a1b2c3d-0.png", "id": 1, "label": [value]}]
-    folder = layout(tmp_path / "in", {"min.json": json.dumps(tasks)}, "0.png")
-    assert "export JSON, not JSON-MIN, or COCO for --coco" in stop(run, tmp_path, "--annotations", folder)
+    files = {"other.xml": "<annotation><filename>x.png</filename></annotation>"}
+    made = jobs.build("images --annotations cvat=in", files=files)
+    assert objects_of(made) == expected
+    assert [split.name for split in made.manifest.splits] == splits
+    assert not has_notice(made, "left out")

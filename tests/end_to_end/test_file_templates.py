@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import shardmill
-from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files
+from tests.support.command import Run, image_tree, tree_bytes, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.reading import make
 
@@ -82,58 +83,32 @@ def test_verify_tells_a_shard_that_is_too_many(rows: Path, tmp_path: Path, run: 
     assert done.out.count("is a shard that the manifest does not list") == 2
 
 
-def test_an_overwritten_version_leaves_none_of_its_shards(rows: Path, tmp_path: Path, run: Run) -> None:
-    words = ("csv", "--input", rows, "--output", tmp_path, "--name", "n", *FLAGS)
+def test_an_overwritten_version_leaves_none_of_its_shards(rows: Path, jobs: Jobs, run: Run) -> None:
     for template in (PLAIN, ODD, INDEX, "", PLAIN):
         again = ("--file_template", template) if template else ()
-        done = run(*words, *again, "--overwrite")
-        assert done.status == 0, done.err
-        assert len(shards(tmp_path / "n/1.0.0")) == 6
-        assert run("verify", tmp_path / "n/1.0.0").status == 0
+        made = jobs.build(f"csv --overwrite --input {rows}", *FLAGS, *again)
+        assert len(shards(made.directory)) == 6
+        assert run("verify", made.directory).status == 0
 
 
-def test_what_another_wrote_is_not_taken_for_a_shard(rows: Path, tmp_path: Path, run: Run) -> None:
-    write_files(tmp_path, {"n/1.0.0/train-00000-of-00009.tfrecord": b""})
-    words = ("csv", "--input", rows, "--output", tmp_path, "--name", "n", *FLAGS)
+def test_the_next_build_takes_files_from_one_whose_shards_are_called_otherwise(jobs: Jobs, run: Run) -> None:
+    put(jobs.folder / "in", image_tree(("cat", "dog"), 6))
+    jobs.build("images --reuse LATEST", "--file_template", PLAIN)
+    put(jobs.folder / "in", {"cat/new.jpg": next(iter(image_tree(("x",), 1).values()))})
+    again = jobs.build("images --reuse LATEST --version 1.0.1", "--file_template", INDEX)
+    fresh = jobs.build("images --output fresh --version 1.0.1", "--file_template", INDEX)
 
-    check_mistake(run(*words, "--overwrite"), "train-00000-of-00009.tfrecord", "which shardmill did not write")
-
-
-def test_the_next_build_takes_files_from_one_whose_shards_are_called_otherwise(tmp_path: Path, run: Run) -> None:
-    put(tmp_path / "in", image_tree(("cat", "dog"), 6))
-    words = ("images", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--reuse", "LATEST")
-    assert run(*words, "--file_template", PLAIN).status == 0
-    put(tmp_path / "in", {"cat/new.jpg": next(iter(image_tree(("x",), 1).values()))})
-    again = run(*words, "--file_template", INDEX, "--version", "1.0.1")
-    fresh = make("images", tmp_path / "in", tmp_path / "fresh", "--file_template", INDEX, "--version", "1.0.1")
-
-    assert again.status == 0
-    record = json.loads((tmp_path / "out/n/builds/1.0.1.json").read_text())
+    record = json.loads((again.directory.parent / "builds/1.0.1.json").read_text())
     assert (record["reused"], record["read"]) == (12, 1)
-    directory = tmp_path / "out/n/1.0.1"
-    assert {name: data for name, data in tree_bytes(directory).items() if "0000" in name} == {
-        name: data for name, data in tree_bytes(fresh.parent / "1.0.1").items() if "0000" in name
-    }
-    assert run("verify", directory).status == 0
-
-
-def test_gzip_has_its_suffix_behind_it(rows: Path, tmp_path: Path, run: Run) -> None:
-    done = run(
-        *("csv", "--input", rows, "--output", tmp_path, "--name", "n", "--num_shards", "1", "--compression", "gzip"),
-        *("--file_template", PLAIN),
+    found, expected = (
+        {name: data for name, data in tree_bytes(made.directory).items() if "0000" in name} for made in (again, fresh)
     )
-
-    assert shards(tmp_path / "n/1.0.0") == {"train-00000-of-00001.tfrecord.gz"}
-    assert "train-*-of-*.tfrecord.gz" in done.out
-    assert sorted(example["n"] for example in shardmill.examples(tmp_path / "n")) == list(range(60))
+    assert found == expected
+    assert run("verify", again.directory).status == 0
 
 
-def test_what_is_no_template_is_a_sentence(rows: Path, tmp_path: Path, run: Run) -> None:
-    words = ("csv", "--input", rows, "--output", tmp_path, "--name", "n", "--file_template")
-
-    check_mistake(run(*words, "{SPLIT}/{SHARD_X_OF_Y}"), "--file_template {SPLIT}/{SHARD_X_OF_Y}: names a folder")
-    check_mistake(run(*words, "{SPLIT}-{SHARD}"), "has {SHARD}; TFDS knows {DATASET}")
-    long = run(*words, f"{'x' * 240}{{SPLIT}}-{{SHARD_X_OF_Y}}")
-    check_mistake(
-        long, "--file_template xxx", "a shard's name would have 260 bytes, and that of a file has 251 at most"
-    )
+def test_gzip_has_its_suffix_behind_it(rows: Path, jobs: Jobs) -> None:
+    made = jobs.build(f"csv --num_shards 1 --compression gzip --input {rows}", "--file_template", PLAIN)
+    assert shards(made.directory) == {"train-00000-of-00001.tfrecord.gz"}
+    assert "train-*-of-*.tfrecord.gz" in made.said
+    assert sorted(example["n"] for example in made.examples()) == list(range(60))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.command import Process, Run, image, write_files
+from tests.support.command import Process, Run, image, npy, write_files
 from tests.support.processes import SmallDisk
 
 pytestmark = pytest.mark.slow
@@ -22,11 +22,9 @@ LINES = [NOISE[start : start + 400] for start in range(0, len(NOISE), 400)]
 
 def inputs() -> dict[str, dict[str, bytes]]:
     """What each command reads, several times as large as the disk."""
-    array = np.frombuffer(NOISE.encode(), np.uint8)
-    np.save("array.npy", array)
     return {
         "images": {f"a/{n}.bmp": image(n, "BMP", (90, 80)) for n in range(20)},
-        "arrays": {"a/0.npy": Path("array.npy").read_bytes()},
+        "arrays": {"a/0.npy": npy(np.frombuffer(NOISE.encode(), np.uint8))},
         "csv": {"a.csv": "".join(["n,line\n", *(f"{n},{line}\n" for n, line in enumerate(LINES))]).encode()},
         "jsonl": {"a.jsonl": "".join(json.dumps({"text": line}) + "\n" for line in LINES).encode()},
         "text": {"a.txt": "\n".join(LINES).encode()},

@@ -11,15 +11,11 @@ import pytest
 
 from tests.support.command import Process, Run, bind_root_to_permissions, check_mistake, image, image_tree, write_files
 from tests.support.jobs import Files, Jobs, check_sentence
-from tests.support.masks import encoded, picture, values
+from tests.support.masks import encoded, pairs, values
 
 IN = image_tree(("ant", "bee"), 2)
 TWO = {"a.jpg": image(1), "b.jpg": image(2)}
-PAIRS = {
-    f"{part}/{'ab'[number % 2]}/{number}.png": make(values(number))
-    for number in range(4)
-    for part, make in (("images", picture), ("masks", encoded))
-} | {"none/a.txt": b"", "other/x.png": encoded(values(1))}
+PAIRS = pairs(4) | {"none/a.txt": b"", "other/x.png": encoded(values(1))}
 ROWS = [{"file_name": f"images/a/{n}.png", "mask": f"masks/a/{n}.png", "next": f"images/b/{n + 1}.png"} for n in (0, 2)]
 LISTED = PAIRS | {
     "m.csv": "".join(f"{','.join(words)}\n" for words in (ROWS[0], *(row.values() for row in ROWS))),

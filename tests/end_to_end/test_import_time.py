@@ -58,24 +58,24 @@ def test_functions_that_run_no_job_import_no_beam(tmp_path: Path) -> None:
     assert "shardmill.pipelines.commands.retain" in modules
 
 
-@pytest.mark.parametrize("command", ["", *KINDS])
-def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
-    modules = loaded(
+def loaded_by_help(command: str) -> set[str]:
+    return loaded(
         "import contextlib, io\nfrom shardmill.pipelines import cli\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
         f"    cli.main([*{command.split()!r}, '--help'])"
     )
+
+
+@pytest.mark.parametrize("command", ["", *KINDS])
+def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
+    modules = loaded_by_help(command)
 
     assert not modules & {*HEAVY, "numpy", "PIL", "subprocess", "tempfile"}
     assert "shardmill.pipelines.jobs.registry" in modules
 
 
 def test_help_of_a_command_imports_neither_the_others_nor_what_reads_files() -> None:
-    modules = loaded(
-        "import contextlib, io\nfrom shardmill.pipelines import cli\n"
-        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
-        "    cli.main(['csv', '--help'])"
-    )
+    modules = loaded_by_help("csv")
 
     assert {name for name in modules if name.startswith("shardmill.pipelines.jobs.")} == {
         f"shardmill.pipelines.jobs.{name}" for name in ("kind", "registry", "record_kinds")

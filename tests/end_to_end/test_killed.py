@@ -1,9 +1,6 @@
 """The command ended from outside: killed, interrupted, out of disk. What it leaves is no data set, nor in the next
 run's way."""
 
-import errno
-import os
-import resource
 import signal
 import time
 from collections.abc import Callable
@@ -133,19 +130,3 @@ def test_interrupted(many: Path, tmp_path: Path, number: int, status: int, momen
     assert not list(directory.glob("*"))
     assert not (directory.parent / "LATEST").exists()
     assert not (directory.parent / "builds").exists()  # as docs/nightly.md says; a first night leaves a record
-
-
-def test_full_disk_is_one_sentence(many: Path, tmp_path: Path) -> None:
-    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's
-    number."""
-    process = Process(tmp_path / "process", *command(many, tmp_path / "out"), before=limit_file_size)
-    status, out, err = process.result()
-    assert (status, out) == (1, "")
-    assert err.count("\n") == 1
-    assert err.startswith("shardmill: error: the job failed in step Write")
-    assert os.strerror(errno.EFBIG) in err
-    assert not list(tmp_path.glob("out/n/1.0.0/*"))
-
-
-def limit_file_size() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

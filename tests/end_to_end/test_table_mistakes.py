@@ -1,240 +1,398 @@
-"""Mistakes in the flags and the input of the commands of tables: one sentence, and nothing is written."""
+"""What the user of a command for tables, texts, records or arrays types by mistake, and the one sentence that comes
+back; nothing on disk changes."""
 
 import gzip
 import io
 import json
-import zipfile
 from pathlib import Path
+from typing import Any
 
+import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.support.command import (
-    Process,
-    Run,
-    bind_root_to_permissions,
-    check_failure,
-    check_mistake,
-    check_refused,
-    tree_bytes,
-    write_files,
-)
-from tests.support.table_results import TOLERANT, check_consistent, convert, parquet, read_table
+from tests.support.command import Process, bind_root_to_permissions, image, npy, tree_bytes
+from tests.support.framed_records import WHOLE
+from tests.support.jobs import Files, Jobs
+from tests.support.table_results import TOLERANT, check_consistent, parquet, read_table
+from tests.support.tokenizer_files import tokenizer_json
 
 
-def zipped() -> bytes:
+def avro(rows: list[Any], schema: Any) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("a.csv"), "a\n1\n")
+    fastavro.writer(out, schema, rows)
     return out.getvalue()
 
 
-GOOD = b"id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
+def of_fields(name: str, kind: Any = "int") -> dict[str, Any]:
+    """A schema of Avro with one field."""
+    return {"type": "record", "name": "r", "fields": [{"name": name, "type": kind}]}
+
+
+GOOD = "id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
 SCHEMA = 'feature { name: "%s" type: INT shape {} presence { min_fraction: 1.0 } }'
-WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
-    ({"a.csv": b'a,b\n1,2\n3,"x\n5,6\n'}, (), ("a.csv, line 3", "never closed", "--quote ''")),
-    ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n', mtime=0)}, (), ("a.csv.gz, line 3", "never closed")),
-    ({"a.csv": b'a,"b\n1,2\n3,4\n'}, (), ("a.csv, line 1", "never closed")),
-    ({"a.csv": b"a,b\n"}, (), ("has no rows",)),
-    ({"a.csv": b"a;b\n1;2\n"}, (), ("a.csv, line 1", "the header is one column, 'a;b'; give --delimiter ';'")),
-    ({"a.csv": b"a,b,a\n1,2,3\n"}, (), ("a.csv, line 1", "names the column 'a' 2 times")),
+JSON = '{"a": 1, "label": "x"}\n'
+TAGGED = {
+    "a.csv": "id,tags,n,none\n1,a;b,1;2,\n2,b,3,\n3,a,0,\n",
+    "names": "a\nb\n",
+    "few": "a\n",
+}
+LISTS = {"a.jsonl": '{"tags": ["a"], "deep": [["a"]], "n": [1]}\n{"tags": ["b", "a"], "deep": [["b"]], "n": []}\n'}
+PHOTOS = parquet(pa.table({"photo": [image(1)], "many": [[image(1)]], "n": [1]}))
+ARRAY = npy(np.zeros((6, 5), np.float32))
+TEXTS = {"a.txt": "w1 w2\nw3\n", "b.txt": "w4\n"}
+TOKENS = {"../t.json": tokenizer_json(), "../cls.json": tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))}
+PACKED = "text --tokenizer t.json --pack_to 8"
+# The files of folder `in`, and by a command line in the folder above it, what is said; `…` is any text
+MISTAKES: list[tuple[Files, dict[str, str]]] = [
+    ({"a.csv": 'a,b\n1,2\n3,"x\n5,6\n'}, {"csv": "a.csv, line 3…never closed…--quote ''"}),
+    ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n', mtime=0)}, {"csv": "a.csv.gz, line 3…never closed"}),
+    ({"a.csv": "a,b\n"}, {"csv": "has no rows"}),
+    ({"a.csv": "a;b\n1;2\n"}, {"csv": "a.csv, line 1…the header is one column, 'a;b'; give --delimiter ';'"}),
+    ({"a.csv": "a,b,a\n1,2,3\n"}, {"csv": "a.csv, line 1…names the column 'a' 2 times"}),
+    ({"a.csv": GOOD, "b.csv": ""}, {"csv --label labl": "--label labl: no such column…mean label?…id, label, age"}),
     (
-        {"a.csv": GOOD, "b.csv": b"id,label,height\n1,ant,3\n"},
-        (),
-        ("headers differ", "'b.csv' lacks 'age' and has 'height'", "'a.csv'"),
+        {"a.csv": GOOD, "l": "bee\n", "n": "a\n"},
+        {
+            "csv --key idd": "--key idd: no such column…did you mean id?",
+            "csv --group_by agee --splits a=1": "--group_by agee: no such column…did you mean age?",
+            "csv --stratify_by labels --splits a=1": "--stratify_by labels…did you mean label?",
+            "csv --drop age,agge": "--drop agge: no such column…did you mean age?",
+            "csv --only lable": "--only lable: no such column…did you mean label?",
+            "csv --fill aeg=3": "--fill aeg: no such column…did you mean age?",
+            "csv --label label --drop label": "--label label is also in --drop",
+            "csv --drop id,label,age": "no column of --input…--drop",
+            "csv --label label --labels_file in/l": "class 'ant' is in the input…append",
+            "csv --label age --labels_file in/l": "--labels_file…--label age holds numbers",
+            "csv --labels_file in/l": "--labels_file was given, but no --label",
+            "csv --schema none": "--schema none: No such file",
+            "csv --encoding utf-16": "a.csv is not utf-16…give the encoding of the file with --encoding",
+            "csv --delimiter ab": "--delimiter: 'ab': expected a character, several that are no letters or digits",
+            "csv --delimiter ''": "--delimiter: '' is not one ASCII character",
+            "csv --delimiter é": "--delimiter: 'é' is not one ASCII character",
+            "csv --delimiter x": "the delimiter 'x' is invalid",
+            r"csv --delimiter 'a|b\d'": "expected a character, several that are no letters",
+            "csv --quote ab": "--quote: 'ab' is not one ASCII character",
+            "csv --quote ,": "--quote ',' needs --delimiter",
+            "csv --delimiter ; --quote ;": "--delimiter and --quote are both ';'",
+            "csv --columns a,a": "--columns: 'a,a' names a column twice",
+            "csv --columns a,": "--columns: 'a,' is not a list of names",
+            "csv --columns ''": "--columns: '' is not a list of names",
+            "csv --columns a,b,c --header none": "--columns and --header",
+            "csv --skip_lines -1": "--skip_lines -1: expected a number of lines",
+            "csv --comment x": "--comment x: expected ASCII characters",
+            "csv --thousands .": "it is the decimal mark, too; give --decimal ,",
+            "csv --escape '\"'": "it is the quote or the delimiter, too",
+            r"csv --escape '\' --quote ''": "there are no quotes to escape",
+            "csv --delimiter , --decimal ,": "it is a mark in numbers, too",
+            "csv --list_separator a=": "expected the text between two values",
+            "csv --types agge=bytes": "--types agge: no such column",
+            "csv --types age=text": "--types: age=text is not column=type, such as zip=bytes; types are int64, float32",
+            "csv --types age=bytes --types age=int64": "age=…is given twice",
+            "csv --drop a,a": "--drop: 'a,a' names a column twice",
+            "csv --only ''": "--only: '' is not a list of names",
+            "csv --block_size 5": "--block_size 5: expected 1KiB to 1GiB",
+            "csv --encoding nope": "unknown encoding 'nope'",
+            "csv --encoding base64": "'base64' is no encoding of text files",
+            "csv --missing -,?": "--missing: no value…--missing=VALUE",
+            "csv --fill a": "--fill: 'a' is not column=value",
+            "csv --fill =3": "--fill: '=3' is not column=value",
+            "csv --fill a=1 --fill a=2": "--fill: a=…is given twice",
+            "csv --delimeter ;": "unknown flag --delimeter…did you mean --delimiter?",
+            "csv --record file": "unknown flag --record",
+            "csv --output in": "is inside --input",
+            "csv --output in/out": "is inside --input",
+            "csv --file_template {SPLIT}/{SHARD_X_OF_Y}": "--file_template {SPLIT}/{SHARD_X_OF_Y}: names a folder",
+            "csv --file_template {SPLIT}-{SHARD}": "has {SHARD}; TFDS knows {DATASET}",
+            f"csv --file_template {'x' * 240}{{SPLIT}}-{{SHARD_X_OF_Y}}": "name would have 260 bytes…251 at most",
+        },
     ),
     (
-        {"a.csv": GOOD, "b.csv": b""},
-        ("--label", "labl"),
-        ("--label labl: no such column", "did you mean label?", "id, label, age"),
+        {"a.csv": GOOD, "../out/n/1.0.0/train-00000-of-00009.tfrecord": b""},
+        {"csv --overwrite": "train-00000-of-00009.tfrecord…which shardmill did not write"},
     ),
-    ({"a.csv": GOOD}, ("--key", "idd"), ("--key idd: no such column", "did you mean id?")),
+    ({"a.csv": "id,label\n1,\n2,NA\n"}, {"csv --label label": "--label label has no value in any row"}),
+    ({"a.csv": "id,label\n1, ant\n"}, {"csv --label label": "class name ' ant'…rename the class"}),
+    ({"a.csv": GOOD, "s": SCHEMA % "agge"}, {"csv --schema in/s": "--schema wants column 'agge'…did you mean age?"}),
     (
-        {"a.csv": GOOD},
-        ("--group_by", "agee", "--splits", "a=1"),
-        ("--group_by agee: no such column", "did you mean age?"),
+        {"a.csv": GOOD, "s": SCHEMA % "id"},
+        {
+            "csv --schema in/s --fill id=x": "--fill id=x…'id' holds int64",
+            "csv --schema in/s --types id=float32": "--types id=float32: --schema says that it holds int64",
+        },
     ),
-    ({"a.csv": GOOD}, ("--stratify_by", "labels", "--splits", "a=1"), ("--stratify_by labels", "did you mean label?")),
-    ({"a.csv": GOOD}, ("--drop", "age,agge"), ("--drop agge: no such column", "did you mean age?")),
-    ({"a.csv": GOOD}, ("--only", "lable"), ("--only lable: no such column", "did you mean label?")),
-    ({"a.csv": GOOD}, ("--fill", "aeg=3"), ("--fill aeg: no such column", "did you mean age?")),
-    ({"a.csv": GOOD}, ("--label", "label", "--drop", "label"), ("--label label is also in --drop",)),
-    ({"a.csv": GOOD}, ("--drop", "id,label,age"), ("no column of --input", "--drop")),
-    ({"a.csv": b"id,label\n1,\n2,NA\n"}, ("--label", "label"), ("--label label has no value in any row",)),
-    ({"a.csv": b"id,label\n1, ant\n"}, ("--label", "label"), ("class name ' ant'", "rename the class")),
-    (
-        {"a.csv": GOOD, "l.txt": b"bee\n"},
-        ("--label", "label", "--labels_file", "l.txt"),
-        ("class 'ant' is in the input", "append"),
+    *(
+        ({"a.csv": GOOD, "s": schema}, {"csv --schema in/s": f"--schema in/s {words}"})
+        for schema, words in {
+            GOOD: "is not a tensorflow-metadata Schema",
+            b"\x89PNG\0": "is not a tensorflow-metadata Schema",
+            b"": "has no features",
+            SCHEMA % "id" + SCHEMA % "id": "has feature 'id' twice",
+            "feature { type: INT }": "has a feature without a name",
+        }.items()
     ),
+    ({"a.csv": parquet(pa.table({"a": [1]}))}, {"csv": "a.csv is not CSV; it begins like a Parquet file"}),
+    ({"a.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)}, {"csv": "a.csv is not CSV…like an old Excel file"}),
+    ({"a.csv": GOOD.encode("utf-16-le")}, {"csv": "a.csv, line 1: there is a NUL byte in the header"}),
+    ({"a.csv": b"id,caf\x81\n1,2\n"}, {"csv": "a.csv, line 1: the header is not utf-8; give the encoding"}),
     (
-        {"a.csv": GOOD, "l.txt": b"bee\n"},
-        ("--label", "age", "--labels_file", "l.txt"),
-        ("--labels_file", "--label age holds numbers"),
-    ),
-    ({"a.csv": GOOD, "l.txt": b"bee\n"}, ("--labels_file", "l.txt"), ("--labels_file was given, but no --label",)),
-    (
-        {"a.csv": GOOD, "s": (SCHEMA % "agge").encode()},
-        ("--schema", "s"),
-        ("--schema wants column 'agge'", "did you mean age?"),
-    ),
-    (
-        {"a.csv": GOOD, "s": (SCHEMA % "id").encode()},
-        ("--schema", "s", "--fill", "id=x"),
-        ("--fill id=x", "'id' holds int64"),
-    ),
-    ({"a.csv": GOOD, "s": GOOD}, ("--schema", "s"), ("--schema s is not a tensorflow-metadata Schema",)),
-    ({"a.csv": GOOD, "s": b"\x89PNG\0"}, ("--schema", "s"), ("--schema s is not a tensorflow-metadata Schema",)),
-    ({"a.csv": GOOD, "s": b""}, ("--schema", "s"), ("--schema s has no features",)),
-    ({"a.csv": GOOD, "s": (SCHEMA % "id" * 2).encode()}, ("--schema", "s"), ("--schema s has feature 'id' twice",)),
-    ({"a.csv": GOOD, "s": b"feature { type: INT }"}, ("--schema", "s"), ("--schema s has a feature without a name",)),
-    ({"a.csv": GOOD}, ("--schema", "none"), ("--schema none: No such file",)),
-    ({"a.csv": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\xff\n1\n"}, (), ("a.csv",)),
-    ({"a.csv": zipped()}, (), ("a.csv is not CSV; it begins like a zip archive or a spreadsheet",)),
-    ({"a.csv": parquet(pa.table({"a": [1]}))}, (), ("a.csv is not CSV; it begins like a Parquet file",)),
-    ({"a.csv": gzip.compress(GOOD, mtime=0)}, (), ("a.csv is not CSV; it begins like gzip data: name it .csv.gz",)),
-    (
-        {"a.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)},
-        (),
-        ("a.csv is not CSV; it begins like an old Excel file",),
+        {"a.csv": "Report 2024\na,b\n1,2\n"},
+        {
+            f"csv --header first{label}": "the header has 1 field, and the rows have 2…give --skip_lines 1"
+            for label in ("", " --label 'Report 2024'")
+        },
     ),
     (
-        {"a.csv": GOOD.decode().encode("utf-16")},
-        (),
-        ("a.csv is not CSV; it begins like UTF-16: give --encoding utf-16",),
+        TAGGED,
+        {
+            "csv --label_separator ;": "--label_separator ';' splits a label; name its column with --label",
+            "csv --label tags --label_separator ' '": "--label_separator: ' ': expected a separator of classes",
+            "csv --label tags,id --label_separator ;": "which of tags, id? Give --label_separator 'id=;' if",
+            "csv --label tags,id --label_separator n=;": "--label_separator n=;: --label names no n",
+            "csv --label tag --label_separator ;": "--label tag: no such column in --input in; did you mean tags?",
+            "csv --label none --label_separator ;": "--label none has no value in any row; give a",
+            "csv --label tags --label_separator ; --stratify_by label --splits a=0.5,b=0.5": "--stratify_by tags: rows",
+            "csv --label n --label_separator ; --labels_file in/names": "but --label n holds numbers, which stay",
+            "csv --label tags --label_separator ; --labels_file in/few": "class 'b' is in the input but not in",
+            "csv --label tags,tags": "--label: 'tags,tags' names a column twice",
+            "csv --label tags,id --labels_file in/few": "give --labels_file tags=tags.labels.txt,id=id.labels.txt",
+            "csv --label tags,id --labels_file x=in/few,y=in/few": "--labels_file says nothing of the classes of",
+        },
     ),
-    ({"a.csv": GOOD.decode().encode("utf-16-le")}, (), ("a.csv, line 1: there is a NUL byte in the header",)),
     (
-        {"a.csv": GOOD},
-        ("--encoding", "utf-16"),
-        ("a.csv is not utf-16", "give the encoding of the file with --encoding"),
+        LISTS | {"names": "a\nb\n"},
+        {
+            "jsonl --label tags --label_separator ;": "--label tags holds lists already; leave the separator out",
+            "jsonl --label deep": "--label deep holds lists of lists; expected one value in each row, or a list",
+            "jsonl --label tags --stratify_by tags --splits a=0.5,b=0.5": "--stratify_by tags: rows have any number of",
+            "jsonl --label n --labels_file in/names": "but --label n holds numbers, which stay as they are",
+        },
     ),
-    ({"a.csv": b"id,caf\xe9\n1,2\n"}, (), ("the header is not utf-8; as cp1252, it is 'id,café'", "--encoding cp1252")),
-    ({"a.csv": b"id,caf\x81\n1,2\n"}, (), ("a.csv, line 1: the header is not utf-8; give the encoding",)),
-    ({"a.jsonl": b"{}"}, (), ("no CSV files in --input",)),
+    (
+        {"a.jsonl": JSON},
+        {
+            "jsonl --label lable": "--label lable: no such column…did you mean label?",
+            "jsonl --key aa": "--key aa: no such column…did you mean a?",
+            "csv": "no CSV files in --input",
+            "avro": "Avro files",
+        },
+    ),
+    ({"a.jsonl": '{"": 1}\n'}, {"jsonl": "a column without a name"}),
+    ({"a.jsonl": "{}\n{}\n"}, {"jsonl": "no column of --input"}),
+    ({"a.jsonl": ""}, {"jsonl": "has no rows"}),
+    ({"a.jsonl": "\n \n"}, {"jsonl": "has no rows"}),
+    ({"a.jsonl": JSON.encode("utf-16")}, {"jsonl": "a.jsonl begins like UTF-16; give --encoding utf-16"}),
+    ({"a.txt": ""}, {"text": "has no rows"}),
+    ({"a.txt": "\n \n"}, {"text": "has no rows"}),
+    ({"a.csv": "a\n"}, {"text": "no text files in --input…1 .csv file, such as 'a.csv'"}),
+    ({"a.txt": "a\nb\n".encode("utf-16")}, {"text": "a.txt begins like UTF-16; give --encoding utf-16"}),
+    (
+        {"a.txt": "a\n"},
+        {
+            "text --encoding utf-16": "a.txt is not utf-16…--encoding",
+            "text --encoding nope": "encoding…nope",
+            "text --record file --encoding nope": "--encoding nope",
+            "text --record file --encoding base64": "--encoding base64",
+            "text --record file --line_numbers": "--line_numbers needs --record line",
+            "text --record word": "--record word: expected one of auto, line, paragraph, file",
+            "text --separator x --record line": "--separator 'x' and --record line",
+            "text --separator x --record file": "--separator divides a file",
+            "text --label text": "--label…the folder of its file",
+            "text --line_number": "unknown flag --line_number; did you mean --line_numbers?",
+            "text --group_by label --splits a=1": "--group_by label: no such column…text",
+            "reshard": "no TFRecord files in --input…1 .txt file, such as 'a.txt'",
+        },
+    ),
+    (
+        {"a.txt": "a\nb\n<|endoftext|>\r\nc\n"},
+        {"text": "a.txt, line 3 is <|endoftext|> alone…give --separator '<|endoftext|>' for…or --record line"},
+    ),
+    ({"x/a.txt": "a\n"}, {"text --stratify_by labels --splits a=1": "--stratify_by labels…did you mean label?"}),
+    ({"x/a.txt": "a\n", "b.txt": "b\n", "l": "x\n"}, {"text --labels_file in/l": "--labels_file…not every file"}),
+    (
+        {"x/a.txt": "a\n", "l": "y\n"},
+        {"text --labels_file in/l": "class 'x' is in the input but not in --labels_file"},
+    ),
+    (
+        TEXTS | TOKENS,
+        {
+            "text --tokenizer no.json": "--tokenizer no.json:",
+            "text --tokenizer in/a.txt": "--tokenizer a.txt is no tokenizer.json",
+            "text --tokenizer t.json --tokenize txt": "--tokenize txt: no such column…did you mean text?",
+            "text --tokenizer t.json --max_length 0": "--max_length 0: expected at least 1",
+            "text --tokenizer cls.json --max_length 2": "puts 2 tokens around each text",
+            "text --tokenizer t.json --pack_to 1": "--pack_to 1: expected at least 2",
+            f"{PACKED} --end_of_text no": "--end_of_text no…has no such token",
+            "text --tokenizer t.json --end_of_text w1": "--end_of_text needs --pack_to",
+            f"{PACKED} --keep_text": "--keep_text and --pack_to",
+            f"{PACKED} --balance bytes": "--balance bytes…8 tokens",
+            f"{PACKED} --line_numbers": "--pack_to and --line_numbers",
+            f"{PACKED} --stratify_by label --splits a=1": "--pack_to and --stra",
+            "text --tokenizer t.json --record file": "--tokenizer needs --record line",
+            "text --pack_to 8": "--pack_to needs --tokenizer",
+            "text --max_length 8": "--max_length needs --tokenizer",
+            "text --balance tokens": "--balance tokens needs --tokenizer",
+            "text --tokenizer t.json --pack_to 1000000": "split 'train' has…fewer than one block",
+        },
+    ),
+    (
+        TOKENS | {"a.csv": "id,body\n1,w1\n"},
+        {
+            f"csv --tokenizer t.json {flags}": words
+            for flags, words in {
+                "": "--tokenize text: no such column…id, body",
+                "--tokenize id": "--tokenize id: the column holds int64",
+                "--tokenize body --label body": "--tokenize body: the column holds classes",
+                "--tokenize body --label id --pack_to 4": "--pack_to and --label",
+            }.items()
+        },
+    ),
+    (
+        TOKENS | {"a.csv": "input_ids,body\n1,w1\n"},
+        {"csv --tokenizer t.json --tokenize body": "has a column 'input_ids' already…--drop input_ids"},
+    ),
+    ({"a.pq": parquet(pa.table({"": [1]}))}, {"parquet": "a column without a name"}),
+    ({"a.pq": parquet(pa.table({}))}, {"parquet": "has no rows"}),
+    ({"a.pq": parquet(pa.table([[1], [2]], names=["a", "a"]))}, {"parquet": "a.pq: column 'a' is there twice"}),
+    (
+        {"a.pq": PHOTOS},
+        {
+            "parquet --image n": "--image n: it holds int64; expected the bytes of one encoded image in each row",
+            "parquet --image many": "--image many: it holds lists of bytes; expected the bytes of one encoded image",
+            "parquet --image foto": "--image foto: no such column in --input in; did you mean photo?",
+            "parquet --max_pixels 5": "--max_pixels 5 is about columns of images, and none is one; --image says which",
+            "parquet --verify decode": "--verify decode is about columns of images, and none is one; --image says",
+            "parquet --image photo --drop photo": "--image photo is also in --drop; drop the one or the other",
+            "parquet --image photo --label photo": "--image photo is also in --label; drop the one or the other",
+        },
+    ),
+    ({"a.avro": avro([], of_fields("a"))}, {"avro": "has no rows"}),
+    ({"a.avro": avro([1], "int")}, {"avro": "a.avro: each value is of type int; expected records"}),
+    (
+        {"a.avro": avro([{"a": {"x": 1}}], of_fields("a", {"type": "map", "values": "int"}))},
+        {"avro": "a.avro: column 'a' is a map…--drop a leaves the column out"},
+    ),
+    ({"a.tfrecord": b""}, {"reshard": "has no rows"}),
+    (
+        {"a.tfrecord": WHOLE},
+        {
+            f"reshard --splits a=0.5,b=0.5 {flag} idd": f"{flag} idd: no example has such a feature…id? they have id, t"
+            for flag in ("--label", "--key", "--group_by", "--stratify_by")
+        },
+    ),
+    (
+        {"cat/a.npy": ARRAY, "cat/m.csv": "file_name,scan\na.npy,1\n"},
+        {
+            "arrays --shape 6,5": "--shape and --dtype go together; --dtype is missing",
+            "arrays --dtype float32": "--shape and --dtype go together; --shape is missing",
+            "arrays --shape 6x5 --dtype float32": "'6x5' is not a list of sizes from 1, such as 64,64",
+            "arrays --shape 0,5 --dtype float32": "'0,5' is not a list of sizes",
+            "arrays --shape 6,5 --dtype uint32": "--dtype uint32: expected one of float16, float32",
+            "arrays --shape 99999,99999 --dtype float32": "an example holds 2 GB at most",
+            "arrays --feature label": "--feature: label: that is another feature's name",
+            "arrays --feature ''": "--feature: '': expected a name",
+            "arrays --input in --manifest m.csv": "give either --input",
+            "arrays --allow_outside": "--allow_outside is about the names in a --manifest",
+            "arrays --resize 4x4": "unknown flag --resize",
+            "arrays --manifest in/cat/m.csv --feature scan": "has a column 'scan', which is the name of a feature that",
+            "images": "no images in…1 .npy file…arrays, which `shardmill arrays` reads",
+        },
+    ),
+    (
+        {"cat/!.npy": "oops", "cat/a.npy": ARRAY},
+        {
+            f"arrays{flag}": "'cat/!.npy', the first file by name, does not say what the arrays are: not .npy…--shape"
+            for flag in ("", " --dry_run")
+        },
+    ),
 ]
 
 
-@pytest.mark.parametrize(("files", "flags", "words"), WRONG_CSV, ids=lambda value: ascii(value)[:50])
-def test_wrong_csv_is_one_sentence_and_writes_nothing(
-    run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    files: dict[str, bytes],
-    flags: tuple[str, ...],
-    words: tuple[str, ...],
+@pytest.mark.parametrize(
+    ("files", "line", "sentence"),
+    [(files, *row) for files, rows in MISTAKES for row in rows.items()],
+    ids=lambda value: ascii(value)[:60] if isinstance(value, str) else "",
+)
+def test_a_mistake_is_one_sentence_and_changes_nothing(jobs: Jobs, files: Files, line: str, sentence: str) -> None:
+    jobs.refuse(line, sentence, files=files)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "content", "sentence"),
+    [
+        (
+            *("jsonl", "a.json", '[\n  {\n    "a": 1\n  },\n  {\n    "a": 2\n  }\n]\n'),
+            "8 of 8 records were rejected…jq -c '.[]' makes such lines of an array, jq -c . of objects",
+        ),
+        (
+            *("jsonl", "a.jsonl", "{'a': 1, 'b': None}\n{'a': 2, 'b': True}\n"),
+            "2 of 2 records were rejected…json.dumps(ast.literal_eval(line)) makes JSON of it",
+        ),
+        ("jsonl", "a.jsonl", '{"a": NaN}\n', "1 of 1 records were rejected…NaN and Infinity are not JSON"),
+        ("jsonl", "a.jsonl", '{"a": 1}\r{"a": 2}\r', "1 of 1 records were rejected…unexpected content after document"),
+        ("jsonl", "a.json", '[\n{"a": 1},\n{"a": 2}\n]\n', "3 of 4 records were rejected…jq -c '.[]'"),
+        (
+            *("reshard", "a.tfrecord", b"\x89PNG\r\n\x1a\n" + bytes(99)),
+            "record 1 at byte 0 is no record: the file begins as PNG images do",
+        ),
+        ("arrays --shape 5,6 --dtype float32", "a.npy", ARRAY, "float32 of 6 x 5; expected float32 of 5 x 6, as"),
+        (
+            *("jsonl --tokenizer in/t", "a.jsonl", '{"text": ""}\n{"text": " "}\n'),
+            "2 of 2 records were rejected…an empty text: t makes no token of it",
+        ),
+    ],
+)
+def test_records_none_of_which_can_be_read(
+    jobs: Jobs, tmp_path: Path, command: str, name: str, content: bytes | str, sentence: str
 ) -> None:
-    (tmp_path / "in").mkdir()
-    monkeypatch.chdir(tmp_path / "in")
-    check_refused(run, tmp_path / "in", files, "csv", flags, words)
-
-
-WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
-    (("--delimiter", "ab"), ("--delimiter: 'ab': expected a character, several that are no letters or digits",)),
-    (("--delimiter", ""), ("--delimiter: '' is not one ASCII character",)),
-    (("--delimiter", "é"), ("--delimiter: 'é' is not one ASCII character",)),
-    (("--delimiter", "x"), ("the delimiter 'x' is invalid",)),
-    (("--quote", "ab"), ("--quote: 'ab' is not one ASCII character",)),
-    (("--quote", ","), ("--quote ',' needs --delimiter",)),
-    (("--delimiter", ";", "--quote", ";"), ("--delimiter and --quote are both ';'",)),
-    (("--columns", "a,a"), ("--columns: 'a,a' names a column twice",)),
-    (("--columns", "a,"), ("--columns: 'a,' is not a list of names",)),
-    (("--columns", ""), ("--columns: '' is not a list of names",)),
-    (("--drop", "a,a"), ("--drop: 'a,a' names a column twice",)),
-    (("--only", ""), ("--only: '' is not a list of names",)),
-    (("--block_size", "5"), ("--block_size 5: expected 1KiB to 1GiB",)),
-    (("--block_size", "2GiB"), ("--block_size", "expected 1KiB to 1GiB")),
-    (("--block_size", "much"), ("--block_size: 'much' is not a size",)),
-    (("--encoding", "nope"), ("unknown encoding 'nope'",)),
-    (("--encoding", ""), ("unknown encoding ''",)),
-    (("--encoding", "base64"), ("'base64' is no encoding of text files",)),
-    (("--missing", "-,?"), ("--missing: no value", "--missing=VALUE")),
-    (("--fill", "a"), ("--fill: 'a' is not column=value",)),
-    (("--fill", "=3"), ("--fill: '=3' is not column=value",)),
-    (("--fill", "a=1", "--fill", "a=2"), ("--fill: a=… is given twice",)),
-    (("--max_reject_fraction", "2"), ("--max_reject_fraction 2: expected 0 to 1",)),
-    (("--max_reject_fraction", "nan"), ("--max_reject_fraction nan: expected 0 to 1",)),
-    (("--delimeter", ";"), ("unknown flag --delimeter", "did you mean --delimiter?")),
-    (("--record", "file"), ("unknown flag --record",)),
-    (("--group_by", "id"), ("--group_by id needs --splits",)),
-    (("--on_new_label", "append"), ("--on_new_label append needs --labels_file",)),
-]
-
-
-@pytest.mark.parametrize(("flags", "words"), WRONG_FLAGS, ids=lambda value: " ".join(value)[:40])
-def test_wrong_flag_is_one_sentence(run: Run, tmp_path: Path, flags: tuple[str, ...], words: tuple[str, ...]) -> None:
-    folder = write_files(tmp_path / "in", {"a.csv": GOOD})
-    check_mistake(run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags), *words)
-    assert not (tmp_path / "out").exists()
-
-
-def test_spellings_of_a_missing_value(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {"a.csv": b'a,b\n1,NA\n-,x\n"?",y\n"",\n'})
-    table = convert("csv", folder, tmp_path, "--missing=-,?", "--no_shuffle")
-    assert table.rows == [{"a": 1, "b": b"NA"}, {"b": b"x"}, {"b": b"y"}, {}]
-
-
-def test_classes_that_are_missing_or_new(run: Run, tmp_path: Path) -> None:
-    rows = b"id,label\n0,ant\n1,bee\n2,cow\n3,\n4,NA\n5,cow\n"
-    folder = write_files(tmp_path / "in", {"a.csv": rows})
-    (tmp_path / "labels.txt").write_text("cow\nant\n")
-    flags = ("--label", "label", "--labels_file", tmp_path / "labels.txt", *TOLERANT)
-    missing = [(5, "no label: column 'label' has no value"), (6, "no label: column 'label' has no value")]
-    appended = convert("csv", folder, tmp_path / "1", *flags, "--on_new_label", "append")
-    assert {row["id"]: row["label"] for row in appended.rows} == {0: 1, 1: 2, 2: 0, 5: 0}
-    assert [(reject["line"], reject["reason"]) for reject in appended.rejects()] == missing
-    rejected = convert("csv", folder, tmp_path / "2", *flags, "--on_new_label", "reject")
-    assert {row["id"]: row["label"] for row in rejected.rows} == {0: 1, 2: 0, 5: 0}
-    new = (3, "class 'bee' is not in --labels_file")
-    assert [(reject["line"], reject["reason"]) for reject in rejected.rejects()] == [new, *missing]
-    for table in (appended, rejected):
-        check_consistent(table)
-
-
-def test_too_many_rejects(run: Run, tmp_path: Path) -> None:
-    good = "".join(f"{number},x\n" for number in range(97))
-    folder = write_files(tmp_path / "in", {"a.csv": f"a,b\n{good}1\n2\n3\n".encode()})
-    out = tmp_path / "out" / "n"
-    command = ("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    rejects = out / "1.0.0-rejects.jsonl"
-    result = run(*command, "--max_reject_fraction", "0.02")
-    check_failure(
-        result, "3 of 100 records were rejected", "--max_reject_fraction 0.02", "the row has 1 field", str(rejects)
-    )
-    assert [json.loads(line)["line"] for line in rejects.read_text().splitlines()] == [99, 100, 101]
+    jobs.fail(command, sentence, files={name: content, "t": tokenizer_json()})
     assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
-    assert run(*command, "--max_reject_fraction", "0.03").status == 0
-    assert sorted(path.name for path in out.iterdir()) == ["1.0.0", "LATEST", "builds"]
 
 
-@pytest.mark.parametrize("flags", [(), ("--label", "Report 2024")], ids=["", "label"])
-def test_a_title_that_is_given_as_the_header(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    folder = write_files(tmp_path / "in", {"a.csv": b"Report 2024\na,b\n1,2\n"})
-    first = ("--header", "first")
-    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *first, *flags)
-    check_mistake(result, "the header has 1 field, and the rows have 2", "give --skip_lines 1")
-    assert not (tmp_path / "out").exists()
+def test_spellings_of_a_missing_value(jobs: Jobs) -> None:
+    made = jobs.build("csv --missing=-,? --no_shuffle", files={"a.csv": 'a,b\n1,NA\n-,x\n"?",y\n"",\n'})
+    assert made.table.rows == [{"a": 1, "b": b"NA"}, {"b": b"x"}, {"b": b"y"}, {}]
 
 
-def test_output_that_is_published_or_inside_the_input(run: Run, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {"a.csv": GOOD})
-    command = ("csv", "--input", folder, "--name", "n", "--output")
-    for output in (folder, folder / "out"):
-        check_mistake(run(*command, output), "is inside --input")
-    assert tree_bytes(folder) == {"a.csv": GOOD}
-    assert run(*command, tmp_path / "out").status == 0
-    before = tree_bytes(tmp_path / "out")
-    check_mistake(run(*command, tmp_path / "out", "--seed", 7), "is a published data set; give --overwrite")
-    assert tree_bytes(tmp_path / "out") == before
+@pytest.mark.parametrize(
+    ("how", "labels", "new"),
+    [
+        ("append", {0: 1, 1: 2, 2: 0, 5: 0}, {}),
+        ("reject", {0: 1, 2: 0, 5: 0}, {"a.csv:3": "class 'bee' is not in --labels_file"}),
+    ],
+)
+def test_classes_that_are_missing_or_new(jobs: Jobs, how: str, labels: dict[int, int], new: dict[str, str]) -> None:
+    files = {"a.csv": "id,label\n0,ant\n1,bee\n2,cow\n3,\n4,NA\n5,cow\n", "l": "cow\nant\n"}
+    made = jobs.build(f"csv --label label --labels_file in/l --on_new_label {how}", *TOLERANT, files=files)
+    assert {row["id"]: row["label"] for row in made.table.rows} == labels
+    assert made.reasons == new | dict.fromkeys(("a.csv:5", "a.csv:6"), "no label: column 'label' has no value")
+    check_consistent(made.table)
 
 
-def test_file_without_read_permission_is_one_reject(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {"a.csv": b"a\n1\n", "b.csv": b"a\n2\n", "c/d.csv": b"a\n3\n"})
-    (folder / "b.csv").chmod(0)
-    (folder / "c").chmod(0)
-    command = ("csv", "--input", folder, "--output", tmp_path, "--name", "n", *TOLERANT)
+def test_too_many_rejects(jobs: Jobs, tmp_path: Path) -> None:
+    good = "".join(f"{number},x\n" for number in range(97))
+    said = "3 of 100 records were rejected…--max_reject_fraction 0.02…the row has 1 field…out/n/1.0.0-rejects.jsonl"
+    jobs.fail("csv --max_reject_fraction 0.02", said, files={"a.csv": f"a,b\n{good}1\n2\n3\n"})
+    rejects = (tmp_path / "out/n/1.0.0-rejects.jsonl").read_text()
+    assert [json.loads(line)["line"] for line in rejects.splitlines()] == [99, 100, 101]
+    assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
+    jobs.build("csv --max_reject_fraction 0.03")
+    assert sorted(path.name for path in (tmp_path / "out/n").iterdir()) == ["1.0.0", "LATEST", "builds"]
+
+
+def test_output_that_is_published(jobs: Jobs) -> None:
+    jobs.build("csv", files={"a.csv": GOOD})
+    jobs.refuse("csv --seed 7", "is a published data set; give --overwrite")
+
+
+def test_file_without_read_permission_is_one_reject(jobs: Jobs, tmp_path: Path) -> None:
+    jobs.write({"a.csv": "a\n1\n", "b.csv": "a\n2\n", "c/d.csv": "a\n3\n"})
+    for name in ("b.csv", "c"):
+        (tmp_path / "in" / name).chmod(0)
+    command = ("csv", "--input", "in", "--output", tmp_path, "--name", "n", *TOLERANT)
     result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
-    (folder / "c").chmod(0o755)
+    (tmp_path / "in/c").chmod(0o755)
     assert result.status == 0, result.err
     table = read_table(tmp_path / "n")
     assert table.rows == [{"a": 1}]

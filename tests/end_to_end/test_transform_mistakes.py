@@ -1,114 +1,152 @@
-"""What --transform cannot follow: one sentence, status 2, or 1 where only examples say so, and nothing published."""
+"""What --transform cannot follow, and what a module of --module_file does wrong: one sentence, status 2, or 1 where
+only examples say so, and nothing published; rows that the graph does not take."""
 
-from pathlib import Path
+import json
+from typing import Any
 
+import numpy as np
+import pyarrow.csv
 import pytest
 
-from tests.support.command import Run
+from tests.support import houses
+from tests.support.houses import CUSTOM, TFT, serialized
+from tests.support.jobs import Files, Jobs
 
 ROWS = "age,city,same,gap,label\n" + "".join(
     f"{20 + row},{'Rome' if row % 3 else 'Oslo'},7,{'' if row % 2 else row},{'ab'[row % 2]}\n" for row in range(40)
 )
-
-
-def refused(
-    run: Run, tmp_path: Path, transform: str, *flags: object, rows: str = ROWS, source: str = "rows.csv"
-) -> tuple[int, str]:
-    """How the command ends, and its one sentence."""
-    (tmp_path / "rows.csv").write_text(rows)
-    (tmp_path / "t.yaml").write_text(transform)
-    given = ("csv", "--input", tmp_path / source, "--output", tmp_path / "out", "--name", "rows", *flags)
-    transformed = () if "--transform" in flags else ("--transform", tmp_path / "t.yaml")
-    result = run(*given, *transformed, "--quiet")
-    written = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and "builds" not in path.parts]
-    assert written == []
-    assert "Traceback" not in result.err
-    return result.status, result.err
-
-
-SPLITS = ("--splits", "fit=0.8,test=0.2")
-MISTAKES: list[tuple[str, tuple[str, ...], int, str]] = [
-    ("age: z_scor", (), 2, "t.yaml line 1: feature 'age': unknown step 'z_scor'; did you mean z_score?"),
-    ("# heights\nhight: z_score", (), 2, "t.yaml line 2: feature 'hight' is not there; expected one of age, city"),
-    ("city: z_score", (), 2, "t.yaml line 1: feature 'city': z_score takes numbers, and the values are bytes"),
-    ("age: {log1p: true, vocabulary: {top_k: 3}}", (), 2, "a vocabulary takes texts or int64"),
+CITIES = {"a.csv": ROWS}
+FEW = {"a.csv": "".join(f"{line}\n" for line in ROWS.splitlines()[:3])}
+GAPS = {"train/a.csv": "x,y\n" + ",1\n" * 9, "test/a.csv": "x,y\n" + "1,1\n2,1\n" * 9}
+FIT = "--splits fit=0.8,test=0.2"
+# The steps, further flags, the exit status, what is said; `…` is any text
+MISTAKES: list[tuple[Files, str, str, int, str]] = [
+    (CITIES, "age: z_scor", "", 2, "t.yaml line 1: feature 'age': unknown step 'z_scor'; did you mean z_score?"),
+    (CITIES, "# h\nhight: z_score", "", 2, "t.yaml line 2: feature 'hight' is not there; expected one of age, city"),
+    (CITIES, "city: z_score", "", 2, "t.yaml line 1: feature 'city': z_score takes numbers, and the values are bytes"),
+    (CITIES, "age: {log1p: true, vocabulary: {top_k: 3}}", "", 2, "a vocabulary takes texts or int64"),
     (
-        "age: z_score\ncity: {vocabulary: {top_k: none}}",
-        (),
-        2,
+        *(CITIES, "age: z_score\ncity: {vocabulary: {top_k: none}}", "", 2),
         "t.yaml line 2: feature 'city': vocabulary: top_k: 'none'",
     ),
-    ("city: !!python/name:os.system", (), 2, "tags are not supported"),
-    ("same: z_score", (), 1, "t.yaml line 1: feature 'same': z_score: all 40 values are 7, which cannot be scaled"),
-    ("same: scale_0_1", (), 1, "min_max: all 40 values are 7"),
-    ("city: {vocabulary: {frequency_threshold: 99}}", (), 1, "none of 2 values is a vocabulary's entry"),
+    (CITIES, "city: !!python/name:os.system", "", 2, "tags are not supported"),
     (
-        "age: z_score",
-        SPLITS,
-        2,
+        *(CITIES, "same: z_score", "", 1),
+        "t.yaml line 1: feature 'same': z_score: all 40 values are 7, which cannot be scaled",
+    ),
+    (CITIES, "same: scale_0_1", "", 1, "min_max: all 40 values are 7"),
+    (CITIES, "city: {vocabulary: {frequency_threshold: 99}}", "", 1, "none of 2 values is a vocabulary's entry"),
+    (
+        *(CITIES, "age: z_score", FIT, 2),
         "there is no split 'train' to compute constants from; the splits are fit, test; --analyze_splits",
     ),
-    ("same: z_score", (*SPLITS, "--analyze_splits", "fit,test"), 1, "all 40 values are 7"),
-    ("age: z_score", ("--transform", "none.yaml"), 2, "none.yaml: No such file or directory"),
+    (CITIES, "same: z_score", f"{FIT} --analyze_splits fit,test", 1, "all 40 values are 7"),
+    (CITIES, "", "--transform none.yaml", 2, "none.yaml: No such file or directory"),
+    (CITIES, "", "--analyze_splits train", 2, "--analyze_splits needs --transform"),
+    (GAPS, "x: z_score", "", 1, "feature 'x': z_score: no example of the analyzed splits has a value"),
+    (
+        *(FEW, "age: z_score", "--splits train=0.005,test=0.995", 1),
+        "no example is in split 'train', from which constants are computed; splits with examples are test",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("transform", "flags", "status", "sentence"), MISTAKES)
-def test_a_mistake(
-    run: Run, tmp_path: Path, transform: str, flags: tuple[str, ...], status: int, sentence: str
+@pytest.mark.parametrize(("files", "transform", "flags", "status", "sentence"), MISTAKES)
+def test_a_mistake_in_the_steps(
+    jobs: Jobs, files: Files, transform: str, flags: str, status: int, sentence: str
 ) -> None:
-    ended, said = refused(run, tmp_path, transform, *flags)
-    assert (ended, sentence in said) == (status, True), said
+    given = "--transform t.yaml" if transform else ""
+    end = jobs.refuse if status == 2 else jobs.fail
+    end(f"csv --quiet {given} {flags}", sentence, files={**files, "../t.yaml": transform})
 
 
-def test_a_feature_without_a_value_in_the_training_split(run: Run, tmp_path: Path) -> None:
-    rows = {"train": "x,y\n" + ",1\n" * 9, "test": "x,y\n" + "1,1\n2,1\n" * 9}
-    for split, text in rows.items():
-        (tmp_path / "rows" / split).mkdir(parents=True)
-        (tmp_path / "rows" / split / "a.csv").write_text(text)
-
-    status, said = refused(run, tmp_path, "x: z_score", source="rows")
-
-    assert status == 1
-    assert "feature 'x': z_score: no example of the analyzed splits has a value" in said
+ASSERTS = """\
+ rooms = inputs["rooms"]
+ with tf.control_dependencies([tf.debugging.assert_less(rooms, tf.constant(10, tf.int64), "many rooms")]):
+  return {"a": tft.scale_to_z_score(tf.identity(rooms))}
+"""
 
 
-def test_an_empty_training_split(run: Run, tmp_path: Path) -> None:
-    few = "".join(line + "\n" for line in ROWS.splitlines()[:3])
-
-    status, said = refused(run, tmp_path, "age: z_score", "--splits", "train=0.005,test=0.995", rows=few)
-
-    assert status == 1
-    assert "no example is in split 'train', from which constants are computed; splits with examples are test" in said
+def returning(value: str) -> str:
+    """A module whose function returns something."""
+    return f"{TFT} return {value}"
 
 
-def test_splits_to_analyze_need_a_transform(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text(ROWS)
-    given = ("csv", "--input", tmp_path / "rows.csv", "--output", tmp_path / "out", "--name", "rows")
-
-    result = run(*given, "--analyze_splits", "train")
-
-    assert (result.status, "--analyze_splits needs --transform" in result.err) == (2, True)
+@pytest.fixture(scope="module")
+def table() -> bytes:
+    sink: Any = pyarrow.BufferOutputStream()
+    pyarrow.csv.write_csv(houses.rows(), sink)
+    return bytes(sink.getvalue().to_pybytes())
 
 
-def test_an_installation_without_tft_says_what_to_install(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("def f(:", "--module_file m.py line 1 is no Python: "),
+        (
+            "import nowhere_at_all",
+            "m.py line 1 does not import: No module named 'nowhere_at_all'; what it imports",
+        ),
+        ("x = 1\ny = x / 0", "m.py line 2 does not import: ZeroDivisionError: division by zero"),
+        ("def preprocess(inputs): ...", "--module_file m.py has no function preprocessing_fn(inputs)"),
+        (returning("None"), "m.py: preprocessing_fn returns nothing; expected a dictionary of tensors"),
+        (returning("[inputs]"), "m.py: preprocessing_fn returns a list; expected a dictionary of tensors"),
+        (returning("{}"), "preprocessing_fn returns an empty dictionary"),
+        (returning("{'a': 1}"), "preprocessing_fn returns 'a', which is int32; expected int64, float32 or"),
+        (returning("{'a': inputs}"), "preprocessing_fn returns 'a', which is a dict; expected a tensor"),
+        (CUSTOM.replace("Globally(Longest", "Globally(Long"), "its analyzers cannot be run: NameError: name 'Long'"),
+        (TFT + " raise RuntimeError('no')", "m.py line 4: preprocessing_fn raises RuntimeError: no"),
+        (returning("{'a': tft.min(inputs['hight'])}"), "m.py line 4: feature 'hight' is not there; did you mean"),
+        (
+            returning("{'a': tft.scale_to_z_score(inputs['text'])}"),
+            "m.py line 4: preprocessing_fn raises TypeError",
+        ),
+        (returning("{'a': inputs['rooms'] > 3}"), "which is bool; expected int64, float32 or string: cast it"),
+        (returning("{'a': tft.min(inputs['rooms'])}"), "expected one row an example, whose shape is known"),
+        (returning("{'a': tf.strings.split(inputs['text'])}"), "is ragged; give what its to_sparse() makes of it"),
+    ],
+)
+def test_what_a_module_does_wrong(jobs: Jobs, table: bytes, module: str, sentence: str) -> None:
+    line = "csv --module_file m.py --splits train=0.7,test=0.3 --quiet"
+    jobs.refuse(line, sentence, files={"a.csv": table, "../m.py": module})
+
+
+def test_what_only_examples_show_of_a_module(jobs: Jobs, table: bytes) -> None:
+    files = {"a.csv": table, "../m.py": TFT + ASSERTS}
+    line = "csv --module_file m.py --quiet --splits"
+    sentence = "TensorFlow Transform cannot analyze the examples: assertion failed: [many rooms]"
+    jobs.fail(f"{line} train=0.7,test=0.3", sentence, files=files)
+    files = {"a.csv": b"id,label\n1,a\n2,b\n", "../m.py": returning("{'a': tft.scale_to_z_score(inputs['id'])}")}
+    sentence = "--module_file: no example is in split 'train', which is analyzed"
+    jobs.fail(f"{line} train=0.000001,test=0.999999", sentence, files=files)
+    there = "there is no split 'train' to compute constants from; the splits are fit, test; --analyze_splits names"
+    jobs.refuse(f"{line} fit=0.5,test=0.5 --name other", f"--module_file: {there}")
+    both = "--module_file and --transform: each makes a transform graph"
+    jobs.refuse("csv --module_file m.py --transform t.yaml --name other", both, files={"../t.yaml": "fare: z_score"})
+
+
+def test_a_row_that_the_graph_does_not_take_is_a_reject_and_the_others_are_written(jobs: Jobs) -> None:
+    splits = {"train": range(9), "test": (1, 99, 2, 3)}
+    files = {f"{split}/a.csv": "\n".join(["rooms", *map(str, rooms), ""]) for split, rooms in splits.items()}
+    line = "csv --materialize --module_file m.py --max_reject_fraction 0.2"  # whose assertion holds for `train`
+    made = jobs.build(line, files={**files, "../m.py": TFT + ASSERTS})
+    (reject,) = made.rejects
+    assert "rooms=[99]" in json.dumps(reject)
+    assert reject["reason"].startswith("the transform graph fails: assertion failed: [many rooms]")
+    found = sorted(float(row["a"][0]) for row in houses.examples(made.directory, "test"))
+    assert found == pytest.approx([(value - 4) / np.std(range(9)) for value in (1, 2, 3)], abs=1e-5)
+    assert len(serialized(made.directory, "train")) == 9
+
+
+def test_an_installation_without_tft_says_what_to_install(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardmill.transforms.values.options.find_spec", lambda name: None)
-
-    status, said = refused(run, tmp_path, "age: z_score")
-
-    assert status == 2
-    assert "--transform needs TensorFlow Transform; run: pip install" in said or "[transform]" in said
+    sentence = "--transform needs TensorFlow Transform; run: pip install…[transform]"
+    jobs.refuse("csv --transform t.yaml", sentence, files={**CITIES, "../t.yaml": "age: z_score"})
 
 
-def test_a_dry_run_says_what_was_understood(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text(ROWS)
-    (tmp_path / "t.yaml").write_text("age: z_score\ncity: {vocabulary: {top_k: 2}}\ngap: drop\n")
-    given = ("csv", "--input", tmp_path / "rows.csv", "--output", tmp_path / "out", "--name", "rows", "--dry_run")
-
-    result = run(*given, "--transform", tmp_path / "t.yaml")
-
+def test_a_dry_run_says_what_was_understood(jobs: Jobs) -> None:
+    steps = "age: z_score\ncity: {vocabulary: {top_k: 2}}\ngap: drop\n"
+    result = jobs.run("csv --dry_run --transform t.yaml", files={**CITIES, "../t.yaml": steps})
     assert result.status == 0
     told = (result.out + result.err).splitlines()
     start = told.index("Transform:")

@@ -55,6 +55,13 @@ class Built:
         return {place: reject["reason"] for place, reject in places.items()}
 
     @property
+    def file_reasons(self) -> dict[str, str]:
+        """The reason of each reject by its source alone, which must be of no other reject."""
+        reasons = {reject["source"]: reject["reason"] for reject in self.rejects}
+        assert len(reasons) == len(self.rejects)
+        return reasons
+
+    @property
     def stats(self) -> dict[str, Any]:
         """The statistics of the features of split `train`."""
         found: dict[str, Any] = self.json("stats.json")["splits"]["train"]["features"]
@@ -116,9 +123,10 @@ class Jobs:
         assert self._tree() == before
 
     def fail(self, line: str, sentence: str, *more: object, files: Files | None = None) -> None:
-        """Run a job that must not publish: status 1, the sentence, and no version."""
+        """Run a job that must not publish: status 1, the sentence, and no new version."""
+        before = set(self.folder.glob("out/**/_SUCCESS"))
         check_sentence(self.run(line, *more, files=files), 1, sentence)
-        assert not list(self.folder.glob("out/**/_SUCCESS"))
+        assert set(self.folder.glob("out/**/_SUCCESS")) == before
 
     def _tree(self) -> tuple[list[Path], dict[str, bytes]]:
         return sorted(self.folder.rglob("*")), tree_bytes(self.folder)

@@ -47,12 +47,18 @@ def palette(mask: np.ndarray) -> bytes:
     return encoded(image)
 
 
+def pairs(number: int) -> dict[str, bytes]:
+    """`images/<ab>/<n>.png`, and masks of the same names in `masks`."""
+    return {
+        f"{part}/{'ab'[index % 2]}/{index}.png": make(values(index))
+        for index in range(number)
+        for part, make in (("images", picture), ("masks", encoded))
+    }
+
+
 def write_pairs(folder: Path, number: int = 8) -> Path:
-    """`folder/images/<ab>/<n>.png`, masks of the same names in `folder/masks`."""
-    for index in range(number):
-        name, mask = f"{'ab'[index % 2]}/{index}", values(index)
-        write_files(folder, {f"images/{name}.png": picture(mask), f"masks/{name}.png": encoded(mask)})
-    return folder
+    """Pairs in `folder`."""
+    return write_files(folder, pairs(number))
 
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
