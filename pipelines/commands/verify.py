@@ -30,7 +30,13 @@ from shardmill.reading.dataset import Dataset
 from shardmill.text import html_table, plural
 from shardmill.transforms.publishing.catalog import is_failed_folder, open_version
 from shardmill.transforms.publishing.lease import Owner, read_holder
-from shardmill.transforms.publishing.verification import Fault, VerifyShards, find_dataset_faults, find_unlisted_files
+from shardmill.transforms.publishing.verification import (
+    Fault,
+    VerifyShards,
+    find_dataset_faults,
+    find_unlisted_files,
+    read_index_list,
+)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.workers.running import report_plan
@@ -224,7 +230,7 @@ def build_verify(
     if progress_folder is not None:
         examples, size_bytes = (sum(getattr(shard, what) for _, shard in shards) for what in ("examples", "size_bytes"))
         report_plan(progress_folder, examples, size_bytes)
-    verify = VerifyShards(dataset, decode, progress_folder=progress_folder)
+    verify = VerifyShards(dataset, decode, read_index_list(dataset), progress_folder=progress_folder)
     faults = root | "Shards" >> beam.Create(shards) | "Verify" >> verify
     _ = root | "Once" >> beam.Create([None]) | "Report" >> beam.Map(_report, AsIter(faults), path)
 

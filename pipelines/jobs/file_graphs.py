@@ -232,6 +232,7 @@ def build_files(
         config.read_threads,
         progress_folder,
         config.analysis,
+        index=config.index,
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
     rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()

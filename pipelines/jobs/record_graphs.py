@@ -112,6 +112,7 @@ def build_records(
         config.threads,
         progress_folder,
         shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
+        index=config.index,
     )
     written = slices | "ByShard" >> beam.GroupByKey() | "Write" >> write
     report_divisions(divisions, progress_folder)

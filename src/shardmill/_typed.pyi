@@ -26,6 +26,7 @@ class _Options(TypedDict, total=False):
     balance: Literal["examples", "bytes", "tokens"]
     compression: Literal["none", "gzip"]
     file_template: str
+    index: bool
     exclude: _Value
     rename: _Value
     labels_file: _Value

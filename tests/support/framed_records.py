@@ -1,5 +1,7 @@
 """TFRecords of known length, to damage; batches as records, which the encoder of batches is held to."""
 
+import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -86,3 +88,13 @@ def check(batch: pa.RecordBatch) -> None:
     assert records.to_pylist() == expected
     assert example_sizes(batch).tolist() == list(map(len, expected))
     assert encode_framed(batch).equals(frame(records))
+
+
+def tfrecord2idx(shard: bytes) -> bytes:
+    """Return what DALI's script of this name writes for a shard; source: tools/tfrecord2idx of NVIDIA/DALI."""
+    file, lines = io.BytesIO(shard), []
+    while length := file.read(8):
+        start = file.tell() - 8
+        file.seek(struct.unpack("<q", length)[0] + 8, 1)
+        lines.append(f"{start} {file.tell() - start}\n")
+    return "".join(lines).encode()

@@ -33,6 +33,7 @@ _LINES = {
     "images-ordered": "images --input images --no_shuffle --num_shards 2",
     "images-shard-size": "images --input images --shard_size 1KiB",
     "images-gzip": "images --input images --compression gzip",
+    "images-index": "images --input images --splits train=0.6,test=0.4 --num_shards 2 --index",
     "images-labels-file": "images --input images --labels_file labels.txt --on_new_label append",
     "images-new-rejected": (
         "images --input images --labels_file labels.txt --on_new_label reject --max_reject_fraction 0.5"

@@ -146,6 +146,7 @@ OTHER_FILES = {
     "_PUBLISHING": "The journal of a publication. Another job, or `verify --repair`, completes it.",
     "transform.json": "The constants of `--transform` or `--module_file`; see [Preprocess](../transform.md).",
     "transform_graph": "The folder of TensorFlow Transform's graph.",
+    "index": "The folder of positions of records, with `--index`.",
     "label_map.pbtxt": "The label map of the Object Detection API, with `--detection_api`.",
     "builds/1.0.0.files": "With `--reuse`: the place of each file's record.",
     "builds/1.0.0.failed.json": "The record of a failed attempt to replace a published version.",

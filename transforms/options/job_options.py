@@ -199,9 +199,19 @@ class ShardOptions(Options):
         check=file_names.template_problem,
         is_always_recorded=False,
     )
+    index: bool = flag(
+        False,
+        "Write the position of each record to index/, for random access; NVIDIA DALI reads these files, too",
+        is_always_recorded=False,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.index and not self.codec.keeps_offsets:
+            raise UserError(
+                f"--index contradicts --compression {self.compression}: one record of such a shard cannot be read"
+                f" alone; --compression {PLAIN_CODEC.option} writes shards that can have an index"
+            )
         if isinstance(self.num_shards, tuple):
             object.__setattr__(self, "split_shards", self.num_shards)
             object.__setattr__(self, "num_shards", None)

@@ -137,10 +137,14 @@ def _make_shard_entry(shard: ShardInfo) -> ShardEntry:
 
 
 def make_metadata_files(
-    manifest: Manifest, build: Build, schema_constraints: str = "", more: Mapping[str, bytes] = MappingProxyType({})
+    manifest: Manifest,
+    build: Build,
+    schema_constraints: str = "",
+    more: Mapping[str, bytes] = MappingProxyType({}),
+    checksums: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """Return the bytes of all metadata files and of `more` by name, except the rejects, which may be too many. The
-    manifest is last and has the checksums of all files, including rejects.
+    manifest is last and has the checksums of all files, including rejects and those in `checksums`.
 
     Raise a UserError if a label's name cannot be a file name, or two labels have the same.
     """
@@ -176,6 +180,7 @@ def make_metadata_files(
     sums = file_checksums(files) | {
         name: f"{found.crc32c:08x}" for name, found in rejects_by_file(build.rejects).items()
     }
+    sums |= checksums
     files[file_names.MANIFEST] = replace(manifest, files=dict(sorted(sums.items()))).to_json().encode()
     return files
 

@@ -38,6 +38,7 @@ from shardmill.transforms.publishing.description import (
     rejects_by_file,
 )
 from shardmill.transforms.publishing.publication import Journal, Move
+from shardmill.transforms.publishing.shard_indexes import stage_index
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_folder
 from shardmill.transforms.stores import storage
@@ -71,7 +72,12 @@ class PassedChecks:
 
 
 def check_before_publishing(
-    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
+    shards: Sequence[ShardInfo],
+    files: Mapping[str, bytes],
+    rejects: Rejects,
+    options: PublishOptions,
+    today: datetime,
+    index: Sequence[Move] = (),
 ) -> PassedChecks:
     """Compare the version that is about to be published with its baseline.
 
@@ -95,8 +101,8 @@ def check_before_publishing(
     if checks.accepted is not None and {result.check for result in failed} <= set(checks.accepted.checks):
         return replace(checked, accepted=checks.accepted)
     anomalies = anomalies_pbtxt(results, None if baseline is None else baseline.manifest.features).encode()
-    kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today)
-    index = _keep_index(shards, files[file_names.MANIFEST], options) if checks.keep_failed else None
+    kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today, index)
+    file_index = _keep_index(shards, files[file_names.MANIFEST], options) if checks.keep_failed else None
     comparison = describe_comparison(options.version, checked.baseline)
     sentences = filter(None, (failure_message(failed), comparison, kept))
     look = f"; {_suggest_commands(options.parent, options.version, checked.baseline)}" if checks.keep_failed else ""
@@ -105,7 +111,7 @@ def check_before_publishing(
         record = checked.add_to_record(options.build_record, today)
         record = replace(record, status="checks_failed", reason=reason)
         if checks.keep_failed:
-            described = describe_build(record, files[file_names.MANIFEST], index)
+            described = describe_build(record, files[file_names.MANIFEST], file_index)
             build_records.stage_record(options.parent, f"{file_names.FAILED}/{options.version}", described)
         write_record(options.parent, record)
     raise ChecksError(reason)
@@ -164,7 +170,12 @@ def _suggest_commands(parent: str, version: str, baseline: str) -> str:
 
 
 def keep_failed_version(
-    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
+    shards: Sequence[ShardInfo],
+    files: Mapping[str, bytes],
+    rejects: Rejects,
+    options: PublishOptions,
+    today: datetime,
+    index: Sequence[Move] = (),
 ) -> str:
     """Move a version that must not be published to `<name>/failed/<version>`, where readers do not look; return a
     message on this.
@@ -187,6 +198,9 @@ def keep_failed_version(
         storage.write_bytes(storage.join(folder, name), data)
     for name, found in rejects_by_file(rejects).items():
         write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
+    for move in index:  # copied: an attempt that follows makes the index of the same files
+        if not storage.exists(path := storage.join(folder, move.file)):
+            storage.copy(options.path(move.temporary), path)
     inputs = storage.join(options.folder, build_records.STAGED_INPUTS)  # with which the next night compares
     storage.put_in_place(inputs, storage.join(folder, build_records.STAGED_INPUTS))
     storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
@@ -240,11 +254,14 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     more = _make_more_files(build, options)
     said = build.further_file_notices(more) if more and build.further_file_notices is not None else ()
     build = replace(build, notices=(*build.notices, *said))
-    files = make_metadata_files(make_manifest(build, features, options), build, options.schema_constraints, more)
+    index_list, index = stage_index(shards, options, f"{options.temporary}/{_METADATA_FOLDER}")
+    manifest = make_manifest(build, features, options)
+    checksums = {move.file: move.crc32c for move in index}
+    files = make_metadata_files(manifest, build, options.schema_constraints, {**more, **index_list}, checksums)
 
     storage.make_directory(options.directory)
     with storage.locked(options.directory):
-        journal = _prepare_journal(shards, files, build.rejects, options)
+        journal = _prepare_journal(shards, files, index, build.rejects, options)
         if journal is not None:
             publication.complete_publication(options.directory, journal)
             if options.index_options is not None:
@@ -277,7 +294,11 @@ def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
 
 
 def _prepare_journal(
-    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
+    shards: Sequence[ShardInfo],
+    files: Mapping[str, bytes],
+    index: Sequence[Move],
+    rejects: Rejects,
+    options: PublishOptions,
 ) -> Journal | None:
     """Return the journal of the publication after writing it, or None if the version is already published.
 
@@ -297,18 +318,18 @@ def _prepare_journal(
         publication.complete_or_undo(options.directory, found, discard=True, job=options.job)
     checked = PassedChecks()
     if options.checks is not None:
-        checked = check_before_publishing(shards, files, rejects, options, datetime.now(UTC))
+        checked = check_before_publishing(shards, files, rejects, options, datetime.now(UTC), index)
     _check_shard_files(shards, options)
     manifest = files[file_names.MANIFEST]
-    index, moves, before = storage.run_concurrently(
+    file_index, moves, before = storage.run_concurrently(
         options.directory,
         partial(store_index, options.parent, options.version, manifest, shards, options.index_options),
-        partial(_stage_files, shards, files, rejects, options),
+        partial(_stage_files, shards, files, index, rejects, options),
         partial(read_latest, options.parent),
     )
     if options.build_record is not None:
         record = checked.add_to_record(options.build_record, datetime.now(UTC))
-        build_records.stage_record(options.directory, options.temporary, describe_build(record, manifest, index))
+        build_records.stage_record(options.directory, options.temporary, describe_build(record, manifest, file_index))
     older = publication.read_templates(options.directory, [file_names.MANIFEST]) if is_there else set()
     templates = (older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}
     journal = Journal(
@@ -344,23 +365,30 @@ def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
 def _check_shard_files(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
     """Check that all shards still have their paths and sizes: another job may have taken this one for dead."""
     sizes = {storage.join(options.folder, name): size for name, size in storage.list_files(options.folder)}
-    for shard in shards:
-        if sizes.get(shard.temporary) != shard.size_bytes:
+    written = [(shard.temporary, shard.size_bytes) for shard in shards]
+    written += [(shard.index.path, shard.index.size_bytes) for shard in shards if shard.index is not None]
+    for path, size_bytes in written:
+        if sizes.get(path) != size_bytes:
             raise JobError(
-                f"{shard.temporary} has {sizes.get(shard.temporary, 'no')} bytes, but {shard.size_bytes} were written:"
-                f" does another job write to {options.directory}? Nothing was published"
+                f"{path} has {sizes.get(path, 'no')} bytes, but {size_bytes} were written: does another job write to"
+                f" {options.directory}? Nothing was published"
             )
 
 
 def _stage_files(
-    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
+    shards: Sequence[ShardInfo],
+    files: Mapping[str, bytes],
+    index: Sequence[Move],
+    rejects: Rejects,
+    options: PublishOptions,
 ) -> Iterable[Move]:
-    """Write `files` and the rejects next to the shards, and sync all of them to disk."""
+    """Write `files` and the rejects next to the shards and the staged `index`, and sync all of them to disk."""
     above = f"{options.directory}/"
     moves = [
         Move(shard.temporary.removeprefix(above), str(shard.name), shard.size_bytes, f"{shard.crc32c:08x}")
         for shard in shards
     ]
+    moves += index
     folder = f"{options.temporary}/{_METADATA_FOLDER}"
     for name, found in rejects_by_file(rejects).items():
         write_stream(options.path(folder, name), found.chunks(), found.size_bytes)

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
@@ -22,7 +22,9 @@ from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.example_columns import ExampleScanner, ScannedBlock
 from shardmill.data.features import Feature, features_of_kind, translated_features
 from shardmill.data.kinds import kind_of
+from shardmill.data.shard_index import REMEDY, IndexedShard, ShardIndex, bounds_count, bounds_header, parse_index_json
 from shardmill.data.spans import Positions, RecordBlock
+from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.file_names import ShardName, is_shard
@@ -38,6 +40,7 @@ from shardmill.transforms.files.image_headers import check_structure, read_heade
 from shardmill.transforms.options.image_options import MAX_PIXELS
 from shardmill.transforms.publishing.build_records import STAGED_INPUTS, STAGED_RECORD
 from shardmill.transforms.publishing.catalog import is_failed_folder
+from shardmill.transforms.publishing.shard_indexes import LIST_PATH, bounds_path, text_path
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import Spread
@@ -68,20 +71,28 @@ class VerifyShards(beam.PTransform):
 
     dataset: Dataset  # the data set of the shards
     decode: bool = False  # decode every image
+    index: Mapping[str, IndexedShard] = field(default_factory=dict)  # by shard; empty without an index
     threads: int = 0  # shards verified at a time, and threads that check records, per worker; 0 for one per core
     progress_folder: str | None = None  # of a launcher on the same machine
 
     def expand(self, pcoll: beam.PCollection[tuple[str, ShardEntry]]) -> beam.PCollection[tuple[str, list[Fault]]]:
-        verify = _VerifyShardFn(self.dataset, self.decode, self.threads, self.progress_folder)
+        verify = _VerifyShardFn(self.dataset, self.decode, dict(self.index), self.threads, self.progress_folder)
         return pcoll | "SpreadShards" >> Spread(lambda element: element[1].file) | "VerifyShard" >> beam.ParDo(verify)
 
 
 class _VerifyShardFn(ThreadedFlatMap):
     """Reads and checks several shards at a time; shared threads check their blocks of records."""
 
-    def __init__(self, dataset: Dataset, decode: bool, threads: int, progress_folder: str | None) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        decode: bool,
+        index: Mapping[str, IndexedShard],
+        threads: int,
+        progress_folder: str | None,
+    ) -> None:
         super().__init__(self._verify, threads)
-        self._dataset, self._decode, self._progress_folder = dataset, decode, progress_folder
+        self._dataset, self._decode, self._index, self._progress_folder = dataset, decode, index, progress_folder
 
     def setup(self) -> None:
         super().setup()
@@ -101,7 +112,8 @@ class _VerifyShardFn(ThreadedFlatMap):
     def _verify(self, element: tuple[str, ShardEntry]) -> list[tuple[str, list[Fault]]]:
         split_name, shard = element
         report = self._progress.add if self._progress is not None else None
-        faults = verify_shard(self._dataset, split_name, shard, self._decode, self._checkers, 2, report)
+        index = self._index.get(shard.file)
+        faults = verify_shard(self._dataset, split_name, shard, self._decode, self._checkers, 2, report, index)
         return [(shard.file, faults)]
 
 
@@ -113,19 +125,21 @@ def verify_shard(
     pool: Executor | None = None,
     window: int = 1,
     report: Callable[[int, int], None] | None = None,
+    index: IndexedShard | None = None,
 ) -> list[Fault]:
-    """Read one shard once, as a stream, and compare it with its entry in the manifest; raise OSError if an object store
-    fails, so that a runner tries again.
+    """Read one shard once, as a stream, and compare it with its entry in the manifest, and with its index; raise
+    OSError if an object store fails, so that a runner tries again.
 
     Args:
         decode: decode every image.
         pool: executor that checks blocks of records, or None for this thread.
         window: maximum number of blocks that the pool holds.
         report: called with the number of records and bytes of each block that was checked.
+        index: the shard in the list of the index; None without an index.
     """
     try:
         messages = _check_shard(
-            dataset, split_name, shard, _BlockChecker(dataset.manifest, decode), pool, window, report
+            dataset, split_name, shard, _BlockChecker(dataset.manifest, decode), pool, window, report, index
         )
     except FileNotFoundError:
         messages = ["is missing"]
@@ -143,6 +157,7 @@ def _check_shard(
     pool: Executor | None,
     window: int,
     report: Callable[[int, int], None] | None,
+    index: IndexedShard | None,
 ) -> list[str]:
     codec = dataset.manifest.codec
     name, template = dataset.manifest.name, dataset.manifest.file_template
@@ -178,6 +193,24 @@ def _check_shard(
         found.append(blocks.fault)
     elif first != shard.examples:
         found.append(f"holds {first} records; the manifest says {shard.examples}")
+    elif index is not None:
+        found += _check_index(dataset, split_name, shard, index, blocks.index())
+    return found
+
+
+def _check_index(
+    dataset: Dataset, split_name: str, shard: ShardEntry, listed: IndexedShard, expected: ShardIndex
+) -> list[str]:
+    """Compare the index of a shard with the records that were read."""
+    found = []
+    if listed.bounds_crc32c != f"{expected.crc32c:08x}":
+        found.append(f"its positions in {bounds_path(split_name)} are not those of its records; {REMEDY}")
+    name = text_path(shard.file)
+    try:
+        if storage.read_bytes(storage.join(dataset.directory, name)) != expected.to_text():
+            found.append(f"{name} does not list the positions of its records; {REMEDY}")
+    except FileNotFoundError:
+        found.append(f"{name} is missing; {REMEDY}")
     return found
 
 
@@ -208,13 +241,20 @@ class _ReadableBlocks:
 
     def __init__(self, codec: Codec, file: BinaryIO, name: str) -> None:
         self._codec, self._file, self._name = codec, file, name
+        self._sizes: list[Positions] = [np.zeros(1, np.int64)]
         self.fault = ""
 
     def __iter__(self) -> Iterator[RecordBlock]:
         try:
-            yield from self._codec.read_blocks(self._file, self._name)
+            for block in self._codec.read_blocks(self._file, self._name):
+                self._sizes.append(block.ends - block.starts + OVERHEAD)
+                yield block
         except CorruptDataError as error:
             self.fault = str(error).removeprefix(f"{self._name}: ")
+
+    def index(self) -> ShardIndex:
+        """Return the index of the records that were read."""
+        return ShardIndex(np.cumsum(np.concatenate(self._sizes)))
 
 
 class _CheckedBlock(NamedTuple):
@@ -342,11 +382,9 @@ def find_dataset_faults(dataset: Dataset) -> list[Fault]:
     """Return the faults of a data set's metadata files, and of missing or unexpected files."""
     manifest = dataset.manifest
     checks = _choose_metadata_checks(manifest)
-    faults = [
-        Fault(name, message)
-        for name in sorted({*checks, *manifest.files})
-        for message in _check_file_content(dataset, name, checks)
-    ]
+    names = [name for name in sorted({*checks, *manifest.files}) if not name.startswith(f"{file_names.INDEX_DIR}/")]
+    faults = [Fault(name, message) for name in names for message in _check_file_content(dataset, name, checks)]
+    faults += _find_index_faults(dataset)
     is_failed = is_failed_folder(dataset.directory)
     if not is_failed and manifest.files and not storage.size(storage.join(dataset.directory, file_names.SUCCESS)):
         faults.append(Fault(file_names.SUCCESS, "is empty; expected the checksum of the manifest"))
@@ -362,6 +400,9 @@ def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
     manifest = dataset.manifest
     listed = {shard.file for split in manifest.splits for shard in split.shards}
     listed |= {*_choose_metadata_checks(manifest), *manifest.files}
+    found = sorted(name for name, _ in storage.list_files(dataset.directory))
+    if LIST_PATH in found:  # which `shardmill index` wrote after the manifest
+        listed |= {LIST_PATH, *(bounds_path(split.name) for split in manifest.splits), *map(text_path, listed)}
     listed |= {file_names.MANIFEST, file_names.SUCCESS, file_names.PUBLISHING, file_names.LOCK}
     if is_failed_folder(dataset.directory):
         listed |= {file_names.FAILED_MARK, file_names.ANOMALIES, STAGED_RECORD, STAGED_INPUTS}
@@ -369,7 +410,7 @@ def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
         file_names.shards_glob(manifest.name, split.name, manifest.codec, manifest.file_template)
         for split in manifest.splits
     ]
-    for name, _ in sorted(storage.list_files(dataset.directory)):
+    for name in found:
         if name in listed or name.startswith(file_names.TEMP_PREFIX):  # which the next run deletes
             continue
         glob = next((glob for glob in globs if fnmatch.fnmatchcase(name, glob)), None)
@@ -378,9 +419,58 @@ def find_unlisted_files(dataset: Dataset) -> Iterator[Fault]:
             message = "is a shard that the manifest does not list"
         elif glob is not None:
             message = f"is a file that the manifest does not list, and readers of {glob} read it"
+        elif name.startswith(f"{file_names.INDEX_DIR}/"):
+            is_complete = LIST_PATH in found
+            message = "is no part of the index" if is_complete else f"is of an index that is not complete; {REMEDY}"
         elif file_names.is_dataset_file(name, manifest.name) and not name.endswith(file_names.TEMP_SUFFIX):
             message = "is a file that the manifest does not list"
         yield Fault(name, message)
+
+
+def read_index_list(dataset: Dataset) -> dict[str, IndexedShard]:
+    """Return the shards in the index of a data set by file name; empty if it has none that can be read."""
+    try:
+        text = storage.read_bytes(storage.join(dataset.directory, LIST_PATH))
+        return {shard.file: shard for shards in parse_index_json(text, LIST_PATH).values() for shard in shards}
+    except (FileNotFoundError, CorruptDataError):  # which `find_dataset_faults` reports
+        return {}
+
+
+def _find_index_faults(dataset: Dataset) -> Iterator[Fault]:
+    """Yield the faults of `index.json` and of the arrays; `verify_shard` compares the positions with the records."""
+    expected = dataset.manifest.files.get(LIST_PATH)
+    try:
+        text = storage.read_bytes(storage.join(dataset.directory, LIST_PATH))
+    except FileNotFoundError:
+        if expected is not None:
+            yield Fault(LIST_PATH, f"is missing; {REMEDY}")
+        return
+    try:
+        splits = parse_index_json(text, LIST_PATH)
+    except CorruptDataError as error:
+        yield Fault(LIST_PATH, str(error).removeprefix(f"{LIST_PATH} "))
+        return
+    for split in dataset.manifest.splits:
+        entries = [(shard.file, shard.records, shard.size_bytes, shard.crc32c) for shard in splits.get(split.name, ())]
+        if entries != [(shard.file, shard.examples, shard.size_bytes, shard.crc32c) for shard in split.shards]:
+            yield Fault(LIST_PATH, f"lists other shards of split {split.name!r} than the manifest; {REMEDY}")
+        elif entries and (message := _check_bounds(dataset, bounds_path(split.name), splits[split.name])):
+            yield Fault(bounds_path(split.name), f"{message}; {REMEDY}")
+
+
+def _check_bounds(dataset: Dataset, name: str, shards: Sequence[IndexedShard]) -> str:
+    """Return what differs between an array of positions and its shards in `index.json`, or ""."""
+    header = bounds_header(bounds_count(shards))
+    try:
+        with storage.open_read(storage.join(dataset.directory, name)) as file:
+            if file.read(len(header)) != header:
+                return f"is not an array of the positions of {sum(shard.records for shard in shards)} records"
+            for shard in shards:
+                if crc32c_hex(file.read(8 * (shard.records + 1))) != shard.bounds_crc32c:
+                    return f"is damaged at the positions of {shard.file}"
+            return "has more positions than its shards have records" if file.read(1) else ""
+    except FileNotFoundError:
+        return "is missing"
 
 
 def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from shardmill.data.shard_index import ShardIndex
 from shardmill.metadata import file_names
 from shardmill.metadata import manifest as seal
 from shardmill.metadata.file_names import ShardName
@@ -133,6 +134,23 @@ def make_piece_batch(
 
 
 @dataclass(frozen=True, slots=True)
+class IndexPiece:
+    """The index of a shard's records, as text in a temporary file."""
+
+    path: str  # current location
+    size_bytes: int
+    crc32c: int  # of the text
+    bounds_crc32c: int  # of the numbers, see shardmill.data.shard_index
+
+    @classmethod
+    def write(cls, path: str, index: ShardIndex) -> "IndexPiece":
+        """Write the text of `index` to the new file `path`."""
+        text = index.to_text()
+        storage.write_parts(path, [text])
+        return cls(path, len(text), google_crc32c.value(text), index.crc32c)
+
+
+@dataclass(frozen=True, slots=True)
 class ShardInfo:
     """A shard as written: its location and its entry for the manifest."""
 
@@ -150,6 +168,7 @@ class ShardInfo:
     input_records: int | None = None  # input records in its examples; None if one each
     notice_counts: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
     gathered: Gathered | None = None  # inputs of --transform constants, if gathered in writing
+    index: IndexPiece | None = None  # positions of its records, with --index
 
     @property
     def done(self) -> int:

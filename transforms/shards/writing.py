@@ -20,11 +20,12 @@ from apache_beam.pvalue import AsSingleton
 
 import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.data.codecs import PLAIN_CODEC, Codec
+from shardmill.data.shard_index import TEXT_SUFFIX, IndexBuilder
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import ShardName, shard_prefix
 from shardmill.transforms.shards.balance import ShardKey
 from shardmill.transforms.shards.divisions import Divisions
-from shardmill.transforms.shards.sources import PIECE_SUFFIX, PieceWriter, ShardInfo, ShardSource
+from shardmill.transforms.shards.sources import PIECE_SUFFIX, IndexPiece, PieceWriter, ShardInfo, ShardSource
 from shardmill.transforms.statistics.contents import ContentsWriter
 from shardmill.transforms.statistics.files import LocatedStats, SplitStats
 from shardmill.transforms.statistics.near_duplicates import ImageHashWriter
@@ -86,8 +87,8 @@ REJECTS = "rejects"
 # Local disks want large writes. What is this large is not copied to others before.
 _WRITE_BYTES = 1 << 18
 _PART_BYTES = 8 << 20  # stores take what they are given as a request
-# The folders of what is remembered of files, of what they hold, and of how pictures look
-_PIECES, _CONTENTS, _LOOKS = "files", "contents", "looks"
+# The folders of what is remembered of files, of what they hold, of how pictures look, and of where records are
+_PIECES, _CONTENTS, _LOOKS, _INDEXES = "files", "contents", "looks", "positions"
 SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 _SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
 
@@ -107,6 +108,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     progress_folder: str | None = None  # in which workers on the launcher's machine report progress
     analysis: Analysis | None = None  # inputs of --transform constants to gather from the chunks' columns
     shards_at_once: int = SHARDS_AT_ONCE  # that each worker writes
+    index: bool = False  # write the positions of the records, too
 
     def __post_init__(self) -> None:
         path = storage.join(self.directory, self.name)
@@ -115,7 +117,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         super().__init__(path, file_name_suffix=self.codec.suffix, compression_type=uncompressed)
         naming = partial(ShardName, self.name, codec=self.codec, template=self.template)
         self._write = _WriteShardFn(
-            get_sink(self), naming, self.threads, self.progress_folder, self.analysis, self.shards_at_once
+            get_sink(self), naming, self.threads, self.progress_folder, self.analysis, self.shards_at_once, self.index
         )
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
@@ -135,10 +137,12 @@ class _WriteShardFn(ThreadedFlatMap):
         progress_folder: str | None,
         analysis: Analysis | None,
         shards_at_once: int,
+        index: bool,
     ) -> None:
         super().__init__(partial(call_with_retries, self._write_shard), shards_at_once)
         self._sink, self._naming = sink, naming
         self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
+        self._has_index = index
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
         self._bytes = Metrics.counter("shardmill", "bytes_written")
@@ -228,12 +232,15 @@ class _WriteShardFn(ThreadedFlatMap):
         is_made_of_others, noted = False, Counter[str]()
         rejects, rejected = RejectsWriter(temporary), 0
         pieces, contents, looks = PieceWriter(), ContentsWriter(), ImageHashWriter()
+        positions = IndexBuilder() if self._has_index else None
         gatherer = (
             Gatherer(self._analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if self._analysis else None
         )
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
+                if positions is not None:
+                    positions.add(chunk.framed)
                 if isinstance(chunk.stats, LocatedStats):
                     chunk.stats.move_to_shard(str(name), framed_bytes)
                 pieces.add(chunk, framed_bytes)
@@ -265,10 +272,14 @@ class _WriteShardFn(ThreadedFlatMap):
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
         section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
         seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
+        index = None
+        if positions is not None:
+            place = storage.join(storage.join(temporary, _INDEXES), f"{split}-{attempt}{TEXT_SUFFIX}")
+            index = IndexPiece.write(place, positions.build())
         input_records = made_of if is_made_of_others else None
         written = (output.size_bytes, output.crc32c, stats, piece, section, seen, input_records, dict(noted))
         gathered = None if gatherer is None else gatherer.close()
-        info = ShardInfo(name, path, planned, examples, rejected, *written, gathered)
+        info = ShardInfo(name, path, planned, examples, rejected, *written, gathered, index)
         return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in rejects.close()), info]
 
 

@@ -25,6 +25,7 @@ INDEX_FOLDER = "index"  # next to the shards; no glob of shards matches it
 INDEX_FILE = "index.json"
 TEXT_SUFFIX, BOUNDS_SUFFIX = ".idx", ".npy"
 ALL = "all"  # what files without a split's name are listed as; TFDS gives it no other meaning
+REMEDY = "`shardmill index FOLDER` writes a new index"
 FORMAT = 1  # raised when a reader of the previous format would misread the files
 _OVERHEAD = 16  # bytes of framing a record
 _BOUNDS_HEADER = 128  # bytes before the numbers of a .npy file
@@ -75,27 +76,24 @@ class ShardIndex:
         """
         sizes = np.diff(self.bounds)
         if not len(self.bounds) or self.bounds[0] != 0:
-            raise CorruptDataError(f"{name}: its first record does not begin at byte 0; {_REMEDY}")
+            raise CorruptDataError(f"{name}: its first record does not begin at byte 0; {REMEDY}")
         if (wrong := np.flatnonzero(sizes < _OVERHEAD)).size:
             record = int(wrong[0])
             raise CorruptDataError(
                 f"{name} is out of order: record {record} begins at byte {self.bounds[record]} and ends at byte"
-                f" {self.bounds[record + 1]}; a record has {_OVERHEAD} bytes or more; {_REMEDY}"
+                f" {self.bounds[record + 1]}; a record has {_OVERHEAD} bytes or more; {REMEDY}"
             )
         if self.shard_size != shard_size:
             what = "is cut short" if self.shard_size < shard_size else "is of another build"
             raise CorruptDataError(
                 f"{name} does not fit its shard: its last record ends at byte {self.shard_size}, the shard has"
-                f" {shard_size} bytes; the index {what}, or the shard is another one; {_REMEDY}"
+                f" {shard_size} bytes; the index {what}, or the shard is another one; {REMEDY}"
             )
         if records is not None and len(self) != records:
             raise CorruptDataError(
-                f"{name} does not fit its shard: it lists {len(self)} records, the shard has {records}; {_REMEDY}"
+                f"{name} does not fit its shard: it lists {len(self)} records, the shard has {records}; {REMEDY}"
             )
         return self
-
-
-_REMEDY = "`shardmill index FOLDER` writes a new index"
 
 
 def _format_rows(bounds: Positions) -> bytes:
@@ -158,18 +156,18 @@ def parse_index(text: bytes, name: str, shard_size: int, records: int | None = N
     """
     if text.translate(None, b"0123456789 \r\n") or (text and not text.endswith(b"\n")):
         raise CorruptDataError(
-            f"{name} is cut short, or not an index: expected lines of an offset and a length; {_REMEDY}"
+            f"{name} is cut short, or not an index: expected lines of an offset and a length; {REMEDY}"
         )
     numbers = np.fromstring(text.decode(), np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
     if len(numbers) != 2 * text.count(b"\n"):
-        raise CorruptDataError(f"{name} is not an index: expected an offset and a length on each line; {_REMEDY}")
+        raise CorruptDataError(f"{name} is not an index: expected an offset and a length on each line; {REMEDY}")
     offsets, lengths = numbers[0::2], numbers[1::2]
     bounds = np.append(offsets, offsets[-1] + lengths[-1] if len(offsets) else 0)
     if (wrong := np.flatnonzero(np.diff(bounds) != lengths)).size:
         record = int(wrong[0])
         raise CorruptDataError(
             f"{name} is out of order: record {record} ends at byte {offsets[record] + lengths[record]}, and the next"
-            f" begins at byte {bounds[record + 1]}; {_REMEDY}"
+            f" begins at byte {bounds[record + 1]}; {REMEDY}"
         )
     return ShardIndex(bounds).check(name, shard_size, records)
 
@@ -222,7 +220,7 @@ def parse_index_json(text: bytes, name: str) -> dict[str, tuple[IndexedShard, ..
     try:
         content = json.loads(text)
         if content["format"] != FORMAT:
-            raise CorruptDataError(f"{name} was written by a newer shardmill; {_REMEDY}")
+            raise CorruptDataError(f"{name} was written by a newer shardmill; {REMEDY}")
         splits = {
             str(split): tuple(IndexedShard(str(file), int(records), int(size), str(crc), str(bounds))
                               for file, records, size, crc, bounds in shards)
@@ -231,7 +229,7 @@ def parse_index_json(text: bytes, name: str) -> dict[str, tuple[IndexedShard, ..
     except CorruptDataError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptDataError(f"{name} is not the list of an index: {error}; {_REMEDY}") from None
+        raise CorruptDataError(f"{name} is not the list of an index: {error}; {REMEDY}") from None
     return splits
 
 
@@ -266,11 +264,11 @@ class SplitIndex:
                     data = file.read()
                     found = len(data)
         except FileNotFoundError:
-            raise CorruptDataError(f"{self._path} is missing; {_REMEDY}") from None
+            raise CorruptDataError(f"{self._path} is missing; {REMEDY}") from None
         if found != size or data[:_BOUNDS_HEADER] != bounds_header(count):
             raise CorruptDataError(
                 f"{self._path} is not the index that {INDEX_FILE} describes: it has {found} bytes, expected {size}"
-                f" for {len(self)} records in {len(self.shards)} shards; {_REMEDY}"
+                f" for {len(self)} records in {len(self.shards)} shards; {REMEDY}"
             )
         self._bounds = np.frombuffer(data, _BOUND, count, _BOUNDS_HEADER)
         self._is_checked = np.zeros(len(self.shards), bool)
@@ -293,7 +291,7 @@ class SplitIndex:
             name = f"{self._path}: the index of {entry.file}"
             index.check(name, entry.size_bytes, entry.records)
             if f"{index.crc32c:08x}" != entry.bounds_crc32c:
-                raise CorruptDataError(f"{name} fails its checksum; {_REMEDY}")
+                raise CorruptDataError(f"{name} fails its checksum; {REMEDY}")
             self._is_checked[number] = True
         return index
 

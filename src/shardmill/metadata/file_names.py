@@ -84,6 +84,7 @@ FEATURES = "features.json"
 LABEL_MAP = "label_map.pbtxt"  # of the Object Detection API; see shardmill.metadata.schema
 DATASET_INFO = "dataset_info.json"
 REJECTS_DIR = "rejects"
+INDEX_DIR = "index"  # a folder of positions of records; see shardmill.data.shard_index
 TRANSFORM = "transform.json"  # see shardmill.metadata.tfds_metadata
 TRANSFORM_GRAPH = "transform_graph"  # a folder as TensorFlow Transform writes it
 REJECTS_FILE = "rejects-00000-of-00001.jsonl"
@@ -230,7 +231,7 @@ def is_dataset_file(path: str, name: str, templates: Collection[str] = ()) -> bo
     """
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
-        return head.startswith(TEMP_PREFIX) or head in (REJECTS_DIR, TRANSFORM_GRAPH)
+        return head.startswith(TEMP_PREFIX) or head in (REJECTS_DIR, TRANSFORM_GRAPH, INDEX_DIR)
     if head in _FILES or head.endswith(".labels.txt"):
         return True
     return any(is_shard(head, template, name) for template in {DEFAULT_TEMPLATE, *templates})

@@ -3,7 +3,6 @@
 import io
 import pickle
 import random
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -25,20 +24,11 @@ from shardmill.data.shard_index import (
 )
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
+from tests.support.framed_records import tfrecord2idx
 
 SIZES = [0, 1, 5, 100, 84, 9_984, 12, 0, 3]
 RECORDS = [bytes([size % 251]) * size for size in SIZES]
 FRAMED = b"".join(map(frame_record, RECORDS))
-
-
-def tfrecord2idx(shard: bytes) -> bytes:
-    """Return what DALI's script of this name writes for a shard."""
-    file, lines = io.BytesIO(shard), []
-    while length := file.read(8):
-        start = file.tell() - 8
-        file.seek(struct.unpack("q", length)[0] + 8, 1)
-        lines.append(f"{start} {file.tell() - start}\n")
-    return "".join(lines).encode()
 
 
 def index_of(sizes: list[int]) -> ShardIndex:
