@@ -12,6 +12,7 @@ import pytest
 from shardmill.data.features import NO_RENAMES, Feature, Renames
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files import encoding
@@ -23,6 +24,7 @@ from shardmill.transforms.files.references import PLANNED
 from shardmill.transforms.inputs.folders import CLASSES
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.stores import storage
+from tests.support.command import write_files
 
 
 class Refused(Exception):
@@ -75,7 +77,7 @@ def test_a_file_larger_than_an_example_is_refused_unread(kind: str) -> None:
 
 
 def test_what_grows_beyond_an_example_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a").write_bytes(b"one")
+    write_files(tmp_path, {"a": b"one"})
     whole = Shouting(str(tmp_path))(planned(["a"]))
     monkeypatch.setattr(encoding, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD)
     assert bytes(Shouting(str(tmp_path))(planned(["a"])).framed) == bytes(whole.framed)
@@ -87,8 +89,7 @@ def test_what_grows_beyond_an_example_is_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: Path) -> None:
-    for name, data in {"a": b"one", "b": b"#two", "d": b"four"}.items():
-        (tmp_path / name).write_bytes(data)
+    write_files(tmp_path, {"a": b"one", "b": b"#two", "d": b"four"})
     (tmp_path / "folder").mkdir()
 
     chunk = Shouting(str(tmp_path))(planned(["a", "b", "c", "d", "folder"], 3))
@@ -96,13 +97,10 @@ def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: P
     assert chunk.examples == 2
     framed = bytes(chunk.framed)
     assert framed.index(b"ONE") < framed.index(b"FOUR")
-    assert [reject.reason for reject in chunk.rejects] == [
-        "a comment",
-        "no such file: it vanished after it was listed",
-        "cannot be read: Is a directory",
-    ]
-    assert [(reject.source, reject.line, reject.stage) for reject in chunk.rejects] == [
-        (name, 3, "write") for name in ("b", "c", "folder")
+    assert chunk.rejects == [
+        Reject("b", 3, "write", "a comment"),
+        Reject("c", 3, "write", "no such file: it vanished after it was listed"),
+        Reject("folder", 3, "write", "cannot be read: Is a directory"),
     ]
     assert isinstance(chunk.stats, TextStats)
     assert chunk.stats.labels == {0: 1, 3: 1}
@@ -110,8 +108,7 @@ def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: P
 
 
 def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_bytes(name.encode())
+    write_files(tmp_path, {"a": b"a", "b": b"b"})
     alone = []
 
     def read_alone(path: str) -> bytes:
@@ -131,10 +128,8 @@ class Failing(Shouting):
 
 
 def test_a_store_that_fails_is_no_reject(tmp_path: Path) -> None:
-    assert [reject.reason for reject in Failing(str(tmp_path))(planned(["a"])).rejects] == [
-        "cannot be read: Input/output error"
-    ]
-
+    (reject,) = Failing(str(tmp_path))(planned(["a"])).rejects
+    assert reject.reason == "cannot be read: Input/output error"
     with pytest.raises(OSError, match="503"):
         Failing("gs://bucket")(planned(["a"]))
 

@@ -48,6 +48,8 @@ from shardmill.transforms.inputs.annotations import (
 )
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.files import ImageStats
+from tests.support.command import write_files
+from tests.support.masks import encoded
 
 _EDGES = st.tuples(*[st.floats(0, 1)] * 4)
 _SIDES = st.integers(1, 5_000)
@@ -72,10 +74,8 @@ def test_what_is_turned_back_is_where_it_was(edges: tuple[float, ...], orientati
 def test_a_box_is_turned_as_pillow_turns_its_image(orientation: int) -> None:
     image = Image.new("L", (8, 6))
     image.paste(255, (1, 2, 4, 3))
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    image.info["exif"] = exif.tobytes()
-    upright = ImageOps.exif_transpose(image)
+    with Image.open(io.BytesIO(encoded(image, orientation=orientation))) as turned:
+        upright = ImageOps.exif_transpose(turned)
     left, top, right, bottom = upright.getbbox() or (0, 0, 0, 0)
 
     width, height = upright.size
@@ -147,10 +147,8 @@ def test_what_boxes_are_counted_in_is_known_or_the_image_is_refused(
         assert box_frame(picture, said, seen) == frame
 
 
-def encode(format_: str, size: tuple[int, int] = (8, 6), colour: int = 90, mode: str = "L") -> bytes:
-    out = io.BytesIO()
-    Image.new(mode, size, colour).save(out, format_)
-    return out.getvalue()
+def encode(format_: str, size: tuple[int, int] = (8, 6), orientation: int = 1) -> bytes:
+    return encoded(Image.new("L", size, 90), format_, orientation)
 
 
 def planned(names: list[str], sizes: list[int] | None = None, **columns: list[Any]) -> pa.RecordBatch:
@@ -170,24 +168,26 @@ def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
     return [{name: list(values) for name, values in example.items()} for example in decoded]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    for format_ in ("jpeg", "png", "gif", "bmp", "webp", "tiff"):
-        (tmp_path / f"a.{format_}").write_bytes(encode(format_))
-    (tmp_path / "empty.jpg").touch()
-    (tmp_path / "text.jpg").write_text("hello")
-    (tmp_path / "short.png").write_bytes(encode("png")[:-3])
-    gif = encode("gif")
-    (tmp_path / "damaged.gif").write_bytes(gif[:-6] + bytes((gif[-6] ^ 0xFF,)) + gif[-5:])
-    (tmp_path / "pixel.png").write_bytes(encode("png", (1, 1)))
-    (tmp_path / "folder.jpg").mkdir()
-    return tmp_path
+GIF = encode("gif")
+FILES = {f"a.{format_}": encode(format_) for format_ in ("jpeg", "png", "gif", "bmp", "webp", "tiff")} | {
+    "empty.jpg": b"",
+    "text.jpg": b"hello",
+    "short.png": encode("png")[:-3],
+    "damaged.gif": GIF[:-6] + bytes((GIF[-6] ^ 0xFF,)) + GIF[-5:],
+    "pixel.png": encode("png", (1, 1)),
+    "turned.jpeg": encode("jpeg", orientation=6),
+    "long.png": encode("png", (70_000, 1)),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_files(tmp_path_factory.mktemp("files"), FILES)
+    (folder / "folder.jpg").mkdir()
+    return folder
 
 
 def test_a_turned_image_with_coordinates_is_refused(root: Path) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.new("L", (8, 6)).save(root / "turned.jpeg", exif=exif)
     names = ["a.jpeg", "turned.jpeg"]
 
     for coordinates, good in (((), names), (("box",), names[:1])):
@@ -203,7 +203,7 @@ def test_bytes_pass_through_untouched(root: Path) -> None:
 
     assert examples(chunk) == [
         {
-            "image": [(root / name).read_bytes()],
+            "image": [FILES[name]],
             "label": [label],
             "filename": [name.encode()],
             "height": [6],
@@ -214,7 +214,7 @@ def test_bytes_pass_through_untouched(root: Path) -> None:
     assert not chunk.rejects
     assert image_stats(chunk).formats == {"jpeg": 1, "png": 1, "gif": 1, "bmp": 1, "webp": 1}
     assert image_stats(chunk).labels == {0: 1, 1: 1, 2: 1, 3: 1, 300: 1}
-    assert image_stats(chunk).sizes.total == sum((root / name).stat().st_size for name in names)
+    assert image_stats(chunk).sizes.total == sum(len(FILES[name]) for name in names)
 
 
 def test_an_image_costs_few_calls(root: Path) -> None:
@@ -233,42 +233,47 @@ def test_an_image_costs_few_calls(root: Path) -> None:
 
 def test_features_stand_in_schema_order(root: Path) -> None:
     column = encode_entry("price", encode_int64_feature([7]))
-    (found,) = examples(ImageEncoder(str(root))(planned(["a.png"], label=[1], columns=[column])))
+    labelled, plain = examples(ImageEncoder(str(root))(planned(["a.png"] * 2, label=[1, None], columns=[column, None])))
 
-    assert list(found) == ["image", "label", "filename", "height", "width", "price"]
-    assert found["price"] == [7]
-
-
-def test_unlabelled_images_have_no_label(root: Path) -> None:
-    (found,) = examples(ImageEncoder(str(root))(planned(["a.png"])))
-
-    assert list(found) == ["image", "filename", "height", "width"]
+    assert list(labelled) == ["image", "label", "filename", "height", "width", "price"]
+    assert labelled["price"] == [7]
+    assert list(plain) == ["image", "filename", "height", "width"]
 
 
 def test_a_uri_is_read_in_place_of_the_name(root: Path) -> None:
     (found,) = examples(ImageEncoder("/nowhere")(planned(["my name"], uri=[str(root / "a.gif")])))
 
-    assert found["filename"] == [b"my name"]
-    assert found["image"] == [(root / "a.gif").read_bytes()]
+    assert (found["filename"], found["image"]) == ([b"my name"], [FILES["a.gif"]])
+
+
+JPEG = Reencode("jpeg")
+REENCODES = "--image_format jpeg or png makes one that it reads"
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "how", "reason"),
     [
-        ("empty.jpg", "the file is empty"),
-        ("text.jpg", "not an image: the file starts with b'hello'"),
-        ("short.png", "truncated: the png has no end"),
-        ("a.tiff", "a TIFF, which TensorFlow does not decode; --image_format jpeg or png makes one that it reads"),
-        ("gone.jpg", "no such file: it vanished after it was listed"),
-        ("folder.jpg", "cannot be read: Is a directory"),
+        ("empty.jpg", None, "the file is empty"),
+        ("text.jpg", None, "not an image: the file starts with b'hello'"),
+        ("short.png", None, "truncated: the png has no end"),
+        (
+            "a.tiff",
+            None,
+            "a TIFF, which TensorFlow does not decode; --image_format jpeg or png makes one that it reads",
+        ),
+        ("gone.jpg", None, "no such file: it vanished after it was listed"),
+        ("folder.jpg", None, "cannot be read: Is a directory"),
+        ("empty.jpg", JPEG, "the file is empty"),
+        ("text.jpg", JPEG, "not an image that Pillow reads: the file starts with b'hello'"),
+        ("damaged.gif", JPEG, "does not decode: broken data stream when reading image file"),
+        ("long.png", JPEG, "cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500"),
     ],
 )
-def test_rejects(root: Path, name: str, reason: str) -> None:
-    chunk = ImageEncoder(str(root))(planned([name], line=[7]))
+def test_rejects(root: Path, name: str, how: Reencode | None, reason: str) -> None:
+    chunk = ImageEncoder(str(root), reencode=how)(planned([name], line=[7]))
 
-    assert [(reject.source, reject.line, reject.stage, reject.reason) for reject in chunk.rejects] == [
-        (name, 7, "write", reason)
-    ]
+    found = [(reject.source, reject.line, reject.stage, reject.reason) for reject in chunk.rejects]
+    assert found == [(name, 7, "write", reason)]
     assert (bytes(chunk.framed), chunk.examples, image_stats(chunk).sizes.count) == (b"", 0, 0)
 
 
@@ -320,16 +325,6 @@ def test_reencoded_images(root: Path) -> None:
         with Image.open(io.BytesIO(example["image"][0])) as image:
             assert (image.format, image.size, image.mode) == ("JPEG", (4, 5), "RGB")
         assert (example["width"], example["height"]) == ([4], [5])
-
-
-def test_odd_names(root: Path) -> None:
-    names = ["a b.png", "100%.png", "#1.png", "'quoted\".png", "new\nline.png", "rösti.png", "[x]*?.png"]
-    for name in names:
-        (root / name).write_bytes(encode("png"))
-
-    found = examples(ImageEncoder(str(root))(planned(names)))
-
-    assert [example["filename"][0].decode() for example in found] == names
 
 
 MEBI = 1 << 20

@@ -45,23 +45,16 @@ COUNTS = {"": ShardCount(7), "test": ShardCount(2)}
 
 def rows(number: int, **values: Any) -> list[Row]:
     bits = random.Random(number)
+    usual = {
+        "name": "{:05}.jpg".format,
+        "size": lambda index: 100 + index % 13,
+        "split": lambda index: "test" if index % 5 == 0 else "train",
+        "key": lambda _: bits.getrandbits(64),
+        "tie": lambda index: index,
+    }
+    columns = dict.fromkeys(PLANNED.names) | usual | values
     return [
-        {
-            "name": f"{index:05}.jpg",
-            "size": 100 + index % 13,
-            "uri": None,
-            "label": None,
-            "line": None,
-            "columns": None,
-            "split": "test" if index % 5 == 0 else "train",
-            "key": bits.getrandbits(64),
-            "tie": index,
-            "stratum": None,
-            "split_key": None,
-            "identity": None,
-        }
-        | {name: value(index) if callable(value) else value for name, value in values.items()}
-        for index in range(number)
+        {name: value(index) if callable(value) else value for name, value in columns.items()} for index in range(number)
     ]
 
 
@@ -110,20 +103,16 @@ def test_shards_are_balanced_and_hold_every_row_once(size: int, balance: str) ->
     run(plan(balance), batches(planned, size), check)
 
 
-def test_more_shards_than_records() -> None:
+@pytest.mark.parametrize(
+    ("planned", "sizes"),
+    [(rows(3, split="train"), [1, 1, 1]), (rows(100, key=7, split="train"), [14, 14, 14, 14, 14, 15, 15])],
+    ids=["more shards than records", "equal keys"],
+)
+def test_few_records_and_few_keys(planned: list[Row], sizes: list[int]) -> None:
     def check(found: list[tuple[ShardKey, pa.RecordBatch]]) -> None:
-        assert sorted((shard, len(batch)) for shard, batch in by_shard(found).items()) == [
-            (("train", n), 1) for n in range(3)
-        ]
+        assert sorted(len(batch) for batch in by_shard(found).values()) == sizes
 
-    run(plan("examples"), batches(rows(3, split="train"), 2), check)
-
-
-def test_equal_keys_still_balance() -> None:
-    def check(found: list[tuple[ShardKey, pa.RecordBatch]]) -> None:
-        assert sorted(len(batch) for batch in by_shard(found).values()) == [14, 14, 14, 14, 14, 15, 15]
-
-    run(plan("examples"), batches(rows(100, key=7, split="train"), 9), check)
+    run(plan("examples"), batches(planned, 9), check)
 
 
 @pytest.mark.parametrize("size", [17, 5000])
@@ -156,18 +145,11 @@ def test_keep_order_is_that_of_lines_or_names(lines: bool) -> None:
     planned = rows(300, line=(lambda index: 1000 - index) if lines else None)
 
     def check(found: list[pa.RecordBatch]) -> None:
-        ordered = sort_by_key(found)["name"].to_pylist()
-        assert ordered == sorted((row["name"] for row in planned), reverse=lines)
+        ordered = sort_by_key(found)
+        assert ordered["name"].to_pylist() == sorted((row["name"] for row in planned), reverse=lines)
+        assert len({key >> 46 for key in ordered["key"].to_pylist()}) == 300  # a bin of the histogram each: 18 bits
 
     run(lambda pcoll: pcoll | KeepOrder(), batches(planned, 70), check)
-
-
-def test_kept_order_is_spread_over_the_histogram() -> None:
-    def check(found: list[pa.RecordBatch]) -> None:
-        keys = sort_by_key(found)["key"].to_pylist()
-        assert len({key >> 46 for key in keys}) == 300  # a bin each: 18 bits
-
-    run(lambda pcoll: pcoll | KeepOrder(), batches(rows(300), 70), check)
 
 
 def test_distribute_gives_each_shard_one_slice() -> None:
@@ -188,16 +170,14 @@ def test_shard_count_by_split(split: str, examples: int, shards: int) -> None:
     assert shard_count(COUNTS, split, examples, 10**6) == shards
 
 
-NAME = st.text(max_size=10)
+NAME = st.none() | st.text(max_size=10)
 FOUND_ROWS = st.lists(
     st.tuples(
-        NAME,
+        st.text(max_size=10),
         st.integers(0, 1 << 40),
-        st.none() | NAME,
-        st.none() | NAME,
-        st.none() | NAME,
+        *(NAME, NAME, NAME),
         st.none() | st.integers(1, 1 << 40),
-        st.none() | NAME,
+        NAME,
         st.none() | st.integers(0, (1 << 64) - 1),
     ),
     max_size=30,
@@ -209,24 +189,17 @@ def planned(keys: list[tuple[int, int]]) -> pa.RecordBatch:
     return convert_batch([list(column) for column in zip(*rows)], PLANNED)
 
 
-@given(FOUND_ROWS, st.integers(1, 8))
+@given(FOUND_ROWS, st.integers(1, 8), st.data())
 @settings(max_examples=60, deadline=None)
-def test_batches_hold_the_rows_in_order(rows: list[tuple[Any, ...]], size: int) -> None:
-    made = list(to_batches(rows, FOUND, size))
+def test_batches_hold_the_rows_in_order_and_travel(rows: list[tuple[Any, ...]], size: int, data: st.DataObject) -> None:
+    made, coder = list(to_batches(rows, FOUND, size)), RecordBatchCoder()
 
     assert all(len(batch) == size for batch in made[:-1])
     assert all(0 < len(batch) <= size for batch in made)
     assert [tuple(row.values()) for batch in made for row in batch.to_pylist()] == rows
-
-
-@given(FOUND_ROWS, st.data())
-@settings(max_examples=60, deadline=None)
-def test_the_coder_round_trips_batches_and_slices(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
-    coder = RecordBatchCoder()
-    for batch in to_batches(rows, FOUND):
+    for batch in made:
         start = data.draw(st.integers(0, len(batch)))
-        part = batch.slice(start, data.draw(st.integers(0, len(batch) - start)))
-        for value in (batch, part):
+        for value in (batch, batch.slice(start, data.draw(st.integers(0, len(batch) - start)))):
             decoded = coder.decode(coder.encode(value))
             assert decoded.equals(value)
             assert decoded.schema == FOUND
@@ -234,19 +207,11 @@ def test_the_coder_round_trips_batches_and_slices(rows: list[tuple[Any, ...]], d
 
 def test_a_slice_does_not_carry_the_whole() -> None:
     batch = planned([(random.Random(1).getrandbits(64), index) for index in range(10_000)])
-    coder = RecordBatchCoder()
+    coder = beam.coders.registry.get_coder(pa.RecordBatch)
 
+    assert isinstance(coder, RecordBatchCoder)
+    assert coder.is_deterministic()
     assert len(coder.encode(batch.slice(5000, 10))) < len(coder.encode(batch)) / 10
-
-
-def test_beam_knows_the_coder() -> None:
-    assert isinstance(beam.coders.registry.get_coder(pa.RecordBatch), RecordBatchCoder)
-    assert RecordBatchCoder().is_deterministic()
-
-
-@pytest.mark.parametrize("schema", [FOUND, PLANNED])
-def test_no_rows_no_batches(schema: pa.Schema) -> None:
-    assert list(to_batches([], schema)) == []
 
 
 KEY = st.integers(0, 2) | st.integers(0, (1 << 64) - 1)
@@ -326,17 +291,16 @@ def test_each_seed_moves_its_own(options: PlanOptions, moved: str) -> None:
         assert ([row[column] for row in before] != [row[column] for row in after]) is (column == moved)
 
 
-def test_labels_are_ids() -> None:
-    found, rejects = resolved([file("bee/1.jpg"), file("ant/2.jpg")])
+def test_folders_say_label_and_split() -> None:
+    for names, layout, expected in (
+        (["bee/1.jpg", "ant/2.jpg"], TREE, [1, 0]),
+        (["Test/bee/1.jpg", "train/ant/2.jpg"], FOLDERS, [("test", 1), ("train", 0)]),
+        (["1.jpg", "x/2.jpg"], replace(TREE, class_names=None), [None, None]),
+    ):
+        found, rejects = resolved(list(map(file, names)), layout)
 
-    assert [row["label"] for row in found] == [1, 0]
-    assert not rejects
-
-
-def test_folders_say_the_split() -> None:
-    found, _ = resolved([file("Test/bee/1.jpg"), file("train/ant/2.jpg")], FOLDERS)
-
-    assert [(row["split"], row["label"]) for row in found] == [("test", 1), ("train", 0)]
+        assert [(row["split"], row["label"]) if layout is FOLDERS else row["label"] for row in found] == expected
+        assert not rejects
 
 
 def test_a_manifest_says_the_split() -> None:
@@ -344,60 +308,40 @@ def test_a_manifest_says_the_split() -> None:
     found, rejects = resolved([row("a", 2, split="VAL"), row("b", 3, split="train"), row("c", 4)], layout)
 
     assert [row["split"] for row in found] == ["validation", "train"]
-    assert [(reject.source, reject.line, reject.reason) for reject in rejects] == [
-        ("c", 4, "no split: the file is in no split folder, or the column 'split' is empty")
-    ]
+    assert rejects == [Reject("c", 4, "index", NO_SPLIT)]
+
+
+NO_LABEL = "no label: the file is in no class folder, or the column 'label' is empty"
+NO_SPLIT = "no split: the file is in no split folder, or the column 'split' is empty"
 
 
 @pytest.mark.parametrize(
-    ("item", "layout", "reason"),
+    ("item", "layout", "good", "reason"),
     [
-        (file("1.jpg"), TREE, "no label: the file is in no class folder, or the column 'label' is empty"),
-        (row("1.jpg", 2, None), TREE, "no label: the file is in no class folder, or the column 'label' is empty"),
-        (file("cow/1.jpg"), TREE, "class 'cow' is not in --labels_file"),
-        (
-            file("1.jpg"),
-            replace(FOLDERS, class_names=None),
-            "no split: the file is in no split folder, or the column 'split' is empty",
-        ),
+        (file("1.jpg"), TREE, "ant/2.jpg", NO_LABEL),
+        (row("1.jpg", 2, None), TREE, "ant/2.jpg", NO_LABEL),
+        (file("cow/1.jpg"), TREE, "ant/2.jpg", "class 'cow' is not in --labels_file"),
+        (file("1.jpg"), replace(FOLDERS, class_names=None), "train/ant/2.jpg", NO_SPLIT),
     ],
 )
-def test_rejects(item: ResolveRow, layout: Layout, reason: str) -> None:
-    found, rejects = resolved(
-        [item, file("train/ant/2.jpg") if layout.folders.split is not None else file("ant/2.jpg")], layout
-    )
+def test_rejects(item: ResolveRow, layout: Layout, good: str, reason: str) -> None:
+    found, rejects = resolved([item, file(good)], layout)
 
-    assert [row["name"] for row in found] == ["train/ant/2.jpg" if layout.folders.split is not None else "ant/2.jpg"]
+    assert [row["name"] for row in found] == [good]
     assert rejects == [Reject(item[0], item[5], "index", reason)]
+    assert resolved([item], layout) == ([], rejects)
 
 
-def test_no_batch_where_all_are_rejected() -> None:
-    assert resolved([file("1.jpg"), file("2.jpg")])[0] == []
+def test_a_group_stays_in_one_split_and_rows_without_one_are_groups_of_their_own() -> None:
+    def splits(users: Callable[[int], str], grouped_by: str | None) -> list[str]:
+        rows = [row(f"{index}.jpg", index + 2, user=users(index)) for index in range(400)]
+        options = PlanOptions(grouped(group_by=grouped_by)["split"])
+        return [item["split"] for item in resolved(rows, replace(TREE, columns=USER), options)[0]]
 
-
-def test_unlabelled() -> None:
-    found, rejects = resolved([file("1.jpg"), file("x/2.jpg")], replace(TREE, class_names=None))
-
-    assert [row["label"] for row in found] == [None, None]
-    assert not rejects
-
-
-def test_a_group_stays_in_one_split() -> None:
-    rows = [row(f"{index}.jpg", index + 2, user=f"u{index % 20}") for index in range(400)]
-    found, _ = resolved(rows, replace(TREE, columns=USER), PlanOptions(grouped(group_by="user")["split"]))
-    splits: dict[int, set[str]] = {}
-    for index, item in enumerate(found):
-        splits.setdefault(index % 20, set()).add(item["split"])
-
-    assert all(len(found) == 1 for found in splits.values())
-    assert {split for found in splits.values() for split in found} == {"train", "test"}
-
-
-def test_rows_without_a_group_are_groups_of_their_own() -> None:
-    rows = [row(f"{index}.jpg", index + 2, user="") for index in range(200)]
-    found, _ = resolved(rows, replace(TREE, columns=USER), PlanOptions(grouped(group_by="user")["split"]))
-
-    assert [item["split"] for item in found] == [item["split"] for item in resolved(rows)[0]]
+    by_user = splits(lambda index: f"u{index % 20}", "user")
+    assert by_user == by_user[:20] * 20
+    assert set(by_user) == {"train", "test"}
+    assert splits(lambda _: "", "user") == splits(lambda _: "", None)
 
 
 def test_strata_keep_what_decides_their_split() -> None:
@@ -433,11 +377,10 @@ def test_truths_are_zeros_and_ones() -> None:
 
 
 def test_planned_sizes_grow_with_what_is_written() -> None:
-    small, large = resolved([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)])[0]
-    resized, other = resolved(
-        [file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)], options=PlanOptions(record_bytes=300)
-    )[0]
+    files = [file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)]
+    small, large = (row["size"] for row in resolved(files)[0])
+    resized = [row["size"] for row in resolved(files, options=PlanOptions(record_bytes=300))[0]]
 
-    assert large["size"] - small["size"] == 4000
-    assert resized["size"] == other["size"] == small["size"] - 700
-    assert small["size"] > 1000
+    assert large - small == 4000
+    assert resized == [small - 700] * 2
+    assert small > 1000

@@ -83,12 +83,9 @@ class Version:
 def planned(tree: Tree, seed: int) -> pa.RecordBatch:
     classes = tuple(sorted({name.split("/")[0] for name in tree.files}))
     layout = Layout(SPLITS, (Fraction(3, 4), Fraction(1, 4)), CLASSES, ClassNames(classes))
-    found = [
-        item
-        for item in index_listing(list_input(str(tree.root), TEXTS), identities=True)
-        if isinstance(item, pa.RecordBatch)
-    ]
-    parts = [part for batch in found for part in resolve_files(batch, layout, PlanOptions(SplitOptions(seed=seed)))]
+    found = index_listing(list_input(str(tree.root), TEXTS), identities=True)
+    batches = [item for item in found if isinstance(item, pa.RecordBatch)]
+    parts = [part for batch in batches for part in resolve_files(batch, layout, PlanOptions(SplitOptions(seed=seed)))]
     return concatenate([part for part in parts if isinstance(part, pa.RecordBatch)])
 
 
@@ -97,6 +94,8 @@ def build(tree: Tree, seed: int, count: int, source: Any, folder: Path | None = 
     batch = planned(tree, seed)
     version = Version({}, [], [])
     pieces = []
+    if folder is not None:
+        folder.mkdir()
     for split in SPLITS:
         rows = batch.filter(pc.equal(batch["split"].dictionary_decode(), split)).select(SHARD.names)
         rows = rows.take(pc.sort_indices(rows, sort_keys=[("key", "ascending")]))
@@ -181,8 +180,6 @@ def test_any_script_of_edits_gives_the_bytes_of_full_builds(nights: list[tuple[l
             for words in edits:
                 edit(tree, *words)
             folder = Path(temporary) / str(night)
-            folder.mkdir()
-
             made = build(tree, seed, count, shards_of(tree, seed, former), folder)
             full = build(tree, seed, count, FileShards(TextFileEncoder(str(tree.root)), 3))
 
@@ -205,7 +202,6 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.fixture
 def older(tree: Tree, tmp_path: Path) -> tuple[PreviousVersion, Version]:
     folder = tmp_path / "older"
-    folder.mkdir()
     made = build(tree, 0, 2, shards_of(tree, 0), folder)
     return former_of(folder, tree, 0, made), made
 
@@ -269,10 +265,8 @@ def test_what_is_not_to_be_remembered_is_not(
     tree: Tree, older: tuple[PreviousVersion, Version], tmp_path: Path
 ) -> None:
     former, made = older
-    folder = tmp_path / "newer"
-    folder.mkdir()
 
-    version = build(tree, 0, 2, shards_of(tree, 0, former, writes_index=False), folder)
+    version = build(tree, 0, 2, shards_of(tree, 0, former, writes_index=False), tmp_path / "newer")
 
     assert (version.reused, version.shards, version.pieces) == (40, made.shards, ())
 
@@ -280,7 +274,6 @@ def test_what_is_not_to_be_remembered_is_not(
 def test_a_file_that_changed_a_moment_ago_is_not_remembered(tree: Tree, tmp_path: Path) -> None:
     (tree.root / "a/0.txt").write_bytes(b"now")
     folder = tmp_path / "older"
-    folder.mkdir()
     made = build(tree, 0, 2, shards_of(tree, 0), folder)
 
     version = build(tree, 0, 2, shards_of(tree, 0, former_of(folder, tree, 0, made)))

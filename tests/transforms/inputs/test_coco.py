@@ -34,10 +34,10 @@ def test_the_folder_that_all_images_lie_below(files: list[str], root: str) -> No
     assert coco_root(files) == root
 
 
-@pytest.mark.parametrize("files", [["gs://b/a/x.json", "s3://b/a/y.json"], ["/a/x.json", "a/y.json"]])
-def test_there_may_be_none(files: list[str]) -> None:
-    with pytest.raises(UserError, match="give --input"):
-        coco_root(files)
+def test_there_may_be_none() -> None:
+    for files in (["gs://b/a/x.json", "s3://b/a/y.json"], ["/a/x.json", "a/y.json"]):
+        with pytest.raises(UserError, match="give --input"):
+            coco_root(files)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,7 @@ def test_there_may_be_none(files: list[str]) -> None:
     [
         ("coco/annotations/instances_train2017.json", "coco", False, "", ["annotations", "annotations/train2017"]),
         (
-            "coco/annotations/person_keypoints_train2017.json",
-            "coco",
-            False,
-            "",
+            *("coco/annotations/person_keypoints_train2017.json", "coco", False, ""),
             ["annotations", "annotations/keypoints_train2017", "annotations/train2017"],
         ),
         ("coco/annotations/instances_train2017.json", "coco", False, "../photos", ["photos"]),

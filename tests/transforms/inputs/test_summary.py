@@ -8,7 +8,6 @@ from collections import Counter
 from functools import reduce
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,32 +83,27 @@ def test_matched_counts_the_rejected() -> None:
     assert summary_of([file("a.jpg")]).merge(InputSummary(rejected=3)).total_records == 4
 
 
+NAMES = st.sampled_from("abc")
+FILE_ROWS = st.builds(file, st.text(st.sampled_from("ab/"), max_size=6), st.integers(0, 99))
+MANIFEST_ROWS = st.builds(row, NAMES, st.integers(1, 9), st.sampled_from("xy"))
+KINDS, TYPES = st.sampled_from([".txt file", "hidden file"]), st.sampled_from(["int64", "float32", "bytes"])
+LENGTHS = st.sampled_from([None, 2, 3])
 PARTS = st.one_of(
-    st.builds(
-        summary_of,
-        st.lists(
-            st.builds(file, st.text(st.sampled_from("ab/"), max_size=6), st.integers(0, 99)), min_size=1, max_size=5
-        ),
-    ),
-    st.builds(
-        summary_of,
-        st.lists(
-            st.builds(row, st.sampled_from("ab"), st.integers(1, 9), st.sampled_from("xy")), min_size=1, max_size=4
-        ),
-    ),
-    st.builds(
-        lambda kind, name: InputSummary(skipped={kind: (1, name)}),
-        st.sampled_from([".txt file", "hidden file"]),
-        st.sampled_from("abc"),
-    ),
+    st.lists(FILE_ROWS, min_size=1, max_size=5).map(summary_of),
+    st.lists(MANIFEST_ROWS, min_size=1, max_size=4).map(summary_of),
+    st.builds(lambda kind, name: InputSummary(skipped={kind: (1, name)}), KINDS, NAMES),
     st.builds(lambda rejected: InputSummary(rejected=rejected), st.integers(0, 3)),
     st.builds(
-        lambda name, dtype, length: InputSummary(columns={name: ColumnType(dtype, length, 1)}),
-        st.sampled_from("abc"),
-        st.sampled_from(["int64", "float32", "bytes"]),
-        st.sampled_from([None, 2, 3]),
+        lambda name, dtype, length: InputSummary(columns={name: ColumnType(dtype, length, 1)}), NAMES, TYPES, LENGTHS
     ),
 )
+COMBINE = MergeFn(InputSummary, InputSummary.merge)
+
+
+def combine(*halves: list[InputSummary]) -> InputSummary:
+    """Merge parts as a runner does, that of each half on its own."""
+    merged = [reduce(COMBINE.add_input, half, COMBINE.create_accumulator()) for half in halves]
+    return COMBINE.extract_output(COMBINE.merge_accumulators(merged))
 
 
 @given(st.lists(PARTS, max_size=8), st.data())
@@ -117,14 +111,8 @@ PARTS = st.one_of(
 def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(parts))
     cut = data.draw(st.integers(0, len(parts)))
-    combine = MergeFn(InputSummary, InputSummary.merge)
-    halves = [
-        reduce(combine.add_input, half, combine.create_accumulator()) for half in (shuffled[:cut], shuffled[cut:])
-    ]
 
-    expected = reduce(InputSummary.merge, parts, InputSummary())
-
-    assert combine.extract_output(combine.merge_accumulators(halves)) == expected
+    assert combine(shuffled[:cut], shuffled[cut:]) == reduce(InputSummary.merge, parts, InputSummary())
 
 
 def test_merging_is_linear_in_folders() -> None:
@@ -139,37 +127,22 @@ def test_merging_is_linear_in_folders() -> None:
 
     def lookups(folders: int) -> int:
         parts = [InputSummary(folders=Counter({Name(number): 1})) for number in range(folders)]
-        combine, Name.lookups = MergeFn(InputSummary, InputSummary.merge), 0
-        halves = [
-            reduce(combine.add_input, half, combine.create_accumulator())
-            for half in (parts[: folders // 2], parts[folders // 2 :])
-        ]
-        assert len(combine.merge_accumulators(halves).folders) == folders
+        Name.lookups = 0
+        assert len(combine(parts[: folders // 2], parts[folders // 2 :]).folders) == folders
         return Name.lookups
 
     assert lookups(200) < 2.1 * lookups(100)
 
 
-def test_the_fingerprint_is_of_names_and_sizes() -> None:
-    files = [file("a.jpg"), file("b.jpg"), file("cats/c.jpg")]
-    fingerprint = summary_of(files).fingerprint
+def test_the_fingerprint_is_of_names_and_sizes_and_tells_inputs_apart() -> None:
+    a, b, c = file("a.jpg"), file("b.jpg"), file("cats/c.jpg")
+    fingerprint = summary_of([a, b, c]).fingerprint
 
-    assert summary_of(files[::-1]).fingerprint == fingerprint
-    assert summary_of(files[:1]).merge(summary_of(files[1:])).fingerprint == fingerprint
+    assert summary_of([c, b, a]).fingerprint == fingerprint
+    assert summary_of([a]).merge(summary_of([b, c])).fingerprint == fingerprint
     assert fingerprint < 1 << 128
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        [file("a.jpg")],
-        [file("a.jpg"), file("b.jpg", 101)],
-        [file("a.jpg"), file("c.jpg")],
-        [file("a.jpg"), file("b.jpg"), file("b.jpg")],
-    ],
-)
-def test_the_fingerprint_tells_inputs_apart(files: list[Row]) -> None:
-    assert summary_of(files).fingerprint != summary_of([file("a.jpg"), file("b.jpg")]).fingerprint
+    others = ([a, b], [a, b, file("cats/c.jpg", 101)], [a, b, file("c.jpg")], [a, b, c, c])
+    assert fingerprint not in [summary_of(other).fingerprint for other in others]
 
 
 def test_skipped_things_are_counted_with_the_first_name() -> None:

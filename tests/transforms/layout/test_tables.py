@@ -1,5 +1,6 @@
 """How tables are read: columns chosen, types from data or schema, labels, splits, and a sentence for each mistake."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -30,19 +31,18 @@ TYPES = {
 }
 
 
-def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
-    return InputSummary(headers={columns: (1, name)})
-
-
-FILES = summarize_files([("a.csv", 10), ("b.csv", 20)])
-SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=False))
+def summarize_header(columns: tuple[str, ...], name: str, number: int = 1) -> InputSummary:
+    return InputSummary(headers={columns: (number, name)})
 
 
 def merge(*parts: InputSummary) -> InputSummary:
     return reduce(InputSummary.merge, parts, InputSummary())
 
 
+FILES = summarize_files([("a.csv", 10), ("b.csv", 20)])
+SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=False))
 TABLE = merge(FILES, summarize_header(HEADER, "a.csv"))
+PLAIN = TableOptions("--input x")
 
 
 def layout(inferred: Inferred | None = None, summary: InputSummary = TABLE, **options: Any) -> TableLayout:
@@ -64,28 +64,21 @@ def test_features_are_the_columns_in_the_order_of_the_header() -> None:
     assert (made.splits, made.fractions, made.labels) == (("train",), (Fraction(1),), ())
 
 
-def test_without_a_header_columns_are_sorted() -> None:
-    assert [feature.name for feature in layout(summary=FILES).features] == ["age", "city", "id", "ok"]
-
-
 @pytest.mark.parametrize(
     ("options", "names"),
     [
         ({"drop": ("age", "ok")}, ["id", "city"]),
         ({"only": ("ok", "id")}, ["id", "ok"]),
         ({"only": ("ok",), "label_columns": ("city",)}, ["city", "ok"]),
+        ({"drop": ("city", "id"), "key": "id", "group_by": "city"}, ["age", "ok"]),
+        ({"summary": FILES}, ["age", "city", "id", "ok"]),  # without a header they are sorted
     ],
 )
 def test_chosen_columns(options: dict[str, Any], names: list[str]) -> None:
-    assert [feature.name for feature in layout(**options).features] == names
+    made = layout(**options)
 
-
-def test_helpers_are_read_though_dropped() -> None:
-    made = layout(drop=("city", "id"), key="id", group_by="city")
-
-    assert list(made.types) == ["age", "ok"]
-    assert made.keys == (KeyColumn("id"), KeyColumn("city"))
-    assert [feature.name for feature in made.features] == ["age", "ok"]
+    assert [feature.name for feature in made.features] == list(made.types) == names
+    assert made.keys == tuple(KeyColumn(options[flag]) for flag in ("key", "group_by") if flag in options)
 
 
 def test_a_label_of_strings_has_classes() -> None:
@@ -125,22 +118,15 @@ def test_a_schema_s_class_label() -> None:
         layout(Inferred(), schema=schema, label_columns=("city",))
 
 
-def test_a_schema_of_strings_needs_the_classes_of_its_label_alone() -> None:
-    options = TableOptions("", schema=SCHEMA, label_columns=("city",))
-
-    assert options.needs_inference
-    assert wanted_columns(options) == ["city"]
-    assert (
-        layout(
-            Inferred({"city": TYPES["city"]}, 9, {"city": frozenset({"Oslo"})}), schema=SCHEMA, label_columns=("city",)
-        ).class_names
-        is not None
-    )
-
-
 def test_which_columns_are_inferred() -> None:
+    """Of a schema of strings the classes of its label alone."""
     assert wanted_columns(TableOptions("")) is None
     assert wanted_columns(TableOptions("", only=("a", "b"), label_columns=("c",))) == ["a", "b", "c"]
+    options = TableOptions("", schema=SCHEMA, label_columns=("city",))
+    assert options.needs_inference
+    assert wanted_columns(options) == ["city"]
+    inferred = Inferred({"city": TYPES["city"]}, 9, {"city": frozenset({"Oslo"})})
+    assert layout(inferred, schema=SCHEMA, label_columns=("city",)).class_names["city"].names == ("Oslo",)
 
 
 def test_a_label_of_several_classes() -> None:
@@ -185,6 +171,15 @@ def test_spaces_around_a_class_are_named() -> None:
         ({"label_columns": ("empty",)}, "--label empty has no value in any row"),
         ({"label_columns": ("city",), "labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
         ({"split_shards": ("tests",)}, "--num_shards tests=…: no such split; the splits are train"),
+        (
+            {"label_columns": ("city",), "inferred": Inferred(TYPES, 10, {"city": None})},
+            "--label city has more than 100,000 different values; give a column",
+        ),
+        (
+            {"schema": (Feature("cty", "bytes"),), "inferred": Inferred()},
+            r"--schema wants column 'cty', which --input x lacks; did you mean city\?",
+        ),
+        ({"inferred": Inferred(), "summary": summarize_files([("a.csv", 0)])}, "--input x has no rows"),
     ],
 )
 def test_mistakes(options: dict[str, Any], message: str) -> None:
@@ -192,55 +187,34 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
         layout(**options)
 
 
-def test_too_many_classes() -> None:
-    with pytest.raises(UserError, match="--label city has more than 100,000 different values; give a column"):
-        layout(Inferred(TYPES, 10, {"city": None}), label_columns=("city",))
-
-
-def test_a_column_that_a_schema_wants() -> None:
-    with pytest.raises(UserError, match=r"--schema wants column 'cty', which --input x lacks; did you mean city\?"):
-        layout(Inferred(), schema=(Feature("cty", "bytes"),))
+def test_what_is_no_mistake() -> None:
+    assert layout(Inferred()).features == ()  # staging says why none of so many bytes could be read
     assert layout(Inferred(), schema=(Feature("cty", "bytes", required=False),)).features
 
 
-def test_headers_that_differ_are_named() -> None:
-    other = merge(TABLE, summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
-    with pytest.raises(
-        UserError,
-        match=r"'b.csv' lacks 'empty' and has 'vide' in addition to what 'a.csv' has; --drop empty,vide leaves these",
-    ):
-        layout(summary=other)
+def test_headers_that_differ_are_named_or_left_out() -> None:
+    other = merge(TABLE, summarize_header((*HEADER[:4], "vide"), "b.csv", 2))
+    said = "'b.csv' lacks 'empty' and has 'vide' in addition to what 'a.csv' has; --drop empty,vide leaves these"
+    with pytest.raises(UserError, match=said):
+        layout(summary=merge(TABLE, summarize_header((*HEADER[:4], "vide"), "b.csv")))
     assert layout(summary=other, drop=("empty", "vide")).features
     assert layout(summary=other, only=("age", "city")).features
     assert layout(summary=merge(TABLE, summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
 
-
-def test_files_whose_headers_differ_from_most_are_left_out() -> None:
-    other = merge(TABLE, InputSummary(headers={(*HEADER[:4], "vide"): (2, "b.csv")}))
-
-    made = layout(summary=other, on_other_columns="reject", only=())
-    assert [feature.name for feature in made.features] == ["id", "age", "city", "ok"]
-    assert made.notices == ("column 'vide' has no value in any row, and was left out",)
+    of_most = layout(summary=other, on_other_columns="reject", only=())
+    assert [feature.name for feature in of_most.features] == list(HEADER[:4])
+    assert of_most.notices == ("column 'vide' has no value in any row, and was left out",)
 
 
-@pytest.mark.parametrize(("count", "stops"), [(9, True), (8, False)])
-def test_a_column_whose_values_are_mostly_nested(count: int, stops: bool) -> None:
-    nested = {"city": NestedValues(count, ("b.jsonl", 1234, '{"a": 1}'), has_objects=True)}
-    inferred = Inferred(TYPES, 10, nested=nested)
-    if not stops:
-        assert layout(inferred, nesting=Nesting()).features
-        return
-    with pytest.raises(UserError) as caught:
-        layout(inferred, nesting=Nesting())
-    assert f"'city' in {count} rows, the first of them b.jsonl, line 1,234: {{\"a\": 1}}. --flatten " in str(
-        caught.value
-    )
+def test_a_column_whose_values_are_mostly_nested() -> None:
+    def inferred(count: int) -> Inferred:
+        nested = {"city": NestedValues(count, ("b.jsonl", 1234, '{"a": 1}'), has_objects=True)}
+        return Inferred(TYPES, 10, nested=nested)
 
-
-def test_no_rows() -> None:
-    with pytest.raises(UserError, match="--input x has no rows"):
-        layout(Inferred(), summarize_files([("a.csv", 0)]))
-    assert layout(Inferred()).features == ()  # staging says why none of so many bytes could be read
+    assert layout(inferred(8), nesting=Nesting()).features
+    said = "'city' in 9 rows, the first of them b.jsonl, line 1,234: {\"a\": 1}. --flatten "
+    with pytest.raises(UserError, match=re.escape(said)):
+        layout(inferred(9), nesting=Nesting())
 
 
 def test_things_passed_over_are_said() -> None:
@@ -268,39 +242,37 @@ def test_split_folders() -> None:
     ],
 )
 def test_lines(names: list[str], numbers: bool, features: list[str], classes: tuple[str, ...] | None) -> None:
-    made = make_line_layout(
-        summarize_files((name, 1) for name in names), Inferred(), TableOptions("--input x"), numbers
-    )
+    made = make_line_layout(summarize_files((name, 1) for name in names), Inferred(), PLAIN, numbers)
 
     assert [feature.name for feature in made.features] == features
     assert (made.class_names["label"].names if made.class_names else None) == classes
 
 
-def test_lines_without_folders_have_no_labels_file() -> None:
-    with pytest.raises(UserError, match="not every file of --input x is in a class folder"):
-        make_line_layout(FILES, Inferred(), TableOptions("--input x", classes=LabelOptions(labels=("a",))), False)
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["a.txt"], {"labels": ("a",)}, "not every file of --input x is in a class folder"),
+        (["train/pos/a.txt", "test/neg/b.txt", "c.txt"], {}, "some files are outside the folders of splits"),
+        (
+            ["train/pos/a.txt", "b.txt"],
+            {"folders": SPLITS_OF_CLASSES},
+            "names 2 levels of folders, but files below --input x lie in 0",
+        ),
+    ],
+)
+def test_folders_of_lines_that_are_mistakes(names: list[str], options: dict[str, Any], message: str) -> None:
+    summary = summarize_files((name, 1) for name in names)
+    with pytest.raises(UserError, match=message):
+        make_line_layout(summary, Inferred(), TableOptions("--input x", **grouped(**options)), False)
 
 
 @pytest.mark.parametrize(
-    ("names", "folders", "message"),
-    [
-        (["train/pos/a.txt", "test/neg/b.txt", "c.txt"], None, "some files are outside the folders of splits"),
-        (
-            ["train/pos/a.txt", "b.txt"],
-            SPLITS_OF_CLASSES,
-            "names 2 levels of folders, but files below --input x lie in 0",
-        ),
-        (["train/pos/a.txt", "test/neg/b.txt"], SPLITS_OF_CLASSES, None),
-        (["a/b/a.txt", "b.txt"], NO_ROLES, None),
-    ],
+    ("names", "folders"),
+    [(["train/pos/a.txt", "test/neg/b.txt"], SPLITS_OF_CLASSES), (["a/b/a.txt", "b.txt"], NO_ROLES)],
 )
-def test_folders_of_lines(names: list[str], folders: FolderRoles | None, message: str | None) -> None:
+def test_folders_of_lines(names: list[str], folders: FolderRoles) -> None:
     summary, options = summarize_files((name, 1) for name in names), TableOptions("--input x", folders=folders)
-    if message is None:
-        assert make_line_layout(summary, Inferred(), options, False).folders == folders
-        return
-    with pytest.raises(UserError, match=message):
-        make_line_layout(summary, Inferred(), options, False)
+    assert make_line_layout(summary, Inferred(), options, False).folders == folders
 
 
 def test_existing_records_whose_classes_have_no_names() -> None:
@@ -312,7 +284,7 @@ def test_existing_records_whose_classes_have_no_names() -> None:
 
 
 def test_existing_records_have_no_features_yet() -> None:
-    made = make_record_layout(FILES, Inferred(), TableOptions("--input x"), False)
+    made = make_record_layout(FILES, Inferred(), PLAIN, False)
 
     assert (list(made.types), made.features) == (["record"], ())
 
