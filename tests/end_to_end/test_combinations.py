@@ -1,7 +1,5 @@
 """Options of several ideas in one command: each does in company what it does alone."""
 
-import csv
-import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -13,11 +11,12 @@ from tokenizers import Tokenizer
 import shardmill
 from tests.support.archives import tar
 from tests.support.command import Run, image, write_files
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.masks import encoded
 from tests.support.photographs import CHANGES, photograph
 from tests.support.reading import make
-from tests.support.table_results import convert, read_table
+from tests.support.table_results import to_csv
 from tests.support.tokenizer_files import texts, tokenizer_json
 
 tf = Later("tensorflow")
@@ -105,7 +104,7 @@ def _records(directory: Path) -> list[bytes]:
     return list(tf.data.TFRecordDataset(files, compression_type=kind).as_numpy_iterator())
 
 
-def test_tars_tokenized_labelled_and_stratified(run: Run, tmp_path: Path) -> None:
+def test_tars_tokenized_labelled_and_stratified(run: Run, jobs: Jobs) -> None:
     captions = texts(90)
     kinds = ["ant" if number % 3 else "bee" for number in range(90)]
     members = [
@@ -117,50 +116,44 @@ def test_tars_tokenized_labelled_and_stratified(run: Run, tmp_path: Path) -> Non
             (f"{number:02}.json", json.dumps({"kind": kind, "n": number}).encode()),
         )
     ]
-    source = write_files(tmp_path / "in", {"a.tar": tar(members[:150]), "b.tar": tar(members[150:])})
-    write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
-    tokens = ("--tokenizer", tmp_path / "tokenizer.json", "--tokenize", "text")
-    dealt = ("--splits", "train=0.8,test=0.2", "--stratify_by", "kind", "--label", "kind")
+    files = {"a.tar": tar(members[:150]), "b.tar": tar(members[150:]), "../t.json": tokenizer_json()}
+    dealt = "--splits train=0.8,test=0.2 --stratify_by kind --label kind"
 
-    table = convert("webdataset", source, tmp_path / "out", *tokens, *dealt)
+    made = jobs.build(f"webdataset --tokenizer t.json --tokenize text {dealt}", files=files)
 
     tokenizer = Tokenizer.from_str(tokenizer_json().decode())
-    assert sorted(table.column("n")) == list(range(90))
-    for row in table.rows:
+    assert sorted(made.table.column("n")) == list(range(90))
+    for row in made.table.rows:
         number = row["n"]
         assert set(row) == {"filename", "image", "input_ids", "kind", "n"}
         assert row["filename"] == b"%02d" % number
         assert row["image"] == image(number)
         assert row["input_ids"] == tokenizer.encode(captions[number]).ids
         assert row["kind"] == ["ant", "bee"].index(kinds[number])
-    shares = {split: Counter(row["kind"] for row in rows) for split, rows in table.splits.items()}
+    shares = {split: Counter(row["kind"] for row in rows) for split, rows in made.table.splits.items()}
     assert shares == {"train": {0: 48, 1: 24}, "test": {0: 12, 1: 6}}
-    said = json.loads((table.directory / "stats.json").read_text())["splits"]
-    assert {split: said[split]["tokens"] for split in said} == {
-        split: sum(len(row["input_ids"]) for row in rows) for split, rows in table.splits.items()
+    assert {split: said["tokens"] for split, said in made.json("stats.json")["splits"].items()} == {
+        split: sum(len(row["input_ids"]) for row in rows) for split, rows in made.table.splits.items()
     }
-    assert run("verify", table.directory, "--decode").status == 0
-    builder = tfds.builder_from_directory(str(table.directory))
+    assert run("verify", made.directory, "--decode").status == 0
+    builder = tfds.builder_from_directory(str(made.directory))
     for example in tfds.as_numpy(builder.as_dataset(split="test")):
         assert builder.info.features["kind"].int2str(example["kind"]) == kinds[example["n"]]
         assert example["input_ids"].tolist() == tokenizer.encode(captions[example["n"]]).ids
 
 
-def test_sequences_balanced_in_bytes_and_renamed(run: Run, tmp_path: Path) -> None:
+def test_sequences_balanced_in_bytes_and_renamed(run: Run, jobs: Jobs) -> None:
     rows = [
         (user, 100 - time, f"{user}-{time}-" + "x" * (40 * (user % 7)))
         for user in range(60)
         for time in range(1 + user % 5)
     ]
-    for part in range(2):
-        out = io.StringIO()
-        csv.writer(out).writerows([("user", "t", "page"), *rows[part::2]])
-        write_files(tmp_path / "in", {f"{part}.csv": out.getvalue().encode()})
-    by = ("--sequence_by", "user", "--order_by", "t", "--num_shards", 4)
-    renamed = ("--rename", "page=context/page", "--rename", "t=context/t", "--rename", "user=id")
+    jobs.write({f"{part}.csv": to_csv(("user", "t", "page"), rows[part::2]) for part in range(2)})
+    renamed = "--rename page=context/page --rename t=context/t --rename user=id"
     spreads = {}
     for balance in ("examples", "bytes"):
-        table = convert("csv", tmp_path / "in", tmp_path / balance, *by, *renamed, "--balance", balance)
+        flags = f"--sequence_by user --order_by t --num_shards 4 --balance {balance} --overwrite"
+        table = jobs.build(f"csv {flags} {renamed}").table
         sizes = [shard.size_bytes for shard in table.dataset.manifest.splits[0].shards]
         spreads[balance] = max(sizes) - min(sizes)
 
@@ -176,7 +169,7 @@ def test_sequences_balanced_in_bytes_and_renamed(run: Run, tmp_path: Path) -> No
     }
     assert run("verify", table.directory).status == 0
     read = shardmill.load(table.directory, split="train", shuffle=False)
-    assert [int(features["id"]) for features in read] == [row["id"] for row in read_table(table.directory).rows]
+    assert [int(features["id"]) for features in read] == [row["id"] for row in table.rows]
     for example in tfds.as_numpy(tfds.builder_from_directory(str(table.directory)).as_dataset(split="train")):
         times = sorted(time for user, time, _ in rows if user == example["id"])
         assert example["context/t"].tolist() == times

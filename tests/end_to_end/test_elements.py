@@ -1,14 +1,12 @@
 """Nothing large travels between steps: Flink's buffers, Dataflow's shuffle and the memory of every runner ask for small
 elements, however large the input is. Here an element may be a hundredth of what it may be in a job."""
 
-import io
 import json
 import random
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from shardmill.transforms.columns import arrow
@@ -16,11 +14,12 @@ from shardmill.transforms.inputs import record_blocks
 from shardmill.transforms.shards import cuts
 from tests.support.archives import tar
 from tests.support.avro_files import avro, record
-from tests.support.command import Run, image, write_files
+from tests.support.command import Run, image, npy, write_files
 from tests.support.elements import Sizes, sizes_of_elements
 from tests.support.framed_records import record as framed_record
 from tests.support.masks import write_pairs
 from tests.support.sounds import wav
+from tests.support.table_results import parquet
 from tests.support.tokenizer_files import texts, tokenizer_json
 
 MOST = 4 << 20  # of any element
@@ -45,9 +44,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "images" / "meta.jsonl").write_text("\n".join(lines))
     write_files(root / "tables", {f"{'t' * 100}{n:03}.csv": f"x,y\n{n},a\n".encode() for n in range(200)})
     write_files(root / "rows", {"rows.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n % 7) for n in range(20_000))})
-    array = io.BytesIO()
-    np.save(array, np.arange(3))
-    for folder, suffix, data in (("arrays", "npy", array.getvalue()), ("audio", "wav", wav())):
+    for folder, suffix, data in (("arrays", "npy", npy(np.arange(3))), ("audio", "wav", wav())):
         write_files(root / folder, {f"ant/{'a' * 100}{n:03}.{suffix}": data for n in range(300)})
     rows = [{"x": n, "y": n % 7} for n in range(20_000)]
     write_files(
@@ -57,7 +54,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "jsonl/rows.jsonl": b"".join(
                 b'{"x": %(x)d, "y": %(y)d}\n' % {b"x": row["x"], b"y": row["y"]} for row in rows
             ),
-            "parquet/rows.parquet": parquet(rows),
+            "parquet/rows.parquet": parquet(pa.Table.from_pylist(rows), row_group_size=1000),
             "avro/rows.avro": avro(record(x="long", y="long"), rows, 5000),
             "tokenizer.json": tokenizer_json(),
             "texts/lines.txt": "\n".join(texts(20_000)).encode(),
@@ -71,12 +68,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     write_pairs(root / "pairs", 300)
     return root
-
-
-def parquet(rows: list[dict[str, int]]) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), out, row_group_size=1000)
-    return out.getvalue()
 
 
 def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
