@@ -1,15 +1,14 @@
 """Files of one folder that differ: in their columns, and in the types of one column; empty files among them."""
 
 import gzip
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.support.avro_files import avro, record
-from tests.support.command import Run, check_failure, check_mistake, write_files
-from tests.support.table_results import check_consistent, convert, parquet
+from tests.support.jobs import Jobs
+from tests.support.table_results import check_consistent, parquet
 
 
 def of_rows(command: str, rows: list[dict[str, Any]]) -> bytes:
@@ -24,22 +23,18 @@ def of_rows(command: str, rows: list[dict[str, Any]]) -> bytes:
 
 
 @pytest.mark.parametrize("command", ["csv", "parquet", "avro"])
-def test_columns_that_some_files_lack(tmp_path: Path, run: Run, command: str) -> None:
+def test_columns_that_some_files_lack(jobs: Jobs, command: str) -> None:
     files = {
         f"a.{command}": of_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
         f"b.{command}": of_rows(command, [{"d": 7, "n": 3, "c": 3.5}]),
         f"c.{command}": of_rows(command, [{"c": 4.5, "n": 4, "e": 7}]),
     }
-    source = write_files(tmp_path / "in", files)
-    given = (command, "--input", source, "--output", tmp_path / "out", "--name", "n")
-
     said = f"headers differ: 'b.{command}' lacks 'b' and has 'd' in addition to what 'a.{command}' has"
-    check_mistake(run(*given), said, "; --drop b,d,e leaves these columns out", "; --on_other_columns union takes")
-
-    expected = [{"n": number, "c": number + 0.5} for number in (1, 2, 3, 4)]
-    for number, flags in enumerate((("--drop", "b,d,e"), ("--only", "n,c"))):
-        rows = convert(command, source, tmp_path / str(number), *flags).rows
-        assert sorted(rows, key=lambda row: row["n"]) == expected
+    remedies = "; --drop b,d,e leaves these columns out…; --on_other_columns union takes"
+    jobs.refuse(command, f"{said}…{remedies}", files=files)
+    for flags in ("--drop b,d,e", "--only n,c"):
+        rows = jobs.build(f"{command} --overwrite {flags}").table.rows
+        assert sorted(rows, key=lambda row: row["n"]) == [{"n": n, "c": n + 0.5} for n in (1, 2, 3, 4)]
 
 
 def three_files(command: str) -> dict[str, bytes]:
@@ -52,79 +47,64 @@ def three_files(command: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("command", ["csv", "parquet", "avro"])
-def test_the_union_of_columns(tmp_path: Path, command: str) -> None:
-    source = write_files(tmp_path / "in", three_files(command))
-
-    table = convert(command, source, tmp_path, "--on_other_columns", "union")
-
-    assert sorted(table.rows, key=lambda row: row["n"]) == [
+def test_the_union_of_columns(jobs: Jobs, command: str) -> None:
+    made = jobs.build(f"{command} --on_other_columns union", files=three_files(command))
+    assert sorted(made.table.rows, key=lambda row: row["n"]) == [
         {"n": 1, "b": b"x", "c": 1.5},
         {"n": 2, "b": b"y", "c": 2.5},
         {"n": 3, "d": 7, "c": 3.5},
         {"n": 4, "d": 8, "c": 4.5},
         {"n": 5, "b": b"z", "c": 5.5},
     ]
-    assert table.features == {"n": "int64", "b": "bytes?", "c": "float32", "d": "int64?"}
-    assert table.dataset.manifest.configuration["on_other_columns"] == "union"
-    filled = convert(command, source, tmp_path / "filled", "--on_other_columns", "union", "--fill", "d=-1")
+    assert made.table.features == {"n": "int64", "b": "bytes?", "c": "float32", "d": "int64?"}
+    assert made.manifest.configuration["on_other_columns"] == "union"
+    filled = jobs.build(f"{command} --on_other_columns union --fill d=-1 --overwrite").table
     assert sorted(filled.column("d")) == [-1, -1, -1, 7, 8]
 
 
-@pytest.mark.parametrize("command", ["csv", "csv.gz", "parquet", "avro"])
-def test_files_with_other_columns_than_most_are_rejected(tmp_path: Path, run: Run, command: str) -> None:
-    files = three_files(command.removesuffix(".gz"))
-    if command == "csv.gz":
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "avro"])
+def test_files_with_other_columns_than_most_are_rejected(jobs: Jobs, suffix: str) -> None:
+    command = suffix.removesuffix(".gz")
+    files = three_files(command)
+    if suffix == "csv.gz":
         files = {f"{name}.gz": gzip.compress(content) for name, content in files.items()}
-    source = write_files(tmp_path / "in", files)
-    command, bad = command.removesuffix(".gz"), f"b.{command}"
 
-    table = convert(command, source, tmp_path, "--on_other_columns", "reject", "--max_reject_fraction", 0.4)
+    made = jobs.build(f"{command} --on_other_columns reject --max_reject_fraction 0.4", files=files)
 
-    assert sorted(table.column("n")) == [1, 2, 5]
-    assert table.features == {"n": "int64", "b": "bytes", "c": "float32"}
-    (reject,) = table.rejects()
-    assert (reject["source"], reject["stage"], reject["records"], reject["count"]) == (bad, "columns", 2, "exact")
-    most = f"a.{command}" + (".gz" if bad.endswith(".gz") else "")
-    assert reject["reason"] == f"lacks 'b' and has 'd' in addition to what most files have, such as {most!r}"
-    assert table.dataset.manifest.rejects["records"] == 2
-    assert table.dataset.manifest.input["records"] == 5
-    check_consistent(table)
-    given = (command, "--input", source, "--output", tmp_path / "out", "--name", "n")
-    few = run(*given, "--on_other_columns", "reject", "--max_reject_fraction", 0.3)
-    check_failure(few, "2 of 5 records were rejected", f"such as {bad!r}")
+    assert sorted(made.table.column("n")) == [1, 2, 5]
+    assert made.table.features == {"n": "int64", "b": "bytes", "c": "float32"}
+    (reject,) = made.rejects
+    found = (reject["source"], reject["stage"], reject["records"], reject["count"])
+    assert found == (f"b.{suffix}", "columns", 2, "exact")
+    assert reject["reason"] == f"lacks 'b' and has 'd' in addition to what most files have, such as 'a.{suffix}'"
+    assert made.manifest.rejects["records"] == 2
+    assert made.manifest.input["records"] == 5
+    check_consistent(made.table)
+    sentence = f"2 of 5 records were rejected…such as 'b.{suffix}'"
+    jobs.fail(f"{command} --on_other_columns reject --max_reject_fraction 0.3 --output other", sentence)
 
 
-def test_no_columns_are_those_of_most_files(tmp_path: Path, run: Run) -> None:
-    files = three_files("csv")
-    del files["c.csv"]
-    source = write_files(tmp_path / "in", files)
-
-    result = run("csv", "--input", source, "--output", tmp_path, "--name", "n", "--on_other_columns", "reject")
-
-    check_mistake(result, "1 file has the columns of 'a.csv', and as many those of 'b.csv', which lacks 'b' and has")
-    rows = convert("csv", source, tmp_path, "--on_other_columns", "reject", "--exclude", "b.csv").rows
-    assert len(rows) == 2
+def test_no_columns_are_those_of_most_files(jobs: Jobs) -> None:
+    files = {name: data for name, data in three_files("csv").items() if name != "c.csv"}
+    sentence = "1 file has the columns of 'a.csv', and as many those of 'b.csv', which lacks 'b' and has"
+    jobs.refuse("csv --on_other_columns reject", sentence, files=files)
+    assert len(jobs.build("csv --on_other_columns reject --exclude b.csv").table.rows) == 2
 
 
-def test_dropped_columns_do_not_differ(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", three_files("csv"))
-    for number, flags in enumerate((("--drop", "b,d"), ("--only", "n,c"))):
-        table = convert("csv", source, tmp_path / str(number), "--on_other_columns", "reject", *flags)
-        assert sorted(table.column("n")) == [1, 2, 3, 4, 5]
+@pytest.mark.parametrize("flags", ["--drop b,d", "--only n,c"])
+def test_dropped_columns_do_not_differ(jobs: Jobs, flags: str) -> None:
+    made = jobs.build(f"csv --on_other_columns reject {flags}", files=three_files("csv"))
+    assert sorted(made.table.column("n")) == [1, 2, 3, 4, 5]
 
 
-def test_large_files_with_other_columns(tmp_path: Path) -> None:
+def test_large_files_with_other_columns(jobs: Jobs) -> None:
     """Each file has several blocks; quoted line ends and bad rows are counted as rows."""
     rows = "".join(f'{number},"a\nb"\n' for number in range(2_000))
-    files = {f"{name}.csv": f"n,{name[:1]}\n{rows}1,2,3\n".encode() for name in ("x1", "x2", "y")}
-    source = write_files(tmp_path / "in", files)
-    flags = ("--on_other_columns", "reject", "--max_reject_fraction", 0.5, "--block_size", "4KiB")
-
-    table = convert("csv", source, tmp_path, *flags)
-
-    assert len(table.rows) == 4_000
-    assert sum(reject["records"] for reject in table.rejects() if reject["source"] == "y.csv") == 2_001
-    assert table.dataset.manifest.rejects["records"] == 2_003
+    files = {f"{name}.csv": f"n,{name[:1]}\n{rows}1,2,3\n" for name in ("x1", "x2", "y")}
+    made = jobs.build("csv --on_other_columns reject --max_reject_fraction 0.5 --block_size 4KiB", files=files)
+    assert len(made.table.rows) == 4_000
+    assert sum(reject["records"] for reject in made.rejects if reject["source"] == "y.csv") == 2_001
+    assert made.manifest.rejects["records"] == 2_003
 
 
 @pytest.mark.parametrize(
@@ -140,16 +120,13 @@ def test_large_files_with_other_columns(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_types_that_differ_between_files(
-    tmp_path: Path, one: pa.Array, other: pa.Array, values: set[Any], said: str
+    jobs: Jobs, one: pa.Array, other: pa.Array, values: set[Any], said: str
 ) -> None:
     files = {f"{name}.parquet": parquet(pa.table({"x": x, "n": [1]})) for name, x in (("a", one), ("b", other))}
-    source = write_files(tmp_path / "in", files)
-
-    table = convert("parquet", source, tmp_path)
-
-    assert set(table.column("x")) == values
-    notices = [notice for notice in table.dataset.manifest.notices if "column 'x' has " in notice and " in '" in notice]
+    made = jobs.build("parquet", files=files)
+    assert set(made.table.column("x")) == values
+    notices = [notice for notice in made.notices if "column 'x' has " in notice and " in '" in notice]
     assert len(notices) == bool(said)
     assert all(said in notice and notice.endswith("; --drop x leaves it out") for notice in notices)
     if said:
-        assert convert("parquet", source, tmp_path / "dropped", "--drop", "x").features == {"n": "int64"}
+        assert jobs.build("parquet --drop x --overwrite").table.features == {"n": "int64"}
