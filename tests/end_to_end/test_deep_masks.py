@@ -11,10 +11,11 @@ from PIL import Image, ImageOps
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
-from tests.support.command import Run, check_mistake, read_back, tree_bytes, write_files
+from tests.support.command import Run, tree_bytes, write_files
 from tests.support.detection import mask_of, scenes, write_coco
+from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.masks import COLOURS, encoded, palette, picture, values
+from tests.support.masks import COLOURS, deep_png, encoded, palette, picture, values
 from tests.support.reading import make
 
 tf = Later("tensorflow")
@@ -131,49 +132,29 @@ def test_other_files_keep_their_values_in_16_bits(tmp_path: Path, content: bytes
     assert any(said in notice for notice in json.loads((directory / "manifest.json").read_text())["notices"])
 
 
-def gray_and_alpha() -> bytes:
-    """A PNG of 16 bits, gray with transparency: Pillow writes none, and reads the upper 8 bits alone."""
-    import zlib
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return len(content).to_bytes(4, "big") + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
-
-    size = (16).to_bytes(4, "big") + (12).to_bytes(4, "big")
-    rows = b"".join(b"\0" + b"\1\2\xff\xff" * 16 for _ in range(12))
-    parts = (chunk(b"IHDR", size + b"\x10\4\0\0\0"), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def test_what_no_mask_holds_is_a_reject(run: Run, tmp_path: Path) -> None:
-    write_deep(tmp_path, 5)
-    metres = values(1).astype(np.float32) + 0.5
-    bad = {"1.tif": encoded(metres, "TIFF"), "2.png": gray_and_alpha(), "3.tif": encoded(deep(3) * np.int32(2), "TIFF")}
-    for name, content in bad.items():
-        (tmp_path / f"masks/{name[0]}.png").unlink()
-        write_files(tmp_path / "masks", {name: content})
-    where = ("--input", tmp_path / "images", "--masks", tmp_path / "masks", "--max_reject_fraction", 0.9)
-
-    assert run("images", *where, *DEEP, "--output", tmp_path, "--name", "n").status == 0
-    found = {reject["source"]: reject["reason"] for reject in read_back(tmp_path / "n").rejects()}
-
+def test_what_no_mask_holds_is_a_reject(jobs: Jobs, tmp_path: Path) -> None:
+    write_deep(tmp_path / "in", 5)
+    alpha = np.broadcast_to(np.array([0x0102, 0xFFFF], np.uint16), (12, 16, 2))  # Pillow reads the upper 8 bits alone
+    bad = {
+        "1.tif": encoded(values(1).astype(np.float32) + 0.5, "TIFF"),
+        "2.png": deep_png(alpha),
+        "3.tif": encoded(deep(3) * np.int32(2), "TIFF"),
+    }
+    for name in bad:
+        (tmp_path / f"in/masks/{name[0]}.png").unlink()
+    jobs.write({f"masks/{name}": content for name, content in bad.items()})
+    line = "images --input in/images --masks in/masks --max_reject_fraction 0.9"
     whole = "where a pixel's is a whole number from 0 to 65535"
-    assert found == {
+    assert jobs.build(line, *DEEP).reasons == {
         "1.png": f"mask: a mask with the value 2.5, {whole}",
         "2.png": "mask: a png of 16 bits with colours or transparency: make it gray, of one channel",
         "3.png": f"mask: a mask with the value 131070, {whole}",
     }
-
-
-def test_without_the_flag_the_reason_names_it(run: Run, tmp_path: Path) -> None:
-    write_deep(tmp_path)
-    where = ("--input", tmp_path / "images", "--output", tmp_path, "--name", "n")
-
-    failed = run("images", *where, "--masks", tmp_path / "masks")
-
-    assert failed.status == 1
-    said = "a mask with the value 65535, where a pixel's is a whole number from 0 to 255; --mask_dtype uint16 takes"
-    assert said in failed.err
-    check_mistake(run("images", *where, *DEEP), "--mask_dtype uint16 is about the masks of --masks or --mask_column")
+    without = "a mask with the value 65535, where a pixel's is a whole number from 0 to 255; --mask_dtype uint16 takes"
+    write_deep(tmp_path / "in", 5)
+    for name in ("1.tif", "3.tif"):
+        (tmp_path / "in/masks" / name).unlink()
+    jobs.fail("images --input in/images --masks in/masks --output other", without)
 
 
 def test_contact_sheets_draw_them(run: Run, made: tuple[Path, Path], tmp_path: Path) -> None:

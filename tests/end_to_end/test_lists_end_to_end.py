@@ -13,7 +13,8 @@ import pytest
 import shardmill
 from shardmill.data.features import Feature
 from shardmill.metadata import schema
-from tests.support.command import Run, image, read_back, tree_bytes, write_files
+from tests.support.command import Run, image, tree_bytes, write_files
+from tests.support.jobs import Jobs
 from tests.support.table_results import Table, contents, convert
 
 
@@ -142,101 +143,63 @@ MISFITS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["inferred", "schema"])
-def test_rows_that_differ_are_rejects_wherever_they_stand(tmp_path: Path, given: bool) -> None:
-    yesterday = convert("jsonl", write_files(tmp_path / "old", {"a.jsonl": lines(ROWS)}), tmp_path / "yesterday")
-    found = []
+def test_rows_that_differ_are_rejects_wherever_they_stand(jobs: Jobs, given: bool) -> None:
+    jobs.build("jsonl --input in/old --name old", files={"old/a.jsonl": lines(ROWS)})
+    schema_flags = "--schema out/old/1.0.0/schema.pbtxt" if given else ""
     for seed in range(3):
         rows = [*ROWS, *({**row(number), "boxes": value} for number, (value, _) in enumerate(MISFITS))]
         random.Random(seed).shuffle(rows)
-        files = {f"{name}.jsonl": lines(rows[begin : begin + 23]) for name, begin in zip("abc", (0, 23, 46))}
-        source = write_files(tmp_path / str(seed) / "in", files)
-        flags = ("--schema", yesterday.directory / "schema.pbtxt") if given else ()
-        table = convert(
-            "jsonl", source, source.parent, "--max_reject_fraction", 0.2, "--key", "id", "--block_size", "1KiB", *flags
-        )
-        reasons = {
-            reject["reason"].partition("; --json_columns boxes stores JSON text")[0] for reject in table.rejects()
-        }
+        jobs.write({f"new/{name}.jsonl": lines(rows[begin : begin + 23]) for name, begin in zip("abc", (0, 23, 46))})
+        flags = f"--max_reject_fraction 0.2 --key id --block_size 1KiB {schema_flags}"
+        made = jobs.build(f"jsonl --input in/new --overwrite {flags}")
+        reasons = {one["reason"].partition("; --json_columns boxes stores JSON text")[0] for one in made.rejects}
         assert reasons == {f"column 'boxes': {reason}" for _, reason in MISFITS}
-        assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == SHAPES
-        assert all(feature.required for feature in table.dataset.manifest.features)
-        found.append(sorted(table.column("id")))
-    assert found == [list(range(60))] * 3
+        assert {feature.name: feature.shape for feature in made.manifest.features} == SHAPES
+        assert all(feature.required for feature in made.manifest.features)
+        assert sorted(made.table.column("id")) == list(range(60))
 
 
-def test_parquet_rows_that_differ_are_rejects(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    boxes: list[Any] = [*([[0.0, 0, 1, 1]] for _ in range(20)), [[1.0]], [[1.0], [1.0, 2]], [None], []]
-    pq.write_table(
-        pa.table({"boxes": pa.array(boxes), "id": range(24)}), tmp_path / "in" / "a.parquet", row_group_size=5
-    )
-    table = convert("parquet", tmp_path / "in", tmp_path, "--max_reject_fraction", 0.2)
-    assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
-        (21, "column 'boxes': [[1.0]] has 1 x 1 values, where any number x 4 were expected"),
-        (22, "column 'boxes': lists of 1 and of 2 in one list; expected lists of one length"),
-        (23, "column 'boxes': [null] has 1 values, where any number x 4 were expected"),
-    ]
-    assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == {
-        "boxes": (None, 4),
-        "id": (),
+def test_fixed_shapes_hold_today_s_rows(jobs: Jobs) -> None:
+    jobs.build("jsonl", files={"a.jsonl": lines(ROWS)})
+    today = [*ROWS[:30], {**row(30), "corners": [[1, 2]]}, {**row(31), "vector": [1.0]}]
+    flags = "--schema out/n/1.0.0/schema.pbtxt --max_reject_fraction 0.2 --version 1.0.1"
+    advice = "; --json_columns corners stores JSON text, and --drop corners leaves the column out"
+    assert jobs.build(f"jsonl {flags}", files={"a.jsonl": lines(today)}).reasons == {
+        "a.jsonl:31": f"column 'corners': [[1, 2]] has 1 x 2 values, where 3 x 2 were expected{advice}",
+        "a.jsonl:32": "column 'vector': 1 values, where 5 were expected",
     }
 
 
-def test_fixed_shapes_hold_today_s_rows(tmp_path: Path) -> None:
-    yesterday = convert("jsonl", write_files(tmp_path / "old", {"a.jsonl": lines(ROWS)}), tmp_path / "yesterday")
-    today = [*ROWS[:30], {**row(30), "corners": [[1, 2]]}, {**row(31), "vector": [1.0]}]
-    source = write_files(tmp_path / "in", {"a.jsonl": lines(today)})
-    table = convert(
-        "jsonl", source, tmp_path, "--schema", yesterday.directory / "schema.pbtxt", "--max_reject_fraction", 0.2
-    )
-    advice = "; --json_columns corners stores JSON text, and --drop corners leaves the column out"
-    assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
-        (31, f"column 'corners': [[1, 2]] has 1 x 2 values, where 3 x 2 were expected{advice}"),
-        (32, "column 'vector': 1 values, where 5 were expected"),
-    ]
+def test_an_array_in_a_schema_is_no_column(jobs: Jobs) -> None:
+    text = schema.to_pbtxt((Feature("scan", "bytes", "array", (2,), element="int8"),))
+    sentence = "--schema says that 'scan' is an array, which no column holds; --drop scan leaves it out"
+    jobs.refuse("jsonl --schema in/s", sentence, files={"a.jsonl": '{"scan": "x"}\n', "s": text})
 
 
-def test_an_array_in_a_schema_is_no_column(run: Run, tmp_path: Path) -> None:
-    features = [Feature("scan", "bytes", "array", (2,), element="int8")]
-    (tmp_path / "schema.pbtxt").write_text(schema.to_pbtxt(tuple(features)))
-    source = write_files(tmp_path / "in", {"a.jsonl": b'{"scan": "x"}\n'})
-    result = run(
-        "jsonl", "--input", source, "--output", tmp_path / "o", "--name", "n", "--schema", tmp_path / "schema.pbtxt"
-    )
-    assert result.status == 2
-    assert "--schema says that 'scan' is an array, which no column holds; --drop scan leaves it out" in result.err
+def test_threads_do_not_show(jobs: Jobs) -> None:
+    files = {"a.jsonl": lines(ROWS), "b.jsonl": lines([{**row(7), "boxes": [[1]]}])}
+    flags = "jsonl --max_reject_fraction 0.1 --block_size 1KiB"
+    one, five = (jobs.build(f"{flags} --threads {number} --output {number}", files=files) for number in (1, 5))
+    assert contents(one.directory) == contents(five.directory)
 
 
-def test_threads_do_not_show(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.jsonl": lines(ROWS), "b.jsonl": lines([{**row(7), "boxes": [[1]]}])})
-    flags = ("--max_reject_fraction", 0.1, "--block_size", "1KiB")
-    tables = [convert("jsonl", source, tmp_path / str(threads), *flags, "--threads", threads) for threads in (1, 5)]
-    assert contents(tables[0].directory) == contents(tables[1].directory)
-
-
-def test_a_manifest_of_images(run: Run, tmp_path: Path) -> None:
+def test_a_manifest_of_images(run: Run, jobs: Jobs) -> None:
     names = [f"{number:02d}.jpg" for number in range(12)]
     rows = [{"file_name": name, **row(number)} for number, name in enumerate(names)]
     bad = [{"file_name": "bad.jpg", **row(3), "boxes": value} for value, _ in MISFITS]
-    write_files(tmp_path / "in", {name: image(number) for number, name in enumerate([*names, "bad.jpg"])})
+    jobs.write({name: image(number) for number, name in enumerate([*names, "bad.jpg"])})
     outputs = []
     for order, threads in ((rows + bad, 1), ([*bad[::-1], *rows[::-1]], 4)):
-        manifest = tmp_path / "in" / "meta.jsonl"
-        manifest.write_bytes(lines(order))
-        flags = ("--max_reject_fraction", 0.5, "--threads", threads)
-        output = tmp_path / str(threads)
-        result = run("images", "--manifest", manifest, "--output", output, "--name", "n", *flags)
-        assert result.status == 0, result.err
-        data = read_back(output / "n")
-        assert {reject["reason"] for reject in data.rejects()} == {f"column 'boxes': {reason}" for _, reason in MISFITS}
-        shapes = {feature.name: feature.shape for feature in data.dataset.manifest.features}
+        line = f"images --manifest in/meta.jsonl --max_reject_fraction 0.5 --overwrite --threads {threads}"
+        made = jobs.build(line, files={"meta.jsonl": lines(order)})
+        assert {one["reason"] for one in made.rejects} == {f"column 'boxes': {reason}" for _, reason in MISFITS}
+        shapes = {feature.name: feature.shape for feature in made.manifest.features}
         assert {name: shapes[name] for name in SHAPES} == SHAPES
-        assert data.records.keys() == set(names)
+        assert made.contents.records.keys() == set(names)
         for name in names:
-            example = data.example(name)
+            example = made.contents.example(name)
             check_values({**example, "id": example["id"][0]})
-        outputs.append(
-            {name: content for name, content in tree_bytes(data.directory).items() if name.startswith("features")}
-        )
-        assert run("verify", data.directory).status == 0
+        described = {name: data for name, data in tree_bytes(made.directory).items() if name.startswith("features")}
+        outputs.append(described)
+        assert run("verify", made.directory).status == 0
     assert outputs[0] == outputs[1]
