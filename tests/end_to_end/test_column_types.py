@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.avro_files import avro, record
 from tests.support.jobs import Built, Jobs
-from tests.support.table_results import parquet
+from tests.support.table_results import encode_rows, parquet
 
 
 def dtypes(made: Built) -> dict[str, str]:
@@ -165,11 +164,7 @@ def test_text_that_is_mostly_numbers(jobs: Jobs, text: str, words: str, flags: s
 def test_texts_of_typed_files_that_are_numbers(jobs: Jobs, suffix: str) -> None:
     numbers = [*map(str, range(20)), "?", *map(str, range(20, 40))]
     rows = [{"n": n, "x": f"{place}.5", "zip": "02134", "word": "a b"} for place, n in enumerate(numbers)]
-    data = {
-        "jsonl": "".join(f"{json.dumps(row)}\n" for row in rows).encode(),
-        "parquet": parquet(pa.Table.from_pylist(rows)),
-        "avro": avro(record(n="string", x="string", zip="string", word="string"), rows),
-    }[suffix]
+    data = encode_rows(suffix, rows)
     said = jobs.build(suffix, files={f"a.{suffix}": data}).said
 
     place = f"(a.{suffix}, {'line' if suffix == 'jsonl' else 'row'} 21)"

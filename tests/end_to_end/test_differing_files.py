@@ -6,28 +6,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.avro_files import avro, record
 from tests.support.jobs import Jobs
-from tests.support.table_results import check_consistent, parquet
-
-
-def of_rows(command: str, rows: list[dict[str, Any]]) -> bytes:
-    """A file of rows in the format of a command."""
-    if command == "parquet":
-        return parquet(pa.Table.from_pylist(rows))
-    if command == "avro":
-        kinds = {int: "long", str: "string", float: "double"}
-        return avro(record(**{name: kinds[type(value)] for name, value in rows[0].items()}), rows)
-    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
-    return "".join(f"{line}\n" for line in lines).encode()
+from tests.support.table_results import check_consistent, encode_rows, parquet
 
 
 @pytest.mark.parametrize("command", ["csv", "parquet", "avro"])
 def test_columns_that_some_files_lack(jobs: Jobs, command: str) -> None:
     files = {
-        f"a.{command}": of_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
-        f"b.{command}": of_rows(command, [{"d": 7, "n": 3, "c": 3.5}]),
-        f"c.{command}": of_rows(command, [{"c": 4.5, "n": 4, "e": 7}]),
+        f"a.{command}": encode_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
+        f"b.{command}": encode_rows(command, [{"d": 7, "n": 3, "c": 3.5}]),
+        f"c.{command}": encode_rows(command, [{"c": 4.5, "n": 4, "e": 7}]),
     }
     said = f"headers differ: 'b.{command}' lacks 'b' and has 'd' in addition to what 'a.{command}' has"
     remedies = "; --drop b,d,e leaves these columns out…; --on_other_columns union takes"
@@ -40,9 +28,9 @@ def test_columns_that_some_files_lack(jobs: Jobs, command: str) -> None:
 def three_files(command: str) -> dict[str, bytes]:
     """Two files of equal columns in another order, and between them one with another column."""
     return {
-        f"a.{command}": of_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
-        f"b.{command}": of_rows(command, [{"d": 7, "n": 3, "c": 3.5}, {"d": 8, "n": 4, "c": 4.5}]),
-        f"c.{command}": of_rows(command, [{"c": 5.5, "b": "z", "n": 5}]),
+        f"a.{command}": encode_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
+        f"b.{command}": encode_rows(command, [{"d": 7, "n": 3, "c": 3.5}, {"d": 8, "n": 4, "c": 4.5}]),
+        f"c.{command}": encode_rows(command, [{"c": 5.5, "b": "z", "n": 5}]),
     }
 
 

@@ -1,18 +1,16 @@
 """Groups are whole, whatever kinds their column has in which file, whether it is kept or dropped, by every route."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
 from tests.support.command import image
 from tests.support.jobs import Jobs
-from tests.support.table_results import parquet
+from tests.support.table_results import encode_rows
 
 _GROUPS = range(1 << 24, (1 << 24) + 60)  # neighbours are one float32
 _SPLITS = ("--splits", "train=0.5,test=0.5")
@@ -24,26 +22,14 @@ KINDS: list[Groups] = [
     [float(group) if index % 7 else str(group) for index, group in enumerate(_GROUPS)],
     [*_GROUPS, 0.5],
 ]
-Rows = Iterable[tuple[int | float | str, str]]
 
 
-def _rows(groups: Groups) -> Rows:
-    return [(group, f"g{int(float(group))}") for group in groups]
-
-
-def _csv(rows: Rows) -> bytes:
-    return "".join(["uid,name\n", *(f"{uid},{name}\n" for uid, name in rows)]).encode()
-
-
-def _jsonl(rows: Rows) -> bytes:
-    return "".join(f"{json.dumps({'uid': uid, 'name': name})}\n" for uid, name in rows).encode()
-
-
-def _parquet(rows: Rows) -> bytes:
-    uids = [uid for uid, _ in rows]
-    if len(set(map(type, uids))) > 1:  # a column of Parquet is of one kind
-        uids = [str(uid) for uid in uids] if str in set(map(type, uids)) else [float(uid) for uid in uids]
-    return parquet(pa.table({"uid": uids, "name": [name for _, name in rows]}))
+def _file(command: str, groups: Groups) -> bytes:
+    """A file of a row for each group."""
+    kinds = set(map(type, groups))
+    if command == "parquet" and len(kinds) > 1:  # a column of Parquet is of one kind
+        groups = [str(group) if str in kinds else float(group) for group in groups]
+    return encode_rows(command, [{"uid": group, "name": f"g{int(float(group))}"} for group in groups])
 
 
 def _splits_of(rows_by_split: dict[str, list[dict[str, Any]]]) -> dict[bytes, set[str]]:
@@ -54,10 +40,10 @@ def _splits_of(rows_by_split: dict[str, list[dict[str, Any]]]) -> dict[bytes, se
     return found
 
 
-@pytest.mark.parametrize(("command", "write"), [("csv", _csv), ("jsonl", _jsonl), ("parquet", _parquet)])
-def test_groups_of_tables(command: str, write: Any, jobs: Jobs) -> None:
-    files = {f"all/{number}.{command}": write(_rows(groups)) for number, groups in enumerate(KINDS)}
-    jobs.write({**files, f"one/0.{command}": write(_rows(KINDS[0]))})
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_groups_of_tables(command: str, jobs: Jobs) -> None:
+    files = {f"all/{number}.{command}": _file(command, groups) for number, groups in enumerate(KINDS)}
+    jobs.write({**files, f"one/0.{command}": _file(command, KINDS[0])})
     small_blocks = "--block_size 1KiB" if command != "parquet" else ""
     kept, dropped, key, one_file = (
         _splits_of(jobs.build(f"{command} --input in/{folder} --overwrite {flags}", *_SPLITS).table.splits)
@@ -90,12 +76,8 @@ def test_groups_of_existing_examples(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_groups_of_a_manifest(suffix: str, jobs: Jobs) -> None:
-    rows = [(f"{number}.jpg", (float if number % 2 else int)(number // 2)) for number in range(40)]
-    if suffix == "csv":
-        lines = ["file_name,uid", *(f"{name},{uid}" for name, uid in rows)]
-    else:
-        lines = [json.dumps({"file_name": name, "uid": uid}) for name, uid in rows]
-    files = {f"{number}.jpg": image(number) for number in range(40)} | {f"m.{suffix}": "\n".join(lines)}
+    rows = [{"file_name": f"{n}.jpg", "uid": (float if n % 2 else int)(n // 2)} for n in range(40)]
+    files = {f"{number}.jpg": image(number) for number in range(40)} | {f"m.{suffix}": encode_rows(suffix, rows)}
     split_of = jobs.build(f"images --manifest in/m.{suffix} --group_by uid", *_SPLITS, files=files).contents.split_of
     assert all(split_of[f"{number}.jpg"] == split_of[f"{number + 1}.jpg"] for number in range(0, 40, 2))
     assert len(set(split_of.values())) == 2

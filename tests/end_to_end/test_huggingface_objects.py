@@ -1,5 +1,5 @@
-"""Hugging Face's `objects` in an image folder's metadata: the features that COCO's annotations make, as datasets reads
-them."""
+"""Hugging Face's `objects` in an image folder's metadata and in Parquet: the features that COCO's annotations make, as
+datasets reads them, and what is no good."""
 
 import json
 from collections.abc import Sequence
@@ -10,19 +10,13 @@ import numpy as np
 import pytest
 
 import shardmill
-from tests.support.command import Run, check_mistake, read_back
-from tests.support.detection import COLOURS, Scene, draw, mask_of, scenes, write_coco, write_masks
+from tests.support.detection import Scene, Thing, draw, mask_of, write_coco, write_masks
+from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.reading import make
+from tests.support.objects_in_tables import BOX, MOST, NAMES, SCENES, ids, said_of, write_parquet, write_raw
 
 datasets = Later("datasets")
 tfds = Later("tensorflow_datasets")
-SCENES = scenes(12)
-NAMES = list(COLOURS)
-
-
-def ids(scene: Scene) -> list[int]:
-    return [NAMES.index(thing.colour) for thing in scene.things]
 
 
 def columns_of(scene: Scene, key: str = "categories") -> dict[str, Any]:
@@ -47,7 +41,7 @@ def rows_of(objects: Any, drawn: Sequence[Scene] = SCENES) -> list[dict[str, Any
     return [{"file_name": scene.name, "text": f"about {scene.name}", "objects": objects(scene)} for scene in drawn]
 
 
-def write_parquet(folder: Path, named: bool = True) -> Path:
+def write_metadata(folder: Path, named: bool = True) -> Path:
     """An image folder with a metadata.parquet as datasets writes it."""
     for scene in SCENES:
         draw(scene, folder)
@@ -67,17 +61,12 @@ def by_name(directory: Path) -> dict[str, dict[str, Any]]:
     return {Path(example["filename"].decode()).name: example for example in tfds.as_numpy(dataset)}
 
 
-def notices(directory: Path) -> Sequence[str]:
-    found: list[str] = json.loads((directory / "manifest.json").read_text())["notices"]
-    return found
-
-
-def test_what_datasets_reads_is_what_tfds_reads(tmp_path: Path) -> None:
+def test_what_datasets_reads_is_what_tfds_reads(jobs: Jobs, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "in", rows_of(columns_of))
     read = datasets.load_dataset("imagefolder", data_dir=str(folder), split="train", cache_dir=str(tmp_path / "cache"))
 
-    directory = make("images", folder, tmp_path / "out")
-    found = by_name(directory)
+    made = jobs.build("images")
+    found = by_name(made.directory)
 
     assert len(found) == len(read) == len(SCENES)
     for row in read:
@@ -88,57 +77,57 @@ def test_what_datasets_reads_is_what_tfds_reads(tmp_path: Path) -> None:
         np.testing.assert_allclose(example["objects"]["bbox"], edges / [height, width, height, width], rtol=1e-6)
         assert example["objects"]["label"].tolist() == row["objects"]["categories"]
         np.testing.assert_array_equal(example["image"], row["image"])
-    (said,) = [notice for notice in notices(directory) if "names" in notice and "classes" in notice]
+    (said,) = [notice for notice in made.notices if "names" in notice and "classes" in notice]
     assert said == "classes of objects have no names but their ids, 0 to 2; --labels_file gives them names"
 
 
-def plain_features(directory: Path) -> Any:
-    return json.loads((directory / "features.json").read_text())["featuresDict"]["features"]["objects"]
+def inner_features(directory: Path) -> Any:
+    objects = json.loads((directory / "features.json").read_text())["featuresDict"]["features"]["objects"]
+    return objects["sequence"]["feature"]["featuresDict"]["features"]
 
 
 @pytest.mark.parametrize("form", ["ids", "ids and names in a file", "names", "parquet", "parquet without names"])
-def test_every_form_gives_the_objects_that_coco_gives(tmp_path: Path, form: str) -> None:
-    of_coco = make("images", None, tmp_path / "coco/out", "--coco", write_coco(tmp_path / "coco", SCENES))
-    (tmp_path / "labels.txt").write_text("".join(f"{name}\n" for name in NAMES))
-    flags = ("--labels_file", tmp_path / "labels.txt") if "file" in form or "without" in form or form == "names" else ()
+def test_every_form_gives_the_objects_that_coco_gives(jobs: Jobs, tmp_path: Path, form: str) -> None:
+    write_coco(tmp_path / "coco", SCENES)
+    of_coco = jobs.build("images --coco coco/instances.json --name coco").directory
     if "parquet" in form:
-        folder = write_parquet(tmp_path / "in", named=form == "parquet")
+        write_metadata(tmp_path / "in", named=form == "parquet")
     else:
-        folder = write_folder(tmp_path / "in", rows_of(columns_of if "ids" in form else items_of))
+        write_folder(tmp_path / "in", rows_of(columns_of if "ids" in form else items_of))
+    flags = "--labels_file labels.txt" if "file" in form or "without" in form or form == "names" else ""
+    made = jobs.build(f"images {flags}", files={"../labels.txt": "".join(f"{name}\n" for name in NAMES)}).directory
 
-    directory = make("images", folder, tmp_path / "out", *flags)
-
-    expected, found = by_name(of_coco), by_name(directory)
+    expected, found = by_name(of_coco), by_name(made)
     for name, example in expected.items():
         order = np.argsort(example["objects"]["id"])
         np.testing.assert_array_equal(found[name]["objects"]["bbox"], example["objects"]["bbox"][order])
         np.testing.assert_array_equal(found[name]["objects"]["label"], example["objects"]["label"][order])
-    described, wanted = plain_features(directory), plain_features(of_coco)
-    inner = described["sequence"]["feature"]["featuresDict"]["features"]
-    assert inner == {key: wanted["sequence"]["feature"]["featuresDict"]["features"][key] for key in ("bbox", "label")}
-    names = tfds.builder_from_directory(str(directory)).info.features["objects"]["label"].names
+    wanted = inner_features(of_coco)
+    assert inner_features(made) == {key: wanted[key] for key in ("bbox", "label")}
+    names = tfds.builder_from_directory(str(made)).info.features["objects"]["label"].names
     assert names == (["0", "1", "2"] if form == "ids" else NAMES)
 
 
-def test_areas_ids_and_crowds_are_kept_and_others_said(tmp_path: Path) -> None:
+def test_areas_ids_and_crowds_are_kept_and_others_said(jobs: Jobs, tmp_path: Path) -> None:
     def told(scene: Scene) -> dict[str, Any]:
         count = len(scene.things)
         more = {"id": list(range(50, 50 + count)), "area": [7.5] * count, "iscrowd": [1] * count}
         return {**columns_of(scene, "category"), **more, "segmentation": [[[0, 0, 1, 1, 1, 0]]] * count}
 
-    directory = make("images", write_folder(tmp_path / "in", rows_of(told)), tmp_path / "out")
+    write_folder(tmp_path / "in", rows_of(told))
+    made = jobs.build("images")
 
-    for example in by_name(directory).values():
+    for example in by_name(made.directory).values():
         count = len(example["objects"]["label"])
         assert example["objects"]["id"].tolist() == list(range(50, 50 + count))
         assert example["objects"]["area"].tolist() == [7.5] * count
         assert example["objects"]["is_crowd"].all()
     number = sum(len(scene.things) for scene in SCENES)
     said = f"left out of annotations of objects, of which the boxes are kept: segmentation of {number}"
-    assert said in notices(directory)
+    assert said in made.notices
 
 
-def test_masks_labels_and_splits_stand_beside(tmp_path: Path) -> None:
+def test_masks_labels_and_splits_stand_beside(jobs: Jobs, tmp_path: Path) -> None:
     for split, drawn in (("train", SCENES[:8]), ("test", SCENES[8:])):
         rows = [
             {**row, "label": "ab"[place % 2], "mask_file_name": f"m/{row['file_name']}"}
@@ -146,12 +135,10 @@ def test_masks_labels_and_splits_stand_beside(tmp_path: Path) -> None:
         ]
         write_masks(write_folder(tmp_path / "in" / split, rows, drawn) / "m", drawn)
 
-    directory = make(
-        "images", tmp_path / "in", tmp_path / "out", "--mask_column", "mask_file_name", "--resize", "64x64"
-    )
+    made = jobs.build("images --mask_column mask_file_name --resize 64x64")
 
     for split, number in (("train", 8), ("test", 4)):
-        found = list(shardmill.examples(directory, split, decode_images=True))
+        found = made.examples(split, decode_images=True)
         assert len(found) == number
         for example in found:
             scene = next(scene for scene in SCENES if scene.name in example["filename"].decode())
@@ -161,12 +148,9 @@ def test_masks_labels_and_splits_stand_beside(tmp_path: Path) -> None:
             assert example["label"] in (0, 1)
 
 
-def test_keys_of_the_object_detection_api(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "in", rows_of(items_of))
-
-    directory = make("images", folder, tmp_path / "out", "--feature_names", "object_detection")
-
-    for example in shardmill.examples(directory, "train"):
+def test_keys_of_the_object_detection_api(jobs: Jobs, tmp_path: Path) -> None:
+    write_folder(tmp_path / "in", rows_of(items_of))
+    for example in jobs.build("images --feature_names object_detection").examples():
         scene = next(scene for scene in SCENES if scene.name == example["image/filename"].decode())
         assert example["image/source_id"].decode() == scene.name
         texts = [text.decode() for text in example["image/object/class/text"]]
@@ -187,21 +171,17 @@ BAD: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) -> None:
+def test_bad_objects_are_rejects_with_their_reasons(jobs: Jobs, tmp_path: Path) -> None:
     drawn = [Scene(f"{number}.png") for number in range(len(BAD))]
     bad = [{"file_name": scene.name, "objects": value} for scene, (value, _) in zip(drawn, BAD.values(), strict=True)]
-    folder = write_folder(tmp_path / "in", [*rows_of(columns_of), *bad], [*SCENES, *drawn])
-
-    done = run("images", "--input", folder, "--output", tmp_path, "--name", "n", "--max_reject_fraction", 0.9)
-
-    assert done.status == 0, done.err
-    found = {reject["source"]: reject["reason"] for reject in read_back(tmp_path / "n").rejects()}
+    write_folder(tmp_path / "in", [*rows_of(columns_of), *bad], [*SCENES, *drawn])
+    found = jobs.build("images --max_reject_fraction 0.9").file_reasons
     assert len(found) == len(BAD)
     for scene, (_, reason) in zip(drawn, BAD.values(), strict=True):
         assert reason in found[scene.name]
 
 
-def test_sizes_beside_objects_tell_how_boxes_lie(run: Run, tmp_path: Path) -> None:
+def test_sizes_beside_objects_tell_how_boxes_lie(jobs: Jobs, tmp_path: Path) -> None:
     drawn = [Scene(scene.name, scene.size, scene.things, 6) for scene in SCENES]
     rows = [
         {**row, "width": scene.size[0], "height": scene.size[1]}
@@ -209,20 +189,16 @@ def test_sizes_beside_objects_tell_how_boxes_lie(run: Run, tmp_path: Path) -> No
     ]
     rows[3]["width"] += 1
     rows[4]["height"] = 0
-    folder = write_folder(tmp_path / "in", rows, drawn)
+    write_folder(tmp_path / "in", rows, drawn)
 
-    done = run("images", "--input", folder, "--output", tmp_path, "--name", "n", "--max_reject_fraction", 0.9)
+    made = jobs.build("images --max_reject_fraction 0.9")  # without sizes, nothing says how boxes are turned
 
-    assert done.status == 0, done.err  # without sizes, nothing says whether boxes are of the turned pictures
-    made = read_back(tmp_path / "n")
-    reasons = {reject["source"]: reject["reason"] for reject in made.rejects()}
-    width, height = drawn[3].size
-    assert reasons == {
+    (width, height), other = drawn[3].size, drawn[4].size[0]
+    assert made.file_reasons == {
         "003.png": f"the annotation is of {width + 1} x {height} pixels, the image has {width} x {height}",
-        "004.png": f"column 'objects': the image's size is given as {drawn[4].size[0]} x 0 pixels; expected whole"
-        " numbers",
+        "004.png": f"column 'objects': the image's size is given as {other} x 0 pixels; expected whole numbers",
     }
-    for name, example in by_name(tmp_path / "n/1.0.0").items():
+    for name, example in by_name(made.directory).items():
         (scene,) = [scene for scene in drawn if scene.name == name]
         wide, high = scene.size
         boxes = [[y, x, y + tall, x + broad] for x, y, broad, tall in (thing.box for thing in scene.things)]
@@ -231,36 +207,95 @@ def test_sizes_beside_objects_tell_how_boxes_lie(run: Run, tmp_path: Path) -> No
         assert (example["width"], example["height"]) == scene.size
 
 
-def test_an_id_without_a_name_is_a_new_class(run: Run, tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "in", rows_of(columns_of))
-    (tmp_path / "two.txt").write_text("red\ngreen\n")
-    where = ("--input", folder, "--labels_file", tmp_path / "two.txt", "--output", tmp_path, "--name", "n")
-
-    check_mistake(run("images", *where), "2", "--on_new_label")
-    done = run("images", *where, "--on_new_label", "reject", "--max_reject_fraction", 0.9)
-
-    assert done.status == 0, done.err
-    reasons = {reject["source"]: reject["reason"] for reject in read_back(tmp_path / "n").rejects()}
+def test_an_id_without_a_name_is_a_new_class(jobs: Jobs, tmp_path: Path) -> None:
+    write_folder(tmp_path / "in", rows_of(columns_of))
+    line = "images --labels_file two.txt"
+    jobs.refuse(line, "2…--on_new_label", files={"../two.txt": "red\ngreen\n"})
+    reasons = jobs.build(f"{line} --on_new_label reject --max_reject_fraction 0.9").file_reasons
     assert reasons.keys() == {scene.name for scene in SCENES if 2 in ids(scene)}
     assert set(reasons.values()) == {"class '2' of an object is not in --labels_file"}
 
 
-def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "in", rows_of(lambda scene: {"bbox": [[1, 2, 3, 4]], "kind": [1]}))
-    out = ("--output", tmp_path, "--name", "n")
-
-    said = ("'objects' has 'bbox', 'kind', and nothing says what each object is; expected 'category', 'categories'",)
-    check_mistake(run("images", "--input", folder, *out), *said)
+    said = "'objects' has 'bbox', 'kind', and nothing says what each object is; expected 'category', 'categories'"
+    jobs.refuse("images", said)
     write_folder(folder, rows_of(columns_of))
-    check_mistake(run("images", "--input", folder, "--verify", "none", *out), "--verify none contradicts --manifest")
-    (folder / "metadata.jsonl").write_text('{"file_name": "000.png", "objects": [1, 2]}\n')
-    said = ("--on_bad_box drop is about the objects that --coco, --voc, --yolo or --annotations name",)
-    check_mistake(run("images", "--input", folder, "--on_bad_box", "drop", *out), *said)
+    jobs.refuse("images --verify none", "--verify none contradicts --manifest")
+    said = "--on_bad_box drop is about the objects that --coco, --voc, --yolo or --annotations name"
+    files = {"metadata.jsonl": '{"file_name": "000.png", "objects": [1, 2]}\n'}
+    jobs.refuse("images --on_bad_box drop", said, files=files)
 
 
-def test_numbers_called_objects_stay_a_column(tmp_path: Path) -> None:
-    rows = [{"file_name": scene.name, "objects": [1, 2]} for scene in SCENES]
+def test_numbers_called_objects_stay_a_column(jobs: Jobs, tmp_path: Path) -> None:
+    write_folder(tmp_path / "in", [{"file_name": scene.name, "objects": [1, 2]} for scene in SCENES])
+    assert [example["objects"].tolist() for example in jobs.build("images").examples()] == [[1, 2]] * 12
 
-    directory = make("images", write_folder(tmp_path / "in", rows), tmp_path / "out")
 
-    assert [example["objects"].tolist() for example in shardmill.examples(directory, "train")] == [[1, 2]] * 12
+IN_PARQUET: dict[str, tuple[Any, str]] = {
+    "lengths": ({"bbox": BOX, "category": [0, 1]}, "column 'objects': lists of several lengths: 1 of bbox, 2 of cat"),
+    "no class": ({"bbox": BOX, "category": None}, "column 'objects': category is null; expected a list"),
+    "null class": ({"bbox": BOX, "category": [None]}, "column 'objects': object 1 has null for its class; expected an"),
+    "three numbers": ({"bbox": [[1.0, 2.0, 3.0]], "category": [0]}, "object 1 has [1.0, 2.0, 3.0] for bbox; expected"),
+    "below 0": ({"bbox": BOX, "category": [-1]}, "has -1 for its class; expected an id from 0"),
+    "beyond": ({"bbox": BOX, "category": [3]}, "class '3' of an object is not in the metadata of --input"),
+    "empty": ({"bbox": [[1.0, 2.0, 0.0, 4.0]], "category": [0]}, "object 1: the box from left, top to right, bottom"),
+    "outside": ({"bbox": [[900.0, 2.0, 4.0, 4.0]], "category": [0]}, "bottom 900, 2, 904, 6 lies outside the picture"),
+    "nan": ({"bbox": [[float("nan"), 2.0, 4.0, 4.0]], "category": [0]}, "is not of numbers"),
+}
+EMPTY: list[Any] = [None, {"bbox": None, "category": None}, {"bbox": [], "category": []}]
+
+
+def test_bad_objects_of_parquet_are_rejects_with_their_reasons(jobs: Jobs, tmp_path: Path) -> None:
+    write_raw(
+        tmp_path / "in.parquet", [{"bbox": BOX, "category": [0]}, *EMPTY, *(value for value, _ in IN_PARQUET.values())]
+    )
+    made = jobs.build("parquet --input in.parquet", *MOST)
+    assert [reject["line"] for reject in made.rejects] == [number + 2 + len(EMPTY) for number in range(len(IN_PARQUET))]
+    for (_, reason), found in zip(IN_PARQUET.values(), made.reasons.values(), strict=True):
+        assert reason in found
+    assert sorted(len(example["objects/label"]) for example in made.examples()) == [0, 0, 0, 1]
+
+
+def test_boxes_are_clipped_or_dropped_and_the_job_says_so(jobs: Jobs, tmp_path: Path) -> None:
+    over = {"bbox": [[-2.0, 0.0, 10.0, 10.0], [900.0, 0.0, 1.0, 1.0]], "category": [2, 1]}
+    write_raw(tmp_path / "in.parquet", [over])
+    made = jobs.build("parquet --input in.parquet --on_bad_box drop")
+    (example,) = made.examples()
+    assert example["objects/label"].tolist() == [2]
+    np.testing.assert_allclose(np.ravel(example["objects/bbox"]), [0, 0, 10 / 48, 8 / 64], rtol=1e-6)
+    clipped, dropped = (
+        "1 box reached out of its picture, and was clipped",
+        "1 box was no good, and its object was left out",
+    )
+    assert {clipped, dropped} <= set(made.notices)
+
+
+def test_another_size_than_the_picture_is_a_reject(jobs: Jobs, tmp_path: Path) -> None:
+    write_raw(tmp_path / "a.parquet", [{"bbox": BOX, "category": [0]}] * 3, width=[64, 65, 0], height=[48, 49, 48])
+    made = jobs.build("parquet --input a.parquet", *MOST)
+    assert made.reasons == {
+        "a.parquet:2": "the annotation is of 65 x 49 pixels, the image has 65 x 48",
+        "a.parquet:3": "column 'objects': the image's size is given as 0 x 48 pixels; expected whole numbers",
+    }
+    (example,) = shardmill.examples(made.directory, "train")
+    assert (example["width"], example["height"]) == (64, 48)
+
+
+def test_mistakes_with_parquet_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "rows.parquet")
+    for column in ("objects", "things"):
+        other = [{"n": 1, column: said_of(SCENES[0])}]
+        datasets.Dataset.from_list(other).to_parquet(str(tmp_path / f"{column}.parquet"))
+    write_parquet(tmp_path / "some/one.parquet", drawn=[Scene("a.png", things=(Thing("red", (1, 2, 3, 4)),))])
+    write_parquet(tmp_path / "some/other.parquet", "names", drawn=SCENES[:2])
+    boxes = "is of boxes as Hugging Face has them"
+    for line, sentence in {
+        "rows.parquet --label objects": "--label objects",
+        "rows.parquet --drop objects --on_bad_box drop": "--on_bad_box drop is about boxes in images, and there is no"
+        " column 'objects' of such",
+        "objects.parquet": f"column 'objects' {boxes}…none is known to be such…--drop objects",
+        "things.parquet": f"column 'things' {boxes}, which are read of a column 'objects'",
+        "some": "files say different things of 'objects': classes are ids in one.parquet and names in other.parquet",
+    }.items():
+        jobs.refuse(f"parquet --input {line}", sentence)

@@ -84,3 +84,14 @@ def deep_png(values: np.ndarray) -> bytes:
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
     parts = [struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG of one byte of pixels whose header claims any size."""
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(b"\0")),
+        (b"IEND", b""),
+    )
+    parts = [struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shardmill.data.example import decode_example
+from shardmill.data.example import decode_example, encode_example
+from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
 from tests.support.command import tree_bytes, write_files
@@ -122,7 +123,8 @@ _AVRO: dict[type, Any] = {
 
 
 def encode_rows(command: str, rows: Sequence[Mapping[str, Any]], **options: Any) -> bytes:
-    """A file for a command: csv, jsonl, parquet with `options` of its writer, or avro; None is a missing value."""
+    """A file for a command: csv, jsonl, parquet with `options` of its writer, avro or reshard; None is a missing value,
+    but for reshard."""
     if command == "csv":
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -133,6 +135,9 @@ def encode_rows(command: str, rows: Sequence[Mapping[str, Any]], **options: Any)
         return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if command == "parquet":
         return parquet(pa.Table.from_pylist(rows), **options)
+    if command == "reshard":
+        lists = ({name: [v.encode() if isinstance(v, str) else v] for name, v in row.items()} for row in rows)
+        return b"".join(frame_record(encode_example(example)) for example in lists)
     kinds = {name: list(dict.fromkeys(type(row[name]) for row in rows)) for name in rows[0]}
     types = {name: [_AVRO[kind] for kind in found] for name, found in kinds.items()}
     fields = [{"name": name, "type": found if len(found) > 1 else found[0]} for name, found in types.items()]

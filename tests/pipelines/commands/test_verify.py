@@ -20,7 +20,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing.verification import find_dataset_faults
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.running import Progress
-from tests.end_to_end.test_bad_input import png_header
+from tests.support.masks import png_header
 
 _SHARD = "digits-train.tfrecord-00001-of-00002"
 
