@@ -1,15 +1,23 @@
-"""The command ended from outside: killed, interrupted, out of disk. What it leaves is no data set, nor in the next
-run's way."""
+"""The command ended from outside: killed, interrupted, out of disk on every route. What it leaves is no data set, nor
+in the next run's way."""
 
+import json
+import os
+import random
+import re
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from shardmill.pipelines import cli
-from tests.support.command import Process, Run, image, read_back, tree_bytes, write_files
+from tests.support.command import Process, Run, image, npy, read_back, tree_bytes, write_files
+from tests.support.jobs import Jobs
+from tests.support.processes import SmallDisk
+from tests.support.table_results import encode_rows
 
 pytestmark = pytest.mark.slow
 
@@ -130,3 +138,39 @@ def test_interrupted(many: Path, tmp_path: Path, number: int, status: int, momen
     assert not list(directory.glob("*"))
     assert not (directory.parent / "LATEST").exists()
     assert not (directory.parent / "builds").exists()  # as docs/nightly.md says; a first night leaves a record
+
+
+SIZE = 1 << 16
+NOISE = random.Random(7).randbytes(6 * SIZE).hex()
+LINES = [NOISE[start : start + 400] for start in range(0, len(NOISE), 400)]
+# What each command reads, several times as large as the disk
+FULL: dict[str, dict[str, bytes]] = {
+    "images": {f"a/{n}.bmp": image(n, "BMP", (90, 80)) for n in range(20)},
+    "arrays": {"a/0.npy": npy(np.frombuffer(NOISE.encode(), np.uint8))},
+    "csv": {"a.csv": encode_rows("csv", [{"n": n, "line": line} for n, line in enumerate(LINES)])},
+    "jsonl": {"a.jsonl": encode_rows("jsonl", [{"text": line} for line in LINES])},
+    "text": {"a.txt": "\n".join(LINES).encode()},
+}
+
+
+@pytest.mark.parametrize(("route", "filled"), [*((route, False) for route in FULL), ("csv", True), ("images", True)])
+def test_a_full_disk_is_one_sentence(tmp_path: Path, route: str, filled: bool) -> None:
+    write_files(tmp_path / "in", FULL[route])
+    disk = SmallDisk(tmp_path / "disk", SIZE, tmp_path / "left.json", filled)
+    flags = ("--input", tmp_path / "in", "--output", tmp_path / "disk/out", "--name", "n", "--quiet")
+
+    result = Process(tmp_path / "process", route, *flags, before=disk).result()
+
+    assert (result.status, result.out) == (1, "")
+    assert result.err.count("\n") == 1
+    assert re.match(rf"shardmill: error: .*{re.escape(str(tmp_path / 'disk/out'))}", result.err)
+    assert re.search(r"No space left on device; [\d,]+ of 65,536 bytes are free there|File too large", result.err)
+    assert json.loads((tmp_path / "left.json").read_text()) == (["filling"] if filled else [])
+    assert os.listdir(tmp_path / "disk") == []
+
+
+def test_a_full_disk_for_a_picture(jobs: Jobs, run: Run) -> None:
+    jobs.build("images", files=FULL["images"])
+    result = run("inspect", "out/n", "--contact_sheet", "/dev/full")
+    assert result.status == 1
+    assert result.err.startswith("shardmill: error: --contact_sheet /dev/full: No space left on device; ")
