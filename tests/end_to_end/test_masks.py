@@ -16,6 +16,7 @@ from tests.support.command import Run, image, tree_bytes, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.masks import COLOURS, encoded, palette, picture, values, write_pairs
+from tests.support.objects_in_tables import notices
 from tests.support.reading import make
 
 tf = Later("tensorflow")
@@ -27,11 +28,6 @@ def examples(directory: Path, **options: Any) -> dict[str, Any]:
     """The examples of the one split, by the names of their files."""
     found = shardmill.examples(directory, "train", **options)
     return {example["filename"].decode(): example for example in found}
-
-
-def notices(directory: Path) -> list[str]:
-    found: list[str] = json.loads((directory / "manifest.json").read_text())["notices"]
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -254,25 +250,6 @@ def test_a_changed_mask_is_read_again_and_others_are_taken(run: Run, tmp_path: P
 
     assert "7 of 8 files taken from 1.0.0, the others read" in said
     assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
-
-
-@pytest.mark.parametrize("manifest", [False, True])
-def test_a_changed_mask_is_another_input(run: Run, tmp_path: Path, manifest: bool) -> None:
-    write_pairs(tmp_path)
-    names = [f"{'ab'[n % 2]}/{n}.png" for n in range(8)]
-    (tmp_path / "m.csv").write_text("file_name,mask\n" + "".join(f"images/{n},masks/{n}\n" for n in names))
-    given = f"input: {tmp_path}/images, masks: {tmp_path}/masks"
-    if manifest:
-        given = f"manifest: {tmp_path}/m.csv, mask_column: mask"
-    (tmp_path / "n.yaml").write_text(f"name: n\noutput: {tmp_path}/out\nimages: {{{given}}}\n")
-
-    assert "1.0.0" in run("rebuild", tmp_path / "n.yaml").out
-    assert "unchanged" in run("rebuild", tmp_path / "n.yaml").out
-    (tmp_path / "masks/a/0.png").write_bytes(encoded(values(6)))
-    result = run("rebuild", tmp_path / "n.yaml")
-
-    assert result.status == 0, result.err
-    assert (tmp_path / "out/n/1.0.1/_SUCCESS").exists()
 
 
 LISTS = {  # of the colours of COLOURS and one more, as programs write them

@@ -2,7 +2,6 @@
 
 import http.server
 import importlib
-import io
 import json
 import os
 import signal
@@ -15,22 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 import shardmill
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
-from tests.support.command import REPOSITORY, Process, Run
+from tests.support.command import REPOSITORY, Process, Run, image
 from tests.support.pages import blocks, commands
 
 NIGHTLY, FAILED_NIGHT = REPOSITORY / "docs" / "nightly.md", REPOSITORY / "docs" / "failed-night.md"
-
-
-def png(number: int) -> bytes:
-    """A picture that is none of the others."""
-    image = io.BytesIO()
-    Image.new("L", (8, 8), number).save(image, "PNG")
-    return image.getvalue()
 
 
 def write_night(folder: Path, day: str, rows: int, kinds: tuple[str, ...] = ("buy", "click", "view")) -> None:
@@ -63,13 +54,12 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def latest(tmp_path: Path) -> str:
-    return (tmp_path / "sets" / "events" / "LATEST").read_text().strip()
+def latest_of(folder: Path) -> str:
+    return (folder / "LATEST").read_text().strip()
 
 
-def record(tmp_path: Path, name: str) -> BuildRecord:
-    path = tmp_path / "sets" / "events" / "builds" / f"{name}.json"
-    return BuildRecord.from_json(path.read_bytes(), str(path))
+def record_of(folder: Path, version: str) -> BuildRecord:
+    return BuildRecord.from_json((folder / "builds" / f"{version}.json").read_bytes(), "record")
 
 
 def test_three_nights_of_which_one_is_bad(run: Run, tmp_path: Path, recipe: Path) -> None:
@@ -83,23 +73,23 @@ def test_three_nights_of_which_one_is_bad(run: Run, tmp_path: Path, recipe: Path
 
     assert first.status == 0, first.err
     assert "events 1.0.20261120 is published: " in first.out
-    assert latest(tmp_path) == "1.0.20261120"
-    good = record(tmp_path, "1.0.20261120")
+    assert latest_of(tmp_path / "sets/events") == "1.0.20261120"
+    good = record_of(tmp_path / "sets/events", "1.0.20261120")
     assert (good.status, sum(good.splits.values()), good.reason) == ("published", 1200, "there is no version yet")
 
     again = run("rebuild", recipe, "--date", "2026-11-20", "--unchanged_status", "99")
 
     assert (again.status, again.out) == (99, "events: unchanged since 1.0.20261120: 2 files\n")
-    assert record(tmp_path, "1.0.20261120") == good
+    assert record_of(tmp_path / "sets/events", "1.0.20261120") == good
 
     write_night(tmp_path / "in", "2026-11-21", 600, ("click",))
     bad = run("rebuild", recipe, "--date", "2026-11-21", "--json")
 
     assert bad.status == 3, bad.err
-    assert latest(tmp_path) == "1.0.20261120"
+    assert latest_of(tmp_path / "sets/events") == "1.0.20261120"
     said = BuildRecord.from_json(bad.out, "stdout")
     assert said.status == "checks_failed"
-    assert record(tmp_path, "1.0.20261121").status == "checks_failed"
+    assert record_of(tmp_path / "sets/events", "1.0.20261121").status == "checks_failed"
     assert "shardmill: error: events: " in bad.err
 
     write_night(tmp_path / "in", "2026-11-21", 600)
@@ -108,9 +98,9 @@ def test_three_nights_of_which_one_is_bad(run: Run, tmp_path: Path, recipe: Path
     assert third.status == 0, third.err
     done = BuildRecord.from_json(third.out, "stdout")
     assert (done.status, done.version, done.baseline) == ("published", "1.0.20261121", "1.0.20261120")
-    assert done == record(tmp_path, "1.0.20261121")
+    assert done == record_of(tmp_path / "sets/events", "1.0.20261121")
     assert done.checks
-    assert latest(tmp_path) == "1.0.20261121"
+    assert latest_of(tmp_path / "sets/events") == "1.0.20261121"
     assert shardmill.info(str(tmp_path / "sets" / "events")).version == "1.0.20261121"
 
 
@@ -242,10 +232,6 @@ def test_an_interrupted_night_is_on_record_and_somebody_is_told(
     assert record_of(tmp_path / "sets/b", version).status == "published"
 
 
-def latest_of(folder: Path) -> str:
-    return (folder / "LATEST").read_text().strip()
-
-
 def test_auto_is_the_next_patch_and_force_builds_what_is_unchanged(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "a.yaml").write_text(small(tmp_path, "a", unchanged_status="99"))
@@ -285,7 +271,8 @@ def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
 
     assert result.status == 3
     assert "has the source stopped?" in result.err
-    assert all_below(tmp_path / "sets") == ["a/builds/1.0.0.json"]
+    (only,) = (path for path in (tmp_path / "sets").rglob("*") if path.is_file())
+    assert only == tmp_path / "sets/a/builds/1.0.0.json"
     assert record_of(tmp_path / "sets/a", "1.0.0").status == "checks_failed"
 
 
@@ -303,21 +290,13 @@ def test_a_first_night_that_fails_is_on_record_and_a_mistake_writes_nothing(run:
     assert not (tmp_path / "sets/b").exists()
 
 
-def all_below(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def record_of(folder: Path, version: str) -> BuildRecord:
-    return BuildRecord.from_json((folder / "builds" / f"{version}.json").read_bytes(), "record")
-
-
 def test_the_nights_of_the_page(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commands of both pages on nights, with fewer digits."""
     monkeypatch.chdir(tmp_path)
     for number in range(200):
         path = Path(f"demo/digits/{number % 10}/{number}.png")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(png(number))
+        path.write_bytes(image(number, "PNG"))
     ends = []
     for page in (NIGHTLY, FAILED_NIGHT):
         for (command, *words), _ in commands(blocks(page)[0]):
@@ -354,7 +333,7 @@ def test_a_day_of_the_window_that_is_not_there(run: Run, recipe: Path) -> None:
     said = "shardmill: warning: events: no file is there for 1 part of the input, such as dt=2026-11-21/*.csv\n"
     first = run("rebuild", recipe, "--date", "2026-11-21")
     assert (first.err, "without a file" in first.out) == (said, False)  # once
-    assert "choice without a file" in record(recipe.parent, "1.0.20261121").notices[0]
+    assert "choice without a file" in record_of(recipe.parent / "sets/events", "1.0.20261121").notices[0]
     for flags, status in ((("--force", "--overwrite"), 0), ((), 99)):
         result = run("rebuild", recipe, "--date", "2026-11-21", "--quiet", "--unchanged_status", 99, *flags)
         assert result == (status, "", said)

@@ -10,6 +10,7 @@ from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
 from tests.support.archives import tar
 from tests.support.command import Run, check_mistake, image, read_back, tree_bytes, write_files
+from tests.support.objects_in_tables import notices
 from tests.support.table_results import convert, encode_rows
 
 Rows = Sequence[tuple[str | None, int]]
@@ -35,8 +36,7 @@ def _encode(command: str, rows: Rows) -> bytes:
 
 
 def _notices(directory: Path) -> list[str]:
-    found: list[str] = json.loads((directory / "manifest.json").read_text())["notices"]
-    return [notice for notice in found if "share" in notice]
+    return [notice for notice in notices(directory) if "share" in notice]
 
 
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro", "webdataset", "reshard"])

@@ -104,17 +104,6 @@ def test_parquet_keeps_types(run: Run, folder: Path) -> None:
     assert made(run, "--manifest", "m.parquet").records == made(run, "--manifest", "m.jsonl").records
 
 
-def test_a_changed_manifest_is_another_input(run: Run, folder: Path) -> None:
-    recipe = f"name: n\noutput: {folder}/out\nimages: {{manifest: ['train={folder}/a.csv', 'test={folder}/b.csv']}}\n"
-    (folder / "n.yaml").write_text(recipe)
-
-    assert run("rebuild", "n.yaml").status == 0
-    assert "unchanged" in run("rebuild", "n.yaml").out
-    (folder / "b.csv").write_bytes(csv_of(ROWS[6:]))
-    assert run("rebuild", "n.yaml").status == 0
-    assert len(read_back(folder / "out/n/1.0.1").records) == 7
-
-
 BAD = [
     (("--manifest", "gone*.csv"), ("--manifest gone*.csv: no file matches",)),
     (("--manifest", "a.csv,a.csv"), ("--manifest: the file a.csv is there twice",)),

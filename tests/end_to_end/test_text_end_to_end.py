@@ -229,24 +229,6 @@ def test_dry_run_and_from_python(run: Run, folder: Path, tmp_path: Path) -> None
     assert pairs_in(Path(published.directory)) == {"train": set(PAIRS)}
 
 
-def test_a_night_sees_each_file_change(run: Run, folder: Path, tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.de": lines(0, 0, 50), "a.en": lines(1, 0, 50)})
-    recipe = tmp_path / "r.yaml"
-    recipe.write_text(
-        f"name: n\noutput: {tmp_path / 'sets'}\ntext:\n  input:\n    de: {source / 'a.de'}\n    en: {source / 'a.en'}\n"
-    )
-    assert run("rebuild", recipe, "--json").status == 0
-    again = run("rebuild", recipe, "--json")
-    assert json.loads(again.out)["status"] == "unchanged"
-    (source / "a.en").write_bytes(lines(1, 50, 100))
-    third = run("rebuild", recipe, "--json")
-    assert json.loads(third.out)["status"] == "published"
-    assert pairs_in(tmp_path / "sets/n") == {
-        "train": {(de, en) for (de, _), (_, en) in zip(PAIRS[:50], PAIRS[50:100], strict=True)}
-    }
-    assert json.loads(third.out)["reason"] == "0 files new, 1 changed, 0 gone"
-
-
 def test_keys_and_groups_are_columns(run: Run, folder: Path, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"a.de": b"a\nb\nc\nd\n" * 30, "a.en": lines(1, 0, 120)})
     directory = make(run, tmp_path, *args(source, "a.de", "a.en"), "--group_by", "de", "--splits", "x=0.5,y=0.5")

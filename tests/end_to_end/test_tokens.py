@@ -244,24 +244,6 @@ def test_no_merge_is_left_out_at_random(tmp_path: Path) -> None:
     ]
 
 
-def test_a_recipe_builds_again_as_the_tokenizer_changes(source: Path, tmp_path: Path, run: Run) -> None:
-    recipe = (
-        f"name: n\noutput: {tmp_path}/out\nlike: LATEST\ntext:\n  input: {source}\n  tokenizer: {tmp_path}/t.json\n"
-        "  pack_to: 16\n"
-    )
-    (tmp_path / "r.yaml").write_text(recipe)
-
-    def night(data: bytes) -> list[str]:
-        (tmp_path / "t.json").write_bytes(data)
-        done = run("rebuild", tmp_path / "r.yaml")
-        assert done.status == 0, done.err
-        return sorted(path.name for path in (tmp_path / "out/n").iterdir() if path.name[0].isdigit())
-
-    assert night(tokenizer_json()) == ["1.0.0"]
-    assert night(tokenizer_json()) == ["1.0.0"]
-    assert night(tokenizer_json(("</s>",))) == ["1.0.0", "1.0.1"]
-
-
 @pytest.mark.parametrize("pack", [(), PACKED])
 def test_special_tokens_in_texts_are_said_and_can_be_text(tmp_path: Path, pack: tuple[object, ...]) -> None:
     lines = [*TEXTS[:40], f"w1 {END} w2", f"{END}{END}", *TEXTS[40:60], f"w3{END}"]

@@ -57,13 +57,21 @@ _COCO: dict[str, Any] = {
 }
 _MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
 # command, flags, file, its content, and another
-FILES = (
+FILES: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
     ("images", {"input": "pictures", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
     ("images", {"input": "pictures", "split_lists": "validation=f"}, "f", "a/000.jpg\n", "b/000.jpg\n"),
     ("images", {"input": "pictures", "masks": "masks", "mask_colors": "f"}, "f", "a 1 2 3\n", "a 3 2 1\n"),
     ("images", {"manifest": "f.csv"}, "f.csv", "file_name\npictures/a/000.jpg\n", "file_name\npictures/b/000.jpg\n"),
     ("images", {"input": "pictures", "coco": "f"}, "f", json.dumps(_COCO), json.dumps(_COCO | {"info": 1})),
+    ("images", {"input": "pictures", "masks": "masks"}, "masks/a/000.jpg", "a mask", "another"),
+    ("images", {"manifest": "list.csv", "mask_column": "mask"}, "masks/a/000.jpg", "a mask", "another"),
+    (
+        "images",
+        {"manifest": ["train=f.csv", "test=list.csv"]},
+        *("f.csv", "file_name,mask\npictures/b/000.jpg,\n", "file_name,mask\npictures/b/001.jpg,\n"),
+    ),
     ("csv", {"input": "rows.csv", "label": "word", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
+    ("text", {"input": ["de=lines.txt", "en=f"]}, "f", "one\n", "another\n"),
     ("csv", {"input": "rows.csv", "schema": "f"}, "f", _SCHEMA, _SCHEMA.replace("FLOAT", "BYTES")),
     ("csv", {"input": "rows.csv", "transform": "f"}, "f", "x: z_score\n", "x: scale_0_1\n"),
     ("csv", {"input": "rows.csv", "module_file": "f.py"}, "f.py", _MODULE, f"{_MODULE}x = 1\n"),
@@ -79,13 +87,14 @@ FILES = (
 
 @pytest.mark.parametrize("case", FILES, ids=lambda case: f"{case[0]} {list(case[1])[-1]}")
 def test_a_build_depends_on_what_its_files_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, dict[str, str], str, str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, dict[str, Any], str, str, str]
 ) -> None:
     command, flags, name, content, other = case
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path / "pictures", image_tree(["a", "b"], 2))
     write_files(tmp_path / "masks", image_tree(["a", "b"], 2))
     write_files(tmp_path, {"rows.csv": b"x,word\n1.5,a\n2.5,b\n", "lines.txt": b"a\nb\n"})
+    write_files(tmp_path, {"list.csv": b"file_name,mask\npictures/a/000.jpg,masks/a/000.jpg\n"})
 
     def versions() -> tuple[str, str]:
         inputs = find_inputs(KINDS[command].make_config({**flags, "output": "out", "name": "n"}))

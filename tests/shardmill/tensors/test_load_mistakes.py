@@ -65,21 +65,24 @@ def test_images_of_unknown_size_are_not_batched(tmp_path: Path) -> None:
     assert len(list(shardmill.load(directory, batch_size=2, image_size=(4, 4)))) == 3
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "replaced"])
-def test_a_shard_of_another_size_is_named_before_training(rows: Path, tmp_path: Path, damage: str) -> None:
+def load(directory: Path) -> Any:
+    return shardmill.load(directory, features=["n"])
+
+
+@pytest.mark.parametrize("read", [load, shardmill.examples])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "longer", "replaced"])
+def test_a_shard_of_another_size_is_named_at_the_call(rows: Path, tmp_path: Path, damage: str, read: Any) -> None:
     directory = copy(rows, tmp_path)
     victim = shards(directory)[1]
+    data, other = victim.read_bytes(), shards(rows, "test")[0].read_bytes()
     if damage == "missing":
         victim.unlink()
-    elif damage == "truncated":
-        victim.write_bytes(victim.read_bytes()[:-20])
     else:
-        victim.write_bytes(shards(rows, "test")[0].read_bytes())
+        victim.write_bytes({"truncated": data[:-1], "longer": data + data[:50], "replaced": other}[damage])
 
-    with pytest.raises(
-        CorruptDataError, match=f"{victim.name} (is missing|has .* bytes; the manifest says .*cut short or replaced)"
-    ):
-        shardmill.load(directory, features=["n"])
+    said = f"(is missing|has .* bytes; the manifest says {len(data):,}: it was cut short or replaced)"
+    with pytest.raises(CorruptDataError, match=f"{victim.name} {said}"):
+        read(directory)
 
 
 def test_a_flipped_bit_is_found_when_verifying(rows: Path, tmp_path: Path) -> None:
@@ -98,6 +101,8 @@ def test_a_sound_shard_of_the_same_size_is_found_when_verifying(equal_shards: Pa
 
     with pytest.raises(CorruptDataError, match="00000-of-00002 is not the file that was written"):
         shardmill.load(directory, verify=True)
+    with pytest.raises(CorruptDataError, match="00000-of-00002 is not the file that was written: its crc32c is "):
+        list(shardmill.examples(directory))
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 4}, {}, {"shuffle": False}, {"repeat": 2, "batch_size": 4}])
