@@ -16,7 +16,7 @@ import webdataset
 
 import shardmill
 from tests.support.archives import link, tar, zipped
-from tests.support.command import Contents, Run, check_mistake, image, image_tree, read_back, write_files
+from tests.support.command import Contents, Run, check_mistake, image, image_tree, local_files, read_back, write_files
 from tests.support.detection import scenes, write_coco
 from tests.support.jobs import Jobs
 from tests.support.later import Later
@@ -255,10 +255,6 @@ def test_samples_of_a_label_alone_are_no_examples(jobs: Jobs, others: tuple[str,
 TREE = image_tree(("ant", "bee"), 6)
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def made(run: Run, name: str, *flags: object, command: str = "images") -> Contents:
     result = run(command, *flags, "--output", "out", "--name", name, "--max_reject_fraction", 0.9)
     assert result.status == 0, result.err
@@ -324,12 +320,12 @@ def test_metadata_of_hugging_face_in_it(run: Run, here: Path, splits: Sequence[s
 def test_masks_and_images_of_coco_in_archives(run: Run, here: Path) -> None:
     write_pairs(here / "pairs")
     for name in ("images", "masks"):
-        (here / f"{name}.zip").write_bytes(zipped(files_in(here / "pairs" / name)))
+        (here / f"{name}.zip").write_bytes(zipped(local_files(here / "pairs" / name)))
     flags = ("--input", "pairs/images", "--masks", "pairs/masks")
     check_same(made(run, "a", "--input", "images.zip", "--masks", "masks.zip"), made(run, "b", *flags))
 
     coco = write_coco(here / "coco", scenes(6), "notes.json", "pictures")
-    (here / "pictures.zip").write_bytes(zipped(files_in(here / "coco" / "pictures")))
+    (here / "pictures.zip").write_bytes(zipped(local_files(here / "coco" / "pictures")))
     check_same(
         made(run, "c", "--coco", coco, "--input", "pictures.zip"),
         made(run, "d", "--coco", coco, "--input", here / "coco" / "pictures"),

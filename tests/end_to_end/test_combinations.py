@@ -13,8 +13,7 @@ from tests.support.archives import tar
 from tests.support.command import Run, image, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.masks import encoded
-from tests.support.photographs import CHANGES, photograph
+from tests.support.masks import CHANGES, encoded, photograph
 from tests.support.reading import make
 from tests.support.table_results import to_csv
 from tests.support.tokenizer_files import texts, tokenizer_json

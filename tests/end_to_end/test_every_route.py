@@ -18,7 +18,7 @@ from shardmill.pipelines import cli
 from shardmill.pipelines.jobs import launch
 from shardmill.transforms.workers.elements import in_global_window
 from shardmill.transforms.workers.running import report_failures
-from tests.support.command import Run
+from tests.support.command import Run, local_files
 from tests.support.golden_cases import CASES, DIGESTS, command
 from tests.support.golden_inputs import write_inputs
 
@@ -40,8 +40,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """All files below a folder, but for the records of builds, which hold times."""
-    files = (path for path in folder.rglob("*") if path.is_file() and "builds" not in path.parts)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {name: data for name, data in local_files(folder).items() if "builds" not in Path(name).parts}
 
 
 def folders(root: Path) -> set[str]:

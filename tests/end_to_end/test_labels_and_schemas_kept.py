@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
-from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files
+from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.table_results import Table, convert, read_table, write_rows
 from tests.support.tokenizer_files import WORDS, tokenizer_json
 
@@ -49,9 +49,11 @@ def test_a_new_label_beside_a_schema(run: Run, tmp_path: Path, command: str, nam
     tolerant = ("--on_new_label", "reject", "--max_reject_fraction", "0.5")
     rejected = convert(command, today, tmp_path / "3", *nightly(old, *named), *tolerant)
     assert cities_of(rejected) == {row["id"]: row["city"] for row in rows if row["city"] in CITIES}
-    assert {reject["reason"] for reject in rejected.rejects()} == {
-        f"class {new!r} is not in --labels_file" for new in ("Athens", "Oslo")
+    assert {(reject["stage"], reject["reason"]) for reject in rejected.rejects()} == {
+        ("encode", f"class {new!r} is not in --labels_file") for new in ("Athens", "Oslo")
     }
+    if command == "csv":
+        assert min((reject["source"], reject["line"]) for reject in rejected.rejects()) == ("a.csv", 4)
 
 
 def test_a_night_without_new_labels(tmp_path: Path) -> None:
@@ -105,11 +107,11 @@ def test_a_label_that_the_schema_does_not_have(run: Run, tmp_path: Path, command
     check_mistake(mistake, "--label city: --schema has no such feature; the columns are id")
 
 
-@pytest.mark.parametrize("command", ["images", "text", "text --record file"])
+@pytest.mark.parametrize("command", ["text", "text --record file"])
 def test_folders_that_are_new(run: Run, tmp_path: Path, command: str) -> None:
     names = ("ant", "bee", "cow")
     texts = {f"{name}/{n}.txt": b"words" for name in names for n in range(4)}
-    source = write_files(tmp_path / "in", image_tree(names, 4) if command == "images" else texts)
+    source = write_files(tmp_path / "in", texts)
     (tmp_path / "labels.txt").write_text("cow\nant\n")
     flags = [*command.split(), "--input", source, "--name", "n", "--labels_file", tmp_path / "labels.txt"]
 

@@ -17,7 +17,7 @@ import zstandard
 
 import shardmill
 from shardmill.data.features import Feature
-from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
+from tests.support.command import Run, image, tree_bytes, write_files
 from tests.support.table_results import (
     CITIES,
     CITY_HEADER,
@@ -71,28 +71,11 @@ def test_nothing_is_left_behind(city_table: Table) -> None:
     assert sorted(path.name for path in city_table.directory.iterdir()) == sorted([*shards, *described, "_SUCCESS"])
 
 
-def test_a_label_of_strings(city_rows: Path, tmp_path: Path, run: Run) -> None:
+def test_a_label_of_strings(city_rows: Path, tmp_path: Path) -> None:
     table = convert("csv", city_rows, tmp_path / "a", "--label", "city")
     assert (table.directory / "city.labels.txt").read_text() == "Bern\nLima\nOslo\nRome\n"
     assert all(sorted(CITIES)[found["city"]] == CITIES[found["id"] % 4] for found in table.rows)
     assert table.stats()["city"]["classes"] == dict.fromkeys(sorted(CITIES), 250)
-
-    labels = tmp_path / "labels.txt"
-    labels.write_text("Rome\nOslo\nBern\n")
-    flags = ("--label", "city", "--labels_file", labels)
-    mistake = run("csv", "--input", city_rows, "--output", tmp_path / "b", "--name", "n", *flags)
-    check_mistake(mistake, "class 'Lima' is in the input but not in --labels_file")
-    assert not (tmp_path / "b").exists()
-    appended = convert("csv", city_rows, tmp_path / "b", *flags, "--on_new_label", "append")
-    assert (appended.directory / "city.labels.txt").read_text() == "Rome\nOslo\nBern\nLima\n"
-    rejected = convert(
-        "csv", city_rows, tmp_path / "c", *flags, "--on_new_label", "reject", "--max_reject_fraction", 0.3
-    )
-    assert len(rejected.rows) == 750
-    assert {(r["stage"], r["reason"]) for r in rejected.rejects()} == {
-        ("encode", "class 'Lima' is not in --labels_file")
-    }
-    assert sorted((r["source"], r["line"]) for r in rejected.rejects())[0] == ("a.csv", 5)
 
 
 def test_a_label_of_integers_stays(city_rows: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from PIL import Image
 
 from shardmill.pipelines import cli
 from shardmill.transforms.stores.clients import using_options
-from tests.support.command import REPOSITORY, write_files
+from tests.support.command import REPOSITORY, local_files, write_files
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
 AZURITE = REPOSITORY / "tests/support/azurite/node_modules/azurite/dist/src/blob/main.js"
@@ -312,11 +312,6 @@ def upload(bucket: Bucket, prefix: str, files: Files) -> str:
 def make_images(bucket: Bucket | None, *flags: str) -> int:
     """Run `shardmill images` with the options of the bucket's store; its exit status."""
     return cli.main(["images", "--name", "flowers", *flags, *(bucket.flags if bucket else [])])
-
-
-def local_files(folder: Path) -> Files:
-    """Every file below a folder, by its name relative to it."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def without_source(files: Files) -> dict[str, Any]:

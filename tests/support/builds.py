@@ -20,6 +20,7 @@ from shardmill.transforms.shards.divisions import Division, Divisions, to_cuts
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.files import ImageStats, merge_by_split
 from shardmill.transforms.workers.rejects import Rejects, RejectsPart, gather_rejects, make_parts
+from tests.support.command import local_files
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
 SHARDS = {"train": 4, "test": 2}
@@ -74,8 +75,7 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    files = [path for path in directory.rglob("*") if path.is_file() and path.name != file_names.LOCK]
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+    return {name: data for name, data in local_files(directory).items() if Path(name).name != file_names.LOCK}
 
 
 def rejects_of(*rejects: Reject) -> Rejects:

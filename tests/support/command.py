@@ -209,10 +209,14 @@ def read_back(directory: Path) -> Contents:
     return Contents(dataset, records, splits)
 
 
+def local_files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its name relative to it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
 def tree_bytes(directory: Path) -> dict[str, bytes]:
-    """Every file below `directory`, by its name relative to it, but for records of builds, which hold times."""
-    files = (path for path in sorted(directory.rglob("*")) if path.is_file() and path.parent.name != "builds")
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+    """Every file below `directory` but records of builds, which hold times."""
+    return {name: data for name, data in local_files(directory).items() if "builds" not in Path(name).parts[-2:-1]}
 
 
 def check_mistake(result: Result, *words: str) -> None:

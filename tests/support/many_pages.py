@@ -15,8 +15,7 @@ from shardmill.pipelines.cli import main
 from tests.support.archives import tar
 from tests.support.command import image
 from tests.support.detection import draw, scenes, write_coco
-from tests.support.masks import encoded, picture, values
-from tests.support.photographs import CHANGES, jpeg, photograph
+from tests.support.masks import CHANGES, encoded, jpeg, photograph, picture, values
 from tests.support.small_data_set import edit_manifest
 from tests.support.sounds import wav
 from tests.support.tokenizer_files import END, texts, tokenizer_json

@@ -3,11 +3,12 @@
 import io
 import struct
 import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageEnhance
 
 from tests.support.command import write_files
 
@@ -80,18 +81,43 @@ def deep_png(values: np.ndarray) -> bytes:
     """A PNG of 16 bits a channel, which Pillow writes in gray alone: values are uint16, (height, width, 1 to 4)."""
     height, width, channels = values.shape
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
-    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    return _png(width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], rows)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG of one byte of pixels whose header claims any size."""
+    return _png(width, height, 8, 2, b"\0")
+
+
+def _png(width: int, height: int, bits: int, colour: int, rows: bytes) -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
     parts = [struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-def png_header(width: int, height: int) -> bytes:
-    """A PNG of one byte of pixels whose header claims any size."""
-    chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
-        (b"IDAT", zlib.compress(b"\0")),
-        (b"IEND", b""),
-    )
-    parts = [struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+def photograph(number: int, width: int = 240, height: int = 180) -> Image.Image:
+    """A picture for each number; no two look alike."""
+    random = np.random.default_rng(number)
+    pixels = np.zeros((height, width, 3))
+    for cells in (3, 6, 12, 40):  # of coarse noise, made smooth
+        noise = Image.fromarray(random.integers(0, 256, (cells, cells, 3), dtype=np.uint8))
+        pixels += np.asarray(noise.resize((width, height), Image.Resampling.BICUBIC), float) / cells
+    pixels = (pixels - pixels.min()) / (pixels.max() - pixels.min()) * 230
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+def jpeg(picture: Image.Image, quality: int = 90) -> bytes:
+    """The bytes of a picture's file."""
+    return encoded(picture, "JPEG", quality=quality)
+
+
+# What is done to pictures that leaves them looking the same
+CHANGES: Mapping[str, Callable[[Image.Image], bytes]] = {
+    "re-encoded": lambda picture: jpeg(picture, quality=45),
+    "as a PNG": lambda picture: encoded(picture),
+    "at half the size": lambda picture: jpeg(picture.resize((picture.width // 2, picture.height // 2))),
+    "in other proportions": lambda picture: jpeg(picture.resize((224, 224))),
+    "brighter": lambda picture: jpeg(ImageEnhance.Brightness(picture).enhance(1.1)),
+    "in grey": lambda picture: jpeg(picture.convert("L")),
+}

@@ -16,8 +16,7 @@ from shardmill.pipelines.config import images as image_config
 from shardmill.transforms.files import image_codec
 from tests.support.command import Run, write_files
 from tests.support.image_jobs import ImageJobs
-from tests.support.masks import encoded
-from tests.support.photographs import CHANGES, jpeg, photograph
+from tests.support.masks import CHANGES, encoded, jpeg, photograph
 
 STATS = "n/1.0.0/stats.json"
 

@@ -56,8 +56,8 @@ from tests.end_to_end.object_stores.test_routes import (
 )
 from tests.end_to_end.object_stores.test_unreachable import test_only_the_store_of_the_recipe_is_asked
 from tests.end_to_end.object_stores.test_versions import parent, test_deletion, test_versions_tags_and_rollback
-from tests.support.buckets import AzureBucket, Files, azure_connection, below, local_files, server
-from tests.support.command import Run, check_mistake
+from tests.support.buckets import AzureBucket, Files, azure_connection, below, server
+from tests.support.command import Run, check_mistake, local_files
 from tests.support.faulty_store import FaultyStore
 from tests.support.golden_cases import CASES, DIGESTS
 from tests.support.golden_inputs import write_inputs

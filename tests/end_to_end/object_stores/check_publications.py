@@ -19,8 +19,9 @@ from shardmill.transforms.publishing.publish import prepare_folder, publish
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.patience import VARIABLES
 from tests.end_to_end.test_publication import NEW, OLD, published, start
-from tests.support.buckets import Bucket, Files, below, local_files
+from tests.support.buckets import Bucket, Files, below
 from tests.support.builds import FEATURES, options
+from tests.support.command import local_files
 from tests.support.faults import STRIKES, Killed, struck
 
 VERSION = "flowers/1.0.0"

@@ -16,12 +16,11 @@ from tests.support.buckets import (
     GoogleBucket,
     S3Bucket,
     jpeg,
-    local_files,
     make_images,
     s3_named_once,
     server,
 )
-from tests.support.command import write_files
+from tests.support.command import local_files, write_files
 
 CLASSES = ("daisy", "rose", "tulip wild")
 ODD_NAMES = (

@@ -18,8 +18,8 @@ import pytest
 from apache_beam.runners.dataflow import dataflow_runner
 
 from shardmill.transforms.publishing import lease
-from tests.support.buckets import Bucket, GoogleBucket, below, free_port, local_files, wait_for_port
-from tests.support.command import PROGRESS, REPOSITORY, SOURCE, Process, Run, check_mistake
+from tests.support.buckets import Bucket, GoogleBucket, below, free_port, wait_for_port
+from tests.support.command import PROGRESS, REPOSITORY, SOURCE, Process, Run, check_mistake, local_files
 from tests.support.dataflow_server import REFUSED
 from tests.support.golden_cases import CASES, DIGESTS, of_any_input
 from tests.support.golden_inputs import write_inputs

@@ -11,8 +11,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import using_options
 from tests.end_to_end.object_stores.test_faults import store
-from tests.support.buckets import Bucket, Files, below, flags_by, local_files, without_source
-from tests.support.command import Result, Run, image, write_files
+from tests.support.buckets import Bucket, Files, below, flags_by, without_source
+from tests.support.command import Result, Run, image, local_files, write_files
 from tests.support.faulty_store import FaultyStore
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ import pytest
 
 from shardmill.pipelines import cli
 from shardmill.transforms.stores import storage
-from tests.support.buckets import Bucket, Files, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
-from tests.support.command import Process
+from tests.support.buckets import Bucket, Files, S3Bucket, below, jpeg, make_images, upload, without_source
+from tests.support.command import Process, local_files
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pytest
 
 from shardmill.transforms.inputs.found_files import MaskFolder, MaskSource
-from tests.support.buckets import Bucket, local_files, make_images, upload
-from tests.support.command import write_files
+from tests.support.buckets import Bucket, make_images, upload
+from tests.support.command import local_files, write_files
 from tests.support.detection import scenes, write_coco, write_masks
 from tests.support.masks import encoded, values
 

@@ -8,8 +8,8 @@ import pytest
 
 from shardmill.pipelines import cli
 from tests.support import houses
-from tests.support.buckets import Bucket, below, local_files, upload, without_source
-from tests.support.command import write_files
+from tests.support.buckets import Bucket, below, upload, without_source
+from tests.support.command import local_files, write_files
 
 pytestmark = pytest.mark.slow
 
