@@ -38,6 +38,11 @@ class Built:
         return read_back(self.directory)
 
     @property
+    def splits(self) -> dict[str, int]:
+        """The number of examples of each split."""
+        return {split.name: split.examples for split in self.manifest.splits}
+
+    @property
     def notices(self) -> list[str]:
         return list(self.manifest.notices)
 
