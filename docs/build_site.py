@@ -21,7 +21,7 @@ STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # The names of the Python API by the headings of their page
 API = {
     "Run jobs": ("convert", "plan", "rebuild", "Published", "Plan", "Rebuilt"),
-    "Read": ("load", "examples", "info", "feature_spec", "DatasetInfo", "Order", "GlobalBatches"),
+    "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", "Order", "GlobalBatches"),
     "Look at versions": (
         *("inspect", "verify", "versions", "diff", "report"),
         *("Inspection", "Verification", "Versions", "VersionRow", "Comparison", "Report"),

@@ -12,6 +12,7 @@ Functions that read import no Beam, and only `load` and `feature_spec` import Te
 
 * `load`: a split as a `tf.data.Dataset`, ready for Keras.
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
+* `source`: a split with random access, for Grain and PyTorch's samplers.
 * `Order`: a shuffled order that is computed, for random access; `GlobalBatches` divides it among ranks and workers.
 * `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from shardmill.reading.dataset import DatasetInfo, info
     from shardmill.reading.order import GlobalBatches, Order
     from shardmill.reading.plain_examples import examples
+    from shardmill.reading.source import Source, source
     from shardmill.reading.tensor_dataset import load
     from shardmill.reading.tensor_specs import feature_spec
 
@@ -67,6 +69,7 @@ __all__ = [
     "Report",
     "Retained",
     "RolledBack",
+    "Source",
     "Tagged",
     "UserError",
     "Verification",
@@ -85,6 +88,7 @@ __all__ = [
     "report",
     "retain",
     "rollback",
+    "source",
     "tag",
     "verify",
     "versions",
@@ -108,6 +112,7 @@ _MODULES = {
     "feature_spec": "shardmill.reading.tensor_specs",
     **dict.fromkeys(("DatasetInfo", "info"), "shardmill.reading.dataset"),
     **dict.fromkeys(("GlobalBatches", "Order"), "shardmill.reading.order"),
+    **dict.fromkeys(("Source", "source"), "shardmill.reading.source"),
     "load": "shardmill.reading.tensor_dataset",
 }
 

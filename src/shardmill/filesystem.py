@@ -34,6 +34,27 @@ class SmallFileReader(Protocol):
         """Return the bytes of a small file; raise FileNotFoundError if it does not exist."""
 
 
+@runtime_checkable
+class RangeFiles(Protocol):
+    """An optional operation of files: read a range of bytes in one request, without the size of the file."""
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        """Return `size` bytes from `start` on, fewer at the file's end; raise FileNotFoundError if it is missing."""
+
+
+def read_range(files: Files, path: str, start: int, size: int) -> bytes:
+    """Return `size` bytes of a file from `start` on, fewer at its end; in one request if `files` supports that.
+
+    Raises:
+        FileNotFoundError: if the file does not exist.
+    """
+    if isinstance(files, RangeFiles):
+        return files.read_range(path, start, size)
+    with files.open(path) as file:
+        file.seek(start)
+        return file.read(size)
+
+
 def read_small_file(files: Files, path: str) -> bytes:
     """Return the bytes of a small file, in one request if `files` supports that.
 

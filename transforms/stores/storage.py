@@ -348,6 +348,10 @@ class StorageFiles:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return read_bytes(path)
 
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        """Read a range of a file, in one request of an object store; it is shorter at the end of the file."""
+        return (local.read_range if is_local(path) else object_store(path).read_range)(path, start, size)
+
     def exists(self, path: str) -> bool:
         return LocalFiles().exists(path) if is_local(path) else exists(path)
 

@@ -114,6 +114,22 @@ def mask_array(data: bytes, max_pixels: int) -> np.ndarray:
     return values.astype(np.uint16, copy=False)[..., None] if values.dtype != np.uint8 else values[..., None]
 
 
+def scale_image(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Scale an RGB image to height and width, bilinearly and with antialiasing; ignore its aspect ratio."""
+    from PIL import Image
+
+    height, width = size
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BILINEAR))
+
+
+def scale_mask(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Scale a mask to height and width: each value comes from the nearest pixel."""
+    rows, columns = ((np.arange(new) + 0.5) * old / new for new, old in zip(size, values.shape[:2], strict=True))
+    return values[rows.astype(int)[:, None], columns.astype(int)]
+
+
 def _decode(data: bytes, max_pixels: int, convert: "Callable[[Image.Image], Image.Image]") -> np.ndarray:
     from PIL import UnidentifiedImageError
 

@@ -9,8 +9,6 @@ from typing import Any, BinaryIO
 
 import google_crc32c
 import numpy as np
-import pyarrow as pa
-import xxhash
 from numpy.typing import NDArray
 
 from shardmill.errors import CorruptDataError
@@ -110,6 +108,8 @@ def checksums(data: Any, starts: np.ndarray, ends: np.ndarray, out: np.ndarray) 
 
 def hashes(data: Any, starts: np.ndarray, ends: np.ndarray, seed: int, out: np.ndarray) -> None:
     """Write the xxh3_64 of each `data[start:end]` into `out`, uint64."""
+    import xxhash  # late: a host that only reads has none
+
     for rows, pieces in _cut(data, starts, ends):
         out[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
 
@@ -244,6 +244,8 @@ def _cut(data: Any, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slic
 
 def _short_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
     """Copy short spans through an Arrow array with a null for each gap: several times faster than slicing."""
+    import pyarrow as pa  # late: a host that only reads has none
+
     offsets = np.empty(2 * len(starts), np.int64)
     offsets[::2], offsets[1::2] = starts, ends
     valid = np.full(len(starts) // 4 + 1, 0b01010101, np.uint8)

@@ -4,7 +4,7 @@ import math
 import os
 import random
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, cast
@@ -16,9 +16,11 @@ from shardmill.data.example_columns import ExampleScanner, ScannedBlock, unpack_
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
+from shardmill.data.media import scale_image, scale_mask
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files
+from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import (
     RAW_RECORD,
     Dataset,
@@ -135,7 +137,7 @@ class BlockDecoder:
     """Decode the serialized examples of a block as `ExampleDecoder` does, by columns and several times as fast."""
 
     def __init__(self, features: Features, names: Sequence[str] | None = None) -> None:
-        self._decode = ExampleDecoder(features, names)
+        self.one = self._decode = ExampleDecoder(features, names)
         self._scanner = ExampleScanner(features)
         self._columns = [(column, item) for column, item in enumerate(features) if names is None or item.name in names]
         self._names = [item.name for _, item in self._columns]
@@ -476,49 +478,103 @@ def examples(
     dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
     part = select_part(select_examples(manifest, split), num_workers, worker_index, equal_parts)
-    chosen = manifest.features if features is None else find_features(manifest, features)
-    fills = check_defaults(chosen, defaults or {}, manifest.features)
-    fills = {item.name: _shape_default(item, fills[item.name]) for item in chosen if item.name in fills}
+    decoded = (("image", decode_images), ("mask", decode_images), ("audio", decode_audio))
+    decoder = RecordDecoder(manifest, features, defaults, {kind for kind, decode in decoded if decode})
     if shuffle_buffer_size < 0:
         raise UserError(f"shuffle_buffer_size is {shuffle_buffer_size}; expected 0 or more")
     if seed is not None and not shuffle_buffer_size:
         raise UserError(f"seed is {seed}, but nothing is shuffled; give shuffle_buffer_size")
-    # The reader's options, which name kinds, say whether a kind that could open files does
-    decoded = (("image", decode_images), ("mask", decode_images), ("audio", decode_audio))
-    wanted = {kind for kind, decode in decoded if decode}
-    openers = {
-        feature.name: opener
-        for feature in chosen
-        if feature.kind in wanted and (opener := kind_of(feature).file_decoder(feature, manifest.configuration))
-    }
-    names, kinds = ", ".join(feature.name for feature in chosen), {feature.kind for feature in chosen}
+    names = ", ".join(feature.name for feature in decoder.features)
+    kinds = {feature.kind for feature in decoder.features}
     if decode_audio and "audio" not in kinds:
         raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {names}")
     if decode_images and not kinds & {"image", "mask"}:
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {names}")
     check_sizes(dataset, part.shards)
     if not shuffle_buffer_size:
-        return _read(dataset, part, chosen, fills, openers)
+        return _read(dataset, part, decoder)
     generator = random.Random(seed)
     shuffled = Part(tuple(generator.sample(part.slices, len(part.slices))))
     if part.step > 1:  # whose examples are counted in the order of the shards
         shuffled = part
-    return _shuffle(_read(dataset, shuffled, chosen, fills, openers), shuffle_buffer_size, generator)
+    return _shuffle(_read(dataset, shuffled, decoder), shuffle_buffer_size, generator)
 
 
-def _read(
-    dataset: Dataset,
-    part: Part,
-    features: Features,
-    defaults: Mapping[str, Any],
-    decoders: Mapping[str, Callable[[bytes], Any]],
-) -> Iterator[Example]:
-    decode: Callable[[RecordBlock], Iterator[Example]] = BlockDecoder(
-        dataset.manifest.features, [feature.name for feature in features]
-    )
-    if dataset.manifest.has_raw_records:
-        decode = _wrap_raw_records
-    arrays = [feature.name for feature in features if feature.shape or feature.is_packed or feature.name in decoders]
+class RecordDecoder:
+    """Decode records to the dictionaries that `examples` yields: of some features, with defaults and opened files."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        names: Sequence[str] | None,
+        defaults: Mapping[str, Any] | None,
+        opened_kinds: Collection[str],
+        image_size: tuple[int, int] | None = None,
+    ) -> None:
+        """Set up a decoder.
+
+        Args:
+            names: names of the features; None for all.
+            defaults: values that replace missing ones, by feature name.
+            opened_kinds: kinds of features whose files are decoded: `image`, `mask`, `audio`.
+            image_size: height and width to which decoded images and masks are scaled.
+
+        Raises:
+            UserError: if a feature does not exist, or a default does not fit its feature.
+        """
+        self.features = manifest.features if names is None else find_features(manifest, names)
+        fills = check_defaults(self.features, defaults or {}, manifest.features)
+        self._fills = {
+            item.name: _shape_default(item, fills[item.name]) for item in self.features if item.name in fills
+        }
+        # The reader's options, which name kinds, say whether a kind that could open files does
+        self._openers: dict[str, Callable[[bytes], Any]] = {}
+        for feature in self.features:
+            opener = kind_of(feature).file_decoder(feature, manifest.configuration)
+            if feature.kind in opened_kinds and opener is not None:
+                scale = {"image": scale_image, "mask": scale_mask}.get(feature.kind)
+                self._openers[feature.name] = (
+                    opener if scale is None or image_size is None else partial(_open_scaled, opener, scale, image_size)
+                )
+        self._arrays = [
+            feature.name
+            for feature in self.features
+            if feature.shape or feature.is_packed or feature.name in self._openers
+        ]
+        self._is_raw = manifest.has_raw_records
+        self._decode = BlockDecoder(manifest.features, [feature.name for feature in self.features])
+
+    def one(self, record: bytes) -> Example:
+        """Return the example in a record; raise a ValueError if it is not as expected."""
+        return {RAW_RECORD: record} if self._is_raw else self._finish(self._decode.one(record))
+
+    def block(self, block: RecordBlock) -> Iterator[Example]:
+        """Yield the example in each record; raise the ValueError of the first that is not as expected."""
+        if self._is_raw:
+            return ({RAW_RECORD: record} for record in block)
+        return map(self._finish, self._decode(block))
+
+    def _finish(self, example: Example) -> Example:
+        for name, opener in self._openers.items():
+            if name in example:
+                example[name] = opener(example[name])
+        for name, value in self._fills.items():
+            if name not in example:
+                example[name] = copy(value)
+        for name in self._arrays:  # PyTorch warns of arrays that are read-only
+            value = example.get(name)
+            if isinstance(value, np.ndarray) and not value.flags.writeable:
+                example[name] = value.copy()
+        return example
+
+
+def _open_scaled(
+    opener: Callable[[bytes], Any], scale: Callable[[Any, tuple[int, int]], Any], size: tuple[int, int], data: bytes
+) -> Any:
+    return scale(opener(data), size)
+
+
+def _read(dataset: Dataset, part: Part, decoder: RecordDecoder) -> Iterator[Example]:
     number = 0
     for piece in part.slices:
         index = piece.start
@@ -526,17 +582,7 @@ def _read(
             first = (part.first - number) % part.step
             row = first
             try:
-                for example in decode(block.every(first, part.step)):
-                    for name, opener in decoders.items():
-                        if name in example:
-                            example[name] = opener(example[name])
-                    for name, value in defaults.items():
-                        if name not in example:
-                            example[name] = copy(value)
-                    for name in arrays:  # PyTorch warns of arrays that are read-only
-                        value = example.get(name)
-                        if isinstance(value, np.ndarray) and not value.flags.writeable:
-                            example[name] = value.copy()
+                for example in decoder.block(block.every(first, part.step)):
                     yield example
                     row += part.step
             except ValueError as error:
@@ -557,10 +603,6 @@ def _shape_default(feature: Feature, default: Any) -> Any:
     if None in feature.shape:
         values = np.full((1, *fixed_sizes(feature)), default, values.dtype)
     return list(values) if is_text and len(feature.shape) == 1 else values
-
-
-def _wrap_raw_records(block: RecordBlock) -> Iterator[Example]:
-    return ({RAW_RECORD: record} for record in block)
 
 
 def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> Iterator[Example]:

@@ -41,6 +41,11 @@ class Selection:
     slices: tuple[ShardSlice, ...]
 
     @property
+    def shards(self) -> tuple[ShardEntry, ...]:
+        """Return the shards of the slices, each once."""
+        return tuple(dict.fromkeys(piece.shard for piece in self.slices))
+
+    @property
     def examples(self) -> int:
         """Return the number of selected examples."""
         return sum(piece.examples for piece in self.slices)

@@ -1,0 +1,163 @@
+"""Read ranges of bytes of a version's shards, from local disks and from stores."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.filesystem import LocalFiles, read_range
+from shardmill.metadata.manifest import ShardEntry
+from shardmill.reading.dataset import Dataset
+
+_OPEN_FILES = 256  # at once; a process may have 1,024
+_THREADS = 32  # an object store answers a request in some 50 ms
+_GAP_BYTES = 128 << 10  # between ranges of one request; a store sends as much while it would answer another one
+_REQUEST_BYTES = 8 << 20  # of several ranges at most; one range may have more
+
+
+class Range(NamedTuple):
+    """A range of bytes of a shard."""
+
+    shard: ShardEntry
+    start: int
+    stop: int
+
+
+class ShardRanges:
+    """Reads ranges of shards. It is picklable, and one object may be used by threads and by forked processes."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def read(self, shard: ShardEntry, start: int, stop: int) -> bytes:
+        """Return the bytes of a shard from `start` to before `stop`.
+
+        Raises:
+            CorruptDataError: if the shard is missing, shorter than the range, or known to be another file than before.
+            UserError: if the shard may not be read.
+        """
+        size = stop - start
+        try:
+            data = self._read(shard, start, size)
+        except EOFError:
+            data = b""
+        except FileNotFoundError:
+            raise CorruptDataError(f"{self._dataset.path(shard)} is missing; the manifest lists it") from None
+        except PermissionError as error:
+            raise UserError(f"{self._dataset.path(shard)} cannot be read: {error.strerror or error}") from None
+        if len(data) != size:
+            raise CorruptDataError(
+                f"{self._dataset.path(shard)} was cut short while it was read: it has {len(data)} of {size} bytes from"
+                f" byte {start} on"
+            )
+        return data
+
+    def read_all(self, wanted: Sequence[Range]) -> list[bytes]:
+        """Return the bytes of several ranges, in order; raise the errors of `read`."""
+        return [self.read(*one) for one in wanted]
+
+    def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
+        raise NotImplementedError
+
+
+class _OpenFile:
+    """A file descriptor, closed when nobody uses it anymore."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # `os` may be gone when Python ends
+        if hasattr(self, "descriptor"):
+            close(self.descriptor)
+
+
+class LocalRanges(ShardRanges):
+    """Reads ranges of files on a local disk, with `pread`: no position is shared."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        super().__init__(dataset)
+        self._open: dict[str, _OpenFile] = {}
+        self._identities: dict[str, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_dataset": self._dataset, "_identities": self._identities}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_dataset"])  # type: ignore[misc]
+        self._identities = state["_identities"]
+
+    def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
+        file = self._open.get(shard.file) or self._open_shard(shard)
+        return os.pread(file.descriptor, size, start)
+
+    def _open_shard(self, shard: ShardEntry) -> _OpenFile:
+        path = self._dataset.path(shard)
+        file = _OpenFile(path)
+        found = os.fstat(file.descriptor)
+        identity = (found.st_ino, found.st_mtime_ns)
+        if found.st_size != shard.size_bytes:
+            raise CorruptDataError(
+                f"{path} has {found.st_size:,} bytes; the manifest says {shard.size_bytes:,}: it was cut short or"
+                " replaced"
+            )
+        if self._identities.setdefault(shard.file, identity) != identity:
+            raise CorruptDataError(f"{path} was replaced or changed while it was read; open the data set again")
+        with self._lock:
+            while len(self._open) >= _OPEN_FILES:
+                del self._open[next(iter(self._open))]
+            self._open[shard.file] = file
+        return file
+
+
+class StoreRanges(ShardRanges):
+    """Reads ranges of objects in a store: neighbouring ones in one request, and requests concurrently."""
+
+    def read_all(self, wanted: Sequence[Range]) -> list[bytes]:
+        """Return the bytes of several ranges, in order; raise the errors of `read`."""
+        requests = list(_merge_ranges(wanted))
+        if len(requests) == 1:
+            answers = [self.read(*requests[0][0])]
+        else:
+            with ThreadPoolExecutor(min(_THREADS, len(requests)) or 1, "shardmill-ranges") as pool:
+                answers = list(pool.map(lambda request: self.read(*request[0]), requests))
+        found = [b""] * len(wanted)
+        for (request, rows), answer in zip(requests, answers, strict=True):
+            for row in rows:
+                found[row] = answer[wanted[row].start - request.start : wanted[row].stop - request.start]
+        return found
+
+    def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
+        return read_range(self._dataset.files, self._dataset.path(shard), start, size)
+
+
+def _merge_ranges(wanted: Sequence[Range]) -> Iterator[tuple[Range, list[int]]]:
+    """Yield ranges that cover those that are wanted, and the numbers of the ranges in each."""
+    order = sorted(range(len(wanted)), key=lambda row: (wanted[row].shard.file, wanted[row].start))
+    rows: list[int] = []
+    merged: Range | None = None
+    for row in order:
+        one = wanted[row]
+        if (
+            merged is not None
+            and one.shard.file == merged.shard.file
+            and one.start - merged.stop <= _GAP_BYTES
+            and max(one.stop, merged.stop) - merged.start <= _REQUEST_BYTES
+        ):
+            merged = Range(merged.shard, merged.start, max(one.stop, merged.stop))
+            rows.append(row)
+            continue
+        if merged is not None:
+            yield merged, rows
+        merged, rows = one, [row]
+    if merged is not None:
+        yield merged, rows
+
+
+def shard_ranges(dataset: Dataset) -> ShardRanges:
+    """Return a reader of ranges of the data set's shards."""
+    return LocalRanges(dataset) if isinstance(dataset.files, LocalFiles) else StoreRanges(dataset)

@@ -1,0 +1,316 @@
+"""Read any example of a data set by its number: for Grain, PyTorch's samplers and scripts."""
+
+import io
+import operator
+import os
+import posixpath
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+from typing import Any, NamedTuple, SupportsIndex, overload
+
+import numpy as np
+
+from shardmill.data.features import Features
+from shardmill.data.shard_index import BOUNDS_SUFFIX, INDEX_FILE, INDEX_FOLDER, Positions, SplitIndex, parse_index_json
+from shardmill.data.spans import RecordBlock, read_blocks
+from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.filesystem import Files, LocalFiles
+from shardmill.metadata.manifest import ShardEntry
+from shardmill.reading.dataset import Dataset, files_for, open_dataset, read_shard
+from shardmill.reading.plain_examples import Example, RecordDecoder
+from shardmill.reading.shard_ranges import Range, shard_ranges
+from shardmill.reading.slices import Selection, select_examples
+
+_HEAD = 12  # bytes of framing before a record, of OVERHEAD
+_CHUNK_BYTES = 1 << 20  # of records that are decoded together
+_MOST_RECORDS = 8192  # decoded together
+_FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean record has 32 KiB then
+_THREADS = 32  # that read objects in a store
+_ITERATED = 1024  # examples read at a time by iteration
+
+
+def source(
+    directory: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    features: Sequence[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    decode: bool = False,
+    image_size: tuple[int, int] | None = None,
+    version: str | None = None,
+    files: Files | None = None,
+) -> "Source":
+    """Open a split for random access: `source[12_345]` reads one example and verifies its checksum.
+
+    The result is a Grain `RandomAccessDataSource` and a PyTorch map-style `Dataset` as it is. It can be pickled, and
+    used by threads and by processes that are forked or spawned.
+
+    ```python
+    source = shardmill.source("datasets/flowers", "train", decode=True, image_size=(224, 224))
+    len(source), source[12_345], source[-1], source[10:20]
+    loader = torch.utils.data.DataLoader(source, batch_size=32, shuffle=True, num_workers=4)
+    ```
+
+    Values are those of `shardmill.examples`. A data set without an index (`shardmill index`) is read once from
+    beginning to end when it is opened.
+
+    Args:
+        directory: folder of a version, or its parent, whose LATEST names a version; local, or in a store.
+        split: name of the split, or slices of splits in TFDS's syntax: `train[:10%]`, `train[1000:2000]`, `train+test`.
+        features: names of the features to read; None for all.
+        defaults: values that replace missing ones, by feature name; for a list of any length, the value of a list of
+            one.
+        decode: decode images, masks and audio as `shardmill.examples` does.
+        image_size: (height, width) to which images are scaled, bilinearly and with antialiasing, and masks with them,
+            by the nearest pixel. It implies `decode`.
+        version: a version or tag in the parent folder; None for the version in LATEST.
+        files: the files to read through; None to choose them by `directory`.
+
+    Raises:
+        UserError: if the dataset, split or feature does not exist, a default does not fit its feature, or the shards
+            are compressed.
+        CorruptDataError: if the manifest or the index is damaged, or of another build; while reading, if a shard or
+            record differs from what was written. The message names file and record.
+    """
+    dataset = open_dataset(directory, files or files_for(directory), version)
+    return Source(dataset, select_examples(dataset.manifest, split), features, defaults, decode, image_size)
+
+
+class Source:
+    """A split that `shardmill.source` opened: a sequence of examples with random access."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        selection: Selection,
+        features: Sequence[str] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        decode: bool = False,
+        image_size: tuple[int, int] | None = None,
+    ) -> None:
+        """Set up the source; `shardmill.source` describes the arguments."""
+        manifest = dataset.manifest
+        if not manifest.codec.keeps_offsets:
+            raise UserError(
+                f"{manifest.name} {manifest.version} has {manifest.compression} shards, and random access needs"
+                " uncompressed ones; write some with `shardmill reshard --compression none`, or read in order with"
+                " shardmill.examples"
+            )
+        if image_size is not None and not (len(image_size) == 2 and min(image_size) > 0):
+            raise UserError(f"image_size is {image_size}; expected (height, width), both at least 1")
+        self._dataset, self._selection = dataset, selection
+        self._names, self._defaults = features, dict(defaults or {})
+        self._decode, self._image_size = decode or image_size is not None, image_size
+        self._decoder = self._make_decoder()
+        kinds = {feature.kind for feature in self._decoder.features}
+        what, decodable = ("image_size", {"image", "mask"}) if image_size else ("decode", {"image", "mask", "audio"})
+        if self._decode and not kinds & decodable:
+            names = ", ".join(feature.name for feature in self._decoder.features)
+            raise UserError(
+                f"{what} is for features of kind {' or '.join(sorted(decodable))}; those of {manifest.name} that are"
+                f" read are {names}"
+            )
+        self._bounds, self._indexes = _open_index(dataset, selection)
+        self._ranges = shard_ranges(dataset)
+        self._set_up()
+
+    def _make_decoder(self) -> RecordDecoder:
+        kinds = ("image", "mask", "audio") if self._decode else ()
+        return RecordDecoder(self._dataset.manifest, self._names, self._defaults, kinds, self._image_size)
+
+    def _set_up(self) -> None:
+        """Compute what is not pickled."""
+        slices = self._selection.slices
+        numbers = {shard.file: number for number, shard in enumerate(self._selection.shards)}
+        self._shards = [piece.shard for piece in slices]
+        self._numbers = [numbers[piece.shard.file] for piece in slices]
+        # The number of the first example of each slice, and its place in the shard less that number
+        self._firsts = list(accumulate((piece.examples for piece in slices), initial=0))
+        self._shifts = [piece.start - first for piece, first in zip(slices, self._firsts, strict=False)]
+        mean_bytes = sum(one.size_bytes for one in self._shards) / max(sum(one.examples for one in self._shards), 1)
+        self._step = min(int(_CHUNK_BYTES / max(mean_bytes, 1)), _MOST_RECORDS)  # records decoded together
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("_decoder", "_shards", "_numbers", "_firsts", "_shifts", "_step")
+        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        if self._indexes:
+            state["_bounds"] = [None] * len(self._bounds)  # they are mapped again
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._decoder = self._make_decoder()
+        self._set_up()
+
+    @property
+    def features(self) -> Features:
+        """Return the features of each example."""
+        return self._decoder.features
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Return the values that replace missing ones, by feature name."""
+        return dict(self._defaults)
+
+    @property
+    def decode(self) -> bool:
+        """Return True if images, masks and audio are decoded."""
+        return self._decode
+
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        """Return height and width to which images and masks are scaled; None for their own."""
+        return self._image_size
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a text that names the version, its manifest, the split and the slice; saved states can compare it."""
+        manifest = self._dataset.manifest
+        return f"{manifest.name} {manifest.version} {self._selection.text} manifest {self._dataset.manifest_crc32c}"
+
+    def __repr__(self) -> str:  # Grain compares it with that in a checkpoint
+        return f"<shardmill.Source {self.fingerprint}, {len(self):,} examples>"
+
+    def __len__(self) -> int:
+        return self._firsts[-1]
+
+    def __iter__(self) -> Iterator[Example]:
+        for start in range(0, len(self), _ITERATED):
+            yield from self.__getitems__(range(start, min(start + _ITERATED, len(self))))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Example | list[Example]:
+        """Return the example with a number, or those of a slice; a negative number counts from the end.
+
+        Raise an IndexError if there is no such example.
+        """
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        return self._read_one(self._locate(index))
+
+    def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Example]:
+        """Return several examples, in the order of their numbers; PyTorch calls it for each batch."""
+        examples: list[Example] = []
+        for first in range(0, len(indices), max(self._step, 1)):
+            examples += self._read([self._locate(index) for index in indices[first : first + max(self._step, 1)]])
+        return examples
+
+    def _read(self, places: Sequence["_Place"]) -> list[Example]:
+        framed = self._ranges.read_all([Range(place.shard, place.start, place.stop) for place in places])
+        examples: list[Example] = []
+        try:
+            if self._step >= _FEW_RECORDS and (block := _join_records(framed)) is not None:
+                examples.extend(self._decoder.block(block))
+            else:
+                for data, place in zip(framed, places, strict=True):
+                    examples.append(self._decoder.one(_unframe(data, place)))
+        except CorruptDataError:
+            raise
+        except ValueError as error:
+            place = places[len(examples)]
+            raise CorruptDataError(f"{place.shard.file}: record {place.record}: {error}") from error
+        return examples
+
+    def _locate(self, index: SupportsIndex) -> "_Place":
+        number, count = operator.index(index), self._firsts[-1]
+        if not -count <= number < count:
+            raise IndexError(f"example {number:,} of {self._selection.text}, which has {count:,}")
+        number += count * (number < 0)
+        piece = bisect_right(self._firsts, number) - 1
+        record = number + self._shifts[piece]
+        bounds = self._bounds[self._numbers[piece]]
+        if bounds is None:
+            bounds = self._look_up(self._numbers[piece])
+        return _Place(self._shards[piece], record, int(bounds[record]), int(bounds[record + 1]))
+
+    def _read_one(self, place: "_Place") -> Example:
+        payload = _unframe(self._ranges.read(place.shard, place.start, place.stop), place)
+        try:
+            return self._decoder.one(payload)
+        except ValueError as error:
+            raise CorruptDataError(f"{place.shard.file}: record {place.record}: {error}") from error
+
+    def _look_up(self, number: int) -> Positions:
+        index, place = self._indexes[number]
+        bounds = self._bounds[number] = index.shard(place).bounds
+        return bounds
+
+
+class _Place(NamedTuple):
+    """The record of an example: its shard, its number there, and its bytes."""
+
+    shard: ShardEntry
+    record: int
+    start: int
+    stop: int
+
+
+def _unframe(framed: bytes, place: _Place) -> bytes:
+    """Return the payload of a record; raise a CorruptDataError if its length or its checksums are wrong."""
+    end = len(framed) - OVERHEAD + _HEAD
+    payload = framed[_HEAD:end]
+    if framed[:_HEAD] != record_header(len(payload)):
+        raise CorruptDataError(
+            f"{place.shard.file}: record {place.record} has another length than its index says, or one that fails its"
+            " checksum"
+        )
+    if framed[end:] != record_footer((payload,)):
+        raise CorruptDataError(f"{place.shard.file}: record {place.record} fails its checksum")
+    return payload
+
+
+def _join_records(framed: Sequence[bytes]) -> RecordBlock | None:
+    """Return framed records as a block, which verifies all checksums in one call; None if one is not as expected."""
+    data = b"".join(framed)
+    try:
+        (block,) = read_blocks(io.BytesIO(data), "", len(data) + 1)
+    except ValueError:
+        return None
+    ends = np.cumsum([len(one) for one in framed])
+    return block if np.array_equal(block.ends + OVERHEAD - _HEAD, ends) else None
+
+
+def _open_index(dataset: Dataset, selection: Selection) -> tuple[list[Positions | None], list[tuple[SplitIndex, int]]]:
+    """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
+
+    Without an index in the data set, all shards are read.
+    """
+    shards = selection.shards
+    path = f"{INDEX_FOLDER}/{INDEX_FILE}"
+    try:
+        text = dataset.metadata(path)
+    except FileNotFoundError:
+        at_once = (os.cpu_count() or 1) if isinstance(dataset.files, LocalFiles) else _THREADS
+        with ThreadPoolExecutor(at_once, "shardmill-index") as pool:
+            return list(pool.map(lambda shard: _find_bounds(dataset, shard), shards)), []
+    listed = parse_index_json(text, posixpath.join(dataset.directory, path))
+    known: dict[tuple[str, int, int, str], tuple[SplitIndex, int]] = {}
+    for split in selection.splits:
+        entries = listed.get(split, ())
+        index = SplitIndex(
+            posixpath.join(dataset.directory, INDEX_FOLDER, split + BOUNDS_SUFFIX), entries, dataset.files
+        )
+        for number, entry in enumerate(entries):
+            known[entry.file, entry.records, entry.size_bytes, entry.crc32c] = index, number
+    found = []
+    for shard in shards:
+        place = known.get((shard.file, shard.examples, shard.size_bytes, shard.crc32c))
+        if place is None:
+            raise CorruptDataError(
+                f"{posixpath.join(dataset.directory, path)} does not list {shard.file} as the manifest does: it is of"
+                " another build; `shardmill index FOLDER` writes a new one"
+            )
+        found.append(place)
+    return [None] * len(shards), found
+
+
+def _find_bounds(dataset: Dataset, shard: ShardEntry) -> Positions:
+    """Return where each record of a shard begins, and the end of the last; the shard is read and verified."""
+    sizes = [block.ends - block.starts + OVERHEAD for block in read_shard(dataset, shard)]
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
