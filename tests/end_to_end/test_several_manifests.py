@@ -1,177 +1,147 @@
 """Several manifests, globs and Parquet as manifests, and the metadata files of Hugging Face's image folders."""
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.command import Contents, Run, check_mistake, image, read_back, write_files
-from tests.support.jobs import Jobs
+from tests.support.command import Contents, image, write_files
+from tests.support.jobs import Files, Jobs
 from tests.support.masks import encoded, values
+from tests.support.table_results import encode_rows, parquet
 
 ROWS = [{"file_name": f"{n}.jpg", "label": "ab"[n % 2], "age": n} for n in range(8)]
 
 
-def csv_of(rows: Sequence[Mapping[str, object]]) -> bytes:
-    lines: list[list[object]] = [list(rows[0]), *(list(row.values()) for row in rows)]
-    return "".join(f"{','.join(map(str, line))}\n" for line in lines).encode()
-
-
-def json_of(rows: Sequence[Mapping[str, object]]) -> bytes:
-    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(jobs: Jobs) -> Path:
     """Images, and manifests that list all of them, or some; the current folder."""
-    files = {f"{n}.jpg": image(n) for n in range(8)}
-    files |= {"all.csv": csv_of(ROWS), "parts/a.csv": b"", "all.jsonl": json_of(ROWS)}
+    files = {f"{n}.jpg": image(n) for n in range(8)} | {"parts/a.csv": b""}
+    for name, rows in (("all", ROWS), ("a", ROWS[:5]), ("b", ROWS[5:])):
+        files |= {f"{name}.{suffix}": encode_rows(suffix, rows) for suffix in ("csv", "jsonl", "parquet")}
     for name, rows in (("a", ROWS[:5]), ("b", ROWS[5:])):
-        files |= {f"{name}.csv": csv_of(rows), f"{name}.jsonl": json_of(rows)}
         moved = [{**row, "file_name": f"../{row['file_name']}"} for row in rows]
-        files |= {f"parts/{name}.csv": csv_of(moved), f"m/{name}.csv": csv_of(rows)}
+        files |= {f"parts/{name}.csv": encode_rows("csv", moved), f"m/{name}.csv": encode_rows("csv", rows)}
         files |= {f"m/{row['file_name']}": image(int(str(row["age"]))) for row in rows}
-    write_files(tmp_path, files)
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "all.parquet")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return write_files(jobs.folder, files)
 
 
-def made(run: Run, *flags: object) -> Contents:
-    result = run("images", *flags, "--output", "out", "--name", "n", "--overwrite", "--max_reject_fraction", 0.9)
-    assert result.status == 0, result.err
-    return read_back(Path("out/n"))
+def made(jobs: Jobs, flags: str) -> Contents:
+    return jobs.build(f"images {flags} --overwrite --max_reject_fraction 0.9").contents
 
 
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--manifest", "a.csv,b.csv"),
-        ("--manifest", "a.csv", "--manifest", "b.csv"),
-        ("--manifest", "[ab].csv"),
-        ("--manifest", "{a,b}.csv"),
-        ("--manifest", "all.parquet"),
-        ("--manifest", "a.jsonl,b.jsonl"),
+        "--manifest a.csv,b.csv",
+        "--manifest a.csv --manifest b.csv",
+        "--manifest [ab].csv",
+        "--manifest {a,b}.csv",
+        "--manifest all.parquet",
+        "--manifest a.jsonl,b.jsonl",
     ],
 )
-def test_all_ways_give_the_records_of_one_manifest(run: Run, folder: Path, flags: tuple[str, ...]) -> None:
-    one = made(run, "--manifest", "all.csv")
-    several = made(run, *flags)
+def test_all_ways_give_the_records_of_one_manifest(jobs: Jobs, folder: Path, flags: str) -> None:
+    one = made(jobs, "--manifest all.csv")
+    several = made(jobs, flags)
 
     assert several.records == one.records
     assert len(several.records) == 8
     assert several.dataset.manifest.features == one.dataset.manifest.features
 
 
-def test_files_of_other_folders_are_relative_to_each(run: Run, folder: Path) -> None:
-    found = made(run, "--manifest", "m/a.csv", "--manifest", "b.csv")
-
+def test_files_of_other_folders_are_relative_to_each(jobs: Jobs, folder: Path) -> None:
+    found = made(jobs, "--manifest m/a.csv --manifest b.csv")
     assert found.records.keys() == {*(f"m/{n}.jpg" for n in range(5)), *(f"{n}.jpg" for n in range(5, 8))}
-    outside = made(run, "--manifest", "parts/*.csv", "--allow_outside")
+    outside = made(jobs, "--manifest parts/*.csv --allow_outside")
     assert outside.records.keys() == {f"../{n}.jpg" for n in range(8)}
 
 
-def test_splits_are_those_of_the_files(run: Run, folder: Path) -> None:
-    found = made(run, "--manifest", "train=a.csv", "--manifest", "val=b.csv")
-
+def test_splits_are_those_of_the_files_and_the_order_that_of_manifests(jobs: Jobs, folder: Path) -> None:
+    found = made(jobs, "--manifest train=a.csv --manifest val=b.csv")
     assert {split: sorted(names) for split, names in found.splits.items()} == {
         "train": [f"{n}.jpg" for n in range(5)],
         "validation": [f"{n}.jpg" for n in range(5, 8)],
     }
-
-
-def test_the_order_of_manifests_is_that_of_rows(run: Run, folder: Path) -> None:
-    (names,) = made(run, "--manifest", "b.csv,a.csv", "--no_shuffle").splits.values()
-
+    (names,) = made(jobs, "--manifest b.csv,a.csv --no_shuffle").splits.values()
     assert names == [f"{n}.jpg" for n in (5, 6, 7, 0, 1, 2, 3, 4)]
 
 
-def test_a_path_with_an_equals_sign_is_a_path(run: Run, folder: Path) -> None:
-    write_files(folder, {"day=1/m.csv": b"file_name\n1.jpg\n", "day=1/1.jpg": image(1), "c,d.csv": csv_of(ROWS)})
+def test_a_path_with_an_equals_sign_is_a_path(jobs: Jobs, folder: Path) -> None:
+    csv = encode_rows("csv", ROWS)
+    write_files(folder, {"day=1/m.csv": b"file_name\n1.jpg\n", "day=1/1.jpg": image(1), "c,d.csv": csv})
+    assert made(jobs, "--manifest day=1/m.csv").records.keys() == {"1.jpg"}
+    assert len(made(jobs, "--manifest c,d.csv").records) == 8
 
-    assert made(run, "--manifest", "day=1/m.csv").records.keys() == {"1.jpg"}
-    assert len(made(run, "--manifest", "c,d.csv").records) == 8
 
-
-def test_parquet_keeps_types(run: Run, folder: Path) -> None:
+def test_parquet_keeps_types(jobs: Jobs, folder: Path) -> None:
     rows = [{"file_name": f"{n}.jpg", "v": [n, 1.5], "ok": n % 2 == 0, "text": None if n else "x"} for n in range(4)]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "m.parquet", row_group_size=2)
-    write_files(folder, {"m.jsonl": json_of(rows)})
-
-    assert made(run, "--manifest", "m.parquet").records == made(run, "--manifest", "m.jsonl").records
-
-
-BAD = [
-    (("--manifest", "gone*.csv"), ("--manifest gone*.csv: no file matches",)),
-    (("--manifest", "a.csv,a.csv"), ("--manifest: the file a.csv is there twice",)),
-    (("--manifest", "[ab].csv,b.csv"), ("--manifest b.csv: the file is there twice",)),
-    (("--manifest", "a.csv,b.jsonl"), ("a.csv and b.jsonl are of formats",)),
-    (("--manifest", "train=a.csv", "--manifest", "b.csv"), ("some files have a split and others not",)),
-    (("--manifest", "a.csv,other.csv"), ("a.csv has a column 'age', which other.csv has not",)),
-    (
-        ("--manifest", "train=a.csv", "--manifest", "test=b.csv", "--splits", "train=1"),
-        ("--manifest, by file, says the",),
-    ),
-    (("--manifest", "train=split.csv"), ("--manifest train=split.csv: line 2 has a split of its own, 'x'",)),
-    (("--manifest", "a.csv,gone.csv"), ("--manifest gone.csv: no such file",)),
-    (("--manifest", "a.csv,none.csv"), ("--manifest: a.csv has a column",)),
-    (("--manifest", "none.csv"), ("--manifest none.csv has no column file_name or image_uri",)),
-    (("--manifest", "cut.parquet"), ("--manifest cut.parquet cannot be read",)),
-    (("--manifest", "none.parquet"), ("--manifest none.parquet has no column file_name or image_uri",)),
-    (("--manifest", "odd.parquet"), ("column 'when' is of timestamp[us]", "cast the column, or leave it out")),
-    (("--manifest", "gone.parquet"), ("--manifest gone.parquet: no such file",)),
-    (("--manifest", "a.xls"), ("--manifest a.xls: expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet",)),
-]
+    table = encode_rows("parquet", rows, row_group_size=2)
+    write_files(folder, {"m.jsonl": encode_rows("jsonl", rows), "m.parquet": table})
+    assert made(jobs, "--manifest m.parquet").records == made(jobs, "--manifest m.jsonl").records
 
 
-@pytest.mark.parametrize(("flags", "words"), BAD)
-def test_mistakes_are_one_sentence(run: Run, folder: Path, flags: tuple[str, ...], words: tuple[str, ...]) -> None:
-    write_files(
-        folder,
-        {
-            "other.csv": b"file_name,label\n1.jpg,a\n",
-            "split.csv": b"file_name,split\n1.jpg,x\n",
-            "none.csv": b"name,label\n1.jpg,a\n",
-            "cut.parquet": (folder / "all.parquet").read_bytes()[:-9],
-        },
-    )
-    pq.write_table(pa.table({"n": [1]}), folder / "none.parquet")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("gone*.csv", "--manifest gone*.csv: no file matches"),
+        ("a.csv,a.csv", "--manifest: the file a.csv is there twice"),
+        ("[ab].csv,b.csv", "--manifest b.csv: the file is there twice"),
+        ("a.csv,b.jsonl", "a.csv and b.jsonl are of formats"),
+        ("train=a.csv --manifest b.csv", "some files have a split and others not"),
+        ("a.csv,other.csv", "a.csv has a column 'age', which other.csv has not"),
+        ("train=a.csv --manifest test=b.csv --splits train=1", "--manifest, by file, says the"),
+        ("train=split.csv", "--manifest train=split.csv: line 2 has a split of its own, 'x'"),
+        ("a.csv,gone.csv", "--manifest gone.csv: no such file"),
+        ("a.csv,none.csv", "--manifest: a.csv has a column"),
+        ("none.csv", "--manifest none.csv has no column file_name or image_uri"),
+        ("cut.parquet", "--manifest cut.parquet cannot be read"),
+        ("none.parquet", "--manifest none.parquet has no column file_name or image_uri"),
+        ("odd.parquet", "column 'when' is of timestamp[us]…cast the column, or leave it out"),
+        ("gone.parquet", "--manifest gone.parquet: no such file"),
+        ("a.xls", "--manifest a.xls: expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet"),
+    ],
+)
+def test_mistakes_are_one_sentence(jobs: Jobs, folder: Path, flags: str, said: str) -> None:
+    files = {
+        "other.csv": b"file_name,label\n1.jpg,a\n",
+        "split.csv": b"file_name,split\n1.jpg,x\n",
+        "none.csv": b"name,label\n1.jpg,a\n",
+        "cut.parquet": (folder / "all.parquet").read_bytes()[:-9],
+        "none.parquet": encode_rows("parquet", [{"n": 1}]),
+    }
+    write_files(folder, files)
     when = pa.array([1], pa.timestamp("us"))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "when": when}), folder / "odd.parquet")
 
-    check_mistake(run("images", *flags, "--output", "out", "--name", "n"), *words)
-    assert not Path("out").exists()
+    jobs.refuse(f"images --manifest {flags}", said)
 
 
-def test_rows_that_are_in_two_manifests(run: Run, folder: Path) -> None:
+def test_rows_that_are_in_two_manifests(jobs: Jobs, folder: Path) -> None:
     """Once in one split; of two splits, that they share it is said."""
-    write_files(
-        folder,
-        {"b.csv": csv_of(ROWS[4:]), "c.csv": csv_of([{**ROWS[5], "age": "x"}, {**ROWS[6], "file_name": "gone.jpg"}])},
-    )
-    found = made(run, "--manifest", "a.csv,b.csv,c.csv")
+    others = [{**ROWS[5], "age": "x"}, {**ROWS[6], "file_name": "gone.jpg"}]
+    write_files(folder, {"b.csv": encode_rows("csv", ROWS[4:]), "c.csv": encode_rows("csv", others)})
+    found = made(jobs, "--manifest a.csv,b.csv,c.csv")
 
     assert [tuple(reject[name] for name in ("source", "manifest", "line", "reason")) for reject in found.rejects()] == [
         ("4.jpg", "b.csv", 2, "duplicate of line 6 in a.csv"),
         ("gone.jpg", "c.csv", 3, "no such file"),
     ]
     assert len(found.records["5.jpg"]) == 2
-    split = made(run, "--manifest", "train=a.csv", "--manifest", "test=b.csv")
+    split = made(jobs, "--manifest train=a.csv --manifest test=b.csv")
     said = "1 example of 'test' has equal content in 'train', such as '4.jpg:2' and '4.jpg:6'"
     assert said in split.dataset.manifest.notices
 
 
-def test_rejects_of_every_stage_say_whose_line_it_is(run: Run, folder: Path) -> None:
+def test_rejects_of_every_stage_say_whose_line_it_is(jobs: Jobs, folder: Path) -> None:
     """Of one manifest they need not, and their bytes stay what they were."""
-    bad = "file_name,label,age\n1.jpg,a,3\n,b,4\n2.jpg,unknown,5\nnone.jpg,a,6\n"
-    write_files(folder, {"c.csv": bad.encode(), "none.jpg": b"no image", "names.txt": b"a\nb\n"})
-    flags = ("--labels_file", "names.txt", "--on_new_label", "reject")
+    bad = b"file_name,label,age\n1.jpg,a,3\n,b,4\n2.jpg,unknown,5\nnone.jpg,a,6\n"
+    write_files(folder, {"c.csv": bad, "none.jpg": b"no image", "names.txt": b"a\nb\n"})
+    flags = "--labels_file names.txt --on_new_label reject"
 
-    several = made(run, "--manifest", "a.csv,c.csv", *flags).rejects()
-    one = made(run, "--manifest", "c.csv", *flags).rejects()
+    several = made(jobs, f"--manifest a.csv,c.csv {flags}").rejects()
+    one = made(jobs, f"--manifest c.csv {flags}").rejects()
 
     assert [(reject.pop("manifest"), reject["line"], reject["stage"]) for reject in several] == [
         ("c.csv", 4, "index"),
@@ -181,13 +151,13 @@ def test_rejects_of_every_stage_say_whose_line_it_is(run: Run, folder: Path) -> 
     assert several == one
 
 
-def test_metadata_in_every_split_folder_is_used_and_said(run: Run, folder: Path) -> None:
+def test_metadata_in_every_split_folder_is_used_and_said(jobs: Jobs) -> None:
     rows = [{"file_name": f"{n}.jpg", "text": f"é {n}", "label": "ab"[n % 2]} for n in range(6)]
     for split, some in (("train", rows[:4]), ("val", rows[4:])):
-        write_files(folder / "hf" / split, {str(row["file_name"]): image(n) for n, row in enumerate(rows)})
-        write_files(folder / "hf" / split, {"metadata.jsonl": json_of(some)})
+        jobs.write({f"{split}/{row['file_name']}": image(n) for n, row in enumerate(rows)})
+        jobs.write({f"{split}/metadata.jsonl": encode_rows("jsonl", some)})
 
-    found = made(run, "--input", "hf")
+    found = made(jobs, "--input in")
 
     assert {split: sorted(names) for split, names in found.splits.items()} == {
         "train": [f"train/{n}.jpg" for n in range(4)],
@@ -195,46 +165,40 @@ def test_metadata_in_every_split_folder_is_used_and_said(run: Run, folder: Path)
     }
     assert bytes(found.example("val/5.jpg")["text"][0]).decode() == "é 5"
     said = found.dataset.manifest.notices[0]
-    assert said.startswith("--input hf: hf/train/metadata.jsonl, hf/val/metadata.jsonl say what its images are")
+    assert said.startswith("--input in: in/train/metadata.jsonl, in/val/metadata.jsonl say what its images are")
     assert "those that are not named there are left out" in said
-    plain = made(run, "--input", "hf", "--folders", "any")
-    assert "text" not in plain.example("val/5.jpg")
+    assert "text" not in made(jobs, "--input in --folders any").example("val/5.jpg")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_metadata_of_pairs_is_read_as_hugging_face_reads_it(run: Run, folder: Path, suffix: str) -> None:
+def test_metadata_of_pairs_is_read_as_hugging_face_reads_it(jobs: Jobs, suffix: str) -> None:
     rows = [{"file_name": f"{n}.png", "next_file_name": f"next/{n}.png", "text": f"no {n}"} for n in range(4)]
-    pictures = {str(row["file_name"]): encoded(values(n)) for n, row in enumerate(rows)}
-    others = {str(row["next_file_name"]): encoded(values(n + 9)) for n, row in enumerate(rows)}
-    write_files(folder / "hf", pictures | others)
-    content = {"csv": csv_of, "jsonl": json_of}
-    if suffix == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), folder / "hf/metadata.parquet")
-    else:
-        write_files(folder / "hf", {f"metadata.{suffix}": content[suffix](rows)})
+    pictures = {f"{n}.png": encoded(values(n)) for n in range(4)}
+    others = {f"next/{n}.png": encoded(values(n + 9)) for n in range(4)}
+    jobs.write(pictures | others | {f"metadata.{suffix}": encode_rows(suffix, rows)})
 
-    found = made(run, "--input", "hf")
+    found = made(jobs, "--input in")
 
     assert found.records.keys() == {f"{n}.png" for n in range(4)}
     for n in range(4):
         example = found.example(f"{n}.png")
         assert (example["image"][0], example["next"][0]) == (pictures[f"{n}.png"], others[f"next/{n}.png"])
         assert bytes(example["text"][0]).decode() == f"no {n}"
-    masked = made(run, "--input", "hf", "--mask_column", "next_file_name")
+    masked = made(jobs, "--input in --mask_column next_file_name")
     (mask,) = [feature for feature in masked.dataset.manifest.features if feature.name == "next"]
     assert mask.kind == "mask"
 
 
 @pytest.mark.parametrize("first", ["image_uri", "in_file_name"])
-def test_metadata_of_pairs_without_a_file_name(run: Run, folder: Path, first: str) -> None:
+def test_metadata_of_pairs_without_a_file_name(jobs: Jobs, first: str) -> None:
     rows = [{first: f"{n}.png", "next_file_name": f"next/{n}.png"} for n in range(4)]
-    write_files(folder / "hf", {f"{at}{n}.png": encoded(values(n)) for at in ("", "next/") for n in range(4)})
-    write_files(folder / "hf", {"metadata.csv": csv_of(rows)})
+    jobs.write({f"{at}{n}.png": encoded(values(n)) for at in ("", "next/") for n in range(4)})
+    jobs.write({"metadata.csv": encode_rows("csv", rows)})
     if first != "image_uri":
-        result = run("images", "--input", folder / "hf", "--output", folder / "out", "--name", "d")
-        check_mistake(result, "has no column file_name", "; --file_column in_file_name,next_file_name says that these")
+        hint = "; --file_column in_file_name,next_file_name says that these"
+        jobs.refuse("images", f"has no column file_name…{hint}")
 
-    found = made(run, "--input", "hf", *(() if first == "image_uri" else ("--file_column", f"{first},next_file_name")))
+    found = made(jobs, "--input in" if first == "image_uri" else f"--input in --file_column {first},next_file_name")
 
     assert found.records.keys() == {f"{n}.png" for n in range(4)}
     assert "next" in found.example("0.png")
@@ -262,7 +226,7 @@ def test_metadata_of_pairs_without_a_file_name(run: Run, folder: Path, first: st
     ],
 )
 def test_metadata_that_lies_otherwise_is_one_sentence(
-    jobs: Jobs, files: dict[str, bytes], sentence: str, instead: tuple[str, ...]
+    jobs: Jobs, files: Files, sentence: str, instead: tuple[str, ...]
 ) -> None:
     jobs.refuse("images", sentence, files=files)
     for manifest in instead:
@@ -270,23 +234,15 @@ def test_metadata_that_lies_otherwise_is_one_sentence(
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_manifests_without_rows_are_named(run: Run, folder: Path, suffix: str) -> None:
+def test_manifests_without_rows_are_named(jobs: Jobs, suffix: str) -> None:
     """Of a folder, of one split of two; beside others of its split, one may be empty."""
-    write_files(folder / "hf", {"1.jpg": image(1)})
-    path, rows = folder / f"hf/metadata.{suffix}", [{"file_name": "1.jpg"}]
-    if suffix == "parquet":
-        pq.write_table(pa.table({"file_name": pa.array([], pa.string())}), path)
-        pq.write_table(pa.Table.from_pylist(rows), folder / f"hf/one.{suffix}")
-    else:
-        path.write_bytes(b"file_name\n" if suffix == "csv" else b"\n")
-        (folder / f"hf/one.{suffix}").write_bytes({"csv": csv_of, "jsonl": json_of}[suffix](rows))
-    where = ("--output", "out", "--name", "n")
-    empty, full = f"hf/metadata.{suffix}", f"hf/one.{suffix}"
+    empty, full = f"in/metadata.{suffix}", f"in/one.{suffix}"
+    nothing = pa.table({"file_name": pa.array([], pa.string())})
+    content = {"csv": b"file_name\n", "jsonl": b"\n", "parquet": parquet(nothing)}[suffix]
+    files = {"1.jpg": image(1), f"metadata.{suffix}": content}
+    files[f"one.{suffix}"] = encode_rows(suffix, [{"file_name": "1.jpg"}])
 
-    said = f"--manifest hf/metadata.{suffix} has no rows; expected one for each file"
-    check_mistake(run("images", "--input", "hf", *where), said)
-    check_mistake(
-        run("images", "--manifest", f"train={full}", "--manifest", f"test={empty}", *where),
-        f"--manifest test={empty} has no rows; expected one for each file",
-    )
-    assert made(run, "--manifest", f"{empty},{full}").records.keys() == {"1.jpg"}
+    said = "has no rows; expected one for each file"
+    jobs.refuse("images", f"--manifest {empty} {said}", files=files)
+    jobs.refuse(f"images --manifest train={full} --manifest test={empty}", f"--manifest test={empty} {said}")
+    assert made(jobs, f"--manifest {empty},{full}").records.keys() == {"1.jpg"}
