@@ -4,7 +4,6 @@ import csv
 import io
 import random
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,13 @@ import pytest
 
 from shardmill.data.example import decode_example
 from shardmill.transforms.records.shard_sources import SequenceShards
-from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
-from tests.support.jobs import Jobs
-from tests.support.table_results import Table, convert, encode_rows, write_rows
+from tests.support.command import Run, image, tree_bytes
+from tests.support.jobs import Jobs, check_sentence
+from tests.support.table_results import Table, encode_rows
 
 COLUMNS = ("user", "t", "x", "word", "kind")
-BY = ("--sequence_by", "user", "--order_by", "t")
+BY = "--sequence_by user --order_by t"
+BOTH = "--sequence_by id --order_by t"
 Row = tuple[Any, ...]
 
 
@@ -76,197 +76,162 @@ def _found(table: Table) -> dict[int, dict[str, Any]]:
     return found
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return write_files(tmp_path / "in", {f"{place}.csv": _csv(ROWS[place::3]) for place in range(3)})
+FILES = {f"{place}.csv": _csv(ROWS[place::3]) for place in range(3)}
 
 
-def test_an_example_is_all_rows_of_an_id_in_order(source: Path, tmp_path: Path, run: Run) -> None:
-    flags = (*BY, "--label", "kind", "--splits", "train=0.7,test=0.3", "--num_shards", 3)
-    table = convert("csv", source, tmp_path / "a", *flags)
+def test_an_example_is_all_rows_of_an_id_in_order(jobs: Jobs, run: Run) -> None:
+    built = jobs.build(f"csv {BY} --label kind --splits train=0.7,test=0.3 --num_shards 3", files=FILES)
 
+    table = built.table
     assert _found(table) == _expected()
     assert table.features == {"user": "int64", "t": "int64[]", "x": "float32[]", "word": "bytes[]", "kind": "int64"}
     assert all(max(sizes) - min(sizes) <= 1 and len(sizes) == 3 for sizes in table.sizes.values())
-    assert table.dataset.manifest.input["records"] == table.dataset.manifest.input["in_examples"] == len(ROWS)
-    (lengths,) = {table.stats(split)["t"]["values_per_example"]["max"] for split in ("train",)}
-    assert lengths == max(len(row["t"]) for row in table.splits["train"])
-    counts = {split: table.stats(split)["kind"]["classes"] for split in ("train", "test")}
-    assert {name: sum(found[name] for found in counts.values()) for name in ("cat", "dog")} == {"cat": 26, "dog": 14}
-    assert run("verify", table.directory).status == 0
-    assert run("inspect", table.directory).status == 0
+    assert built.manifest.input["records"] == built.manifest.input["in_examples"] == len(ROWS)
+    assert built.stats["t"]["values_per_example"]["max"] == max(len(row["t"]) for row in table.splits["train"])
+    counts = [table.stats(split)["kind"]["classes"] for split in ("train", "test")]
+    assert {name: sum(found[name] for found in counts) for name in ("cat", "dog")} == {"cat": 26, "dog": 14}
+    assert run("verify", built.directory).status == 0
+    assert run("inspect", built.directory).status == 0
 
 
-def test_an_id_in_the_folders_of_two_splits_is_said(tmp_path: Path) -> None:
+def test_an_id_in_the_folders_of_two_splits_is_said(jobs: Jobs) -> None:
     parts = {"train": [row for row in ROWS if row[0] < 25], "test": [row for row in ROWS if row[0] >= 22]}
-    files = {f"{split}/{n}.csv": _csv(rows[n::2]) for split, rows in parts.items() for n in range(2)}
-    source = write_files(tmp_path / "in", files)
+    jobs.write({f"{split}/{n}.csv": _csv(rows[n::2]) for split, rows in parts.items() for n in range(2)})
+    built = jobs.build(f"csv {BY}")
     said = "--sequence_by user: 3 values of it have rows in the folders of several splits, and a sequence in each"
-
-    table = convert("csv", source, tmp_path / "a", *BY)
-    assert [notice for notice in table.dataset.manifest.notices if said in notice]
-    users = {split: {row["user"] for row in rows} for split, rows in table.splits.items()}
+    assert said in built.said
+    users = {split: {row["user"] for row in rows} for split, rows in built.table.splits.items()}
     assert users["train"] & users["test"] == {22, 23, 24}
-    again = convert("csv", source, tmp_path / "b", *BY, "--splits", "train=0.5,test=0.5")
-    assert not [notice for notice in again.dataset.manifest.notices if "--sequence_by" in notice]
-    assert {row["user"] for row in again.rows} == set(range(40))
-    assert len(again.rows) == 40
+    again = jobs.build(f"csv {BY} --splits train=0.5,test=0.5 --output b")
+    assert not [notice for notice in again.notices if "--sequence_by" in notice]
+    assert sorted(row["user"] for row in again.table.rows) == list(range(40))
 
 
-def test_fractions_of_sequences_are_exact_in_each_class(tmp_path: Path, run: Run) -> None:
+def test_fractions_of_sequences_are_exact_in_each_class(jobs: Jobs) -> None:
     """Three files hold ids with 1 to 25 rows; one id has two labels, and both of its rows are rejects."""
     rows = [(user, t, 0.5, "w", "dog" if user % 4 == 0 else "cat") for user in range(100) for t in range(1 + user % 25)]
     rows += [(200, 1, 0.5, "w", "cat"), (200, 2, 0.5, "w", "dog")]
     random.Random(3).shuffle(rows)
-    source = write_files(tmp_path / "in", {f"{place}.csv": _csv(rows[place::3]) for place in range(3)})
-    flags = (*BY, "--label", "kind", "--splits", "train=0.6,validation=0.2,test=0.2", "--max_reject_fraction", 0.1)
-    table = convert("csv", source, tmp_path / "a", *flags, "--stratify_by", "label")
-    small = convert("csv", source, tmp_path / "b", *flags, "--stratify_by", "kind", "--block_size", "1KiB")
+    jobs.write({f"{place}.csv": _csv(rows[place::3]) for place in range(3)})
+    line = f"csv {BY} --label kind --splits train=0.6,validation=0.2,test=0.2 --max_reject_fraction 0.1"
+    built = jobs.build(f"{line} --stratify_by label")
+    table, small = built.table, jobs.build(f"{line} --stratify_by kind --block_size 1KiB --output b").table
 
-    counts = {split: table.stats(split)["kind"]["classes"] for split in ("train", "validation", "test")}
-    assert counts == {
-        "train": {"cat": 45, "dog": 15},
-        "validation": {"cat": 15, "dog": 5},
-        "test": {"cat": 15, "dog": 5},
-    }
+    shares = {"train": (45, 15), "validation": (15, 5), "test": (15, 5)}
+    for split, (cats, dogs) in shares.items():
+        assert table.stats(split)["kind"]["classes"] == {"cat": cats, "dog": dogs}
     assert len({row["user"] for row in table.rows}) == len(table.rows) == 100
-    assert {split: sorted(row["user"] for row in found) for split, found in small.splits.items()} == {
-        split: sorted(row["user"] for row in found) for split, found in table.splits.items()
-    }
-    assert [reject["reason"].split(":")[0] for reject in table.rejects()] == [
+    users = [
+        {split: sorted(row["user"] for row in found) for split, found in each.splits.items()} for each in (table, small)
+    ]
+    assert users[0] == users[1]
+    assert [reason.split(":")[0] for reason in built.reasons.values()] == [
         "'kind' is not the same in all rows of user 200"
     ] * 2
-    words = ("csv", "--input", source, "--output", tmp_path / "c", "--name", "n", *BY, "--splits", "a=0.5,b=0.5")
-    check_mistake(run(*words, "--stratify_by", "word"), "--stratify_by word", "give --label word")
-    assert run(*words, "--stratify_by", "kind", "--label", "kind", "--max_reject_fraction", "0.1").status == 0
+    line = f"csv {BY} --splits a=0.5,b=0.5 --output c"
+    jobs.refuse(f"{line} --stratify_by word", "--stratify_by word…give --label word")
+    jobs.build(f"{line} --stratify_by kind --label kind --max_reject_fraction 0.1")
 
 
 @pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
-def test_every_format_of_tables(command: str, tmp_path: Path) -> None:
+def test_every_format_of_tables(command: str, jobs: Jobs) -> None:
     records = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
-    groups = {"row_group_size": 50} if command == "parquet" else {}
-    source = write_rows(tmp_path / "in", command, records, **groups)
-    table = convert(command, source, tmp_path / "out", *BY, "--label", "kind")
-
-    assert _found(table) == _expected()
+    rows = encode_rows(command, records, **({"row_group_size": 50} if command == "parquet" else {}))
+    assert _found(jobs.build(f"{command} {BY} --label kind", files={f"a.{command}": rows}).table) == _expected()
 
 
-def test_neither_files_nor_blocks_nor_threads_nor_workers_show(source: Path, tmp_path: Path, run: Run) -> None:
-    flags = (*BY, "--num_shards", 2, "--splits", "train=0.6,test=0.4")
-    first = tree_bytes(convert("csv", source, tmp_path / "a", *flags).directory)
-    workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", 2)
-    for place, others in enumerate((("--threads", 1), ("--threads", 4, "--block_size", "1KiB"), workers)):
-        again = ("--input", source, "--output", tmp_path / f"b{place}", "--name", "n", *flags, *others)
-        assert run("csv", *again).status == 0
-        assert tree_bytes(tmp_path / f"b{place}/n/1.0.0") == first
-    one = write_files(tmp_path / "one", {"all.csv": _csv(sorted(ROWS))})
-    assert _found(convert("csv", one, tmp_path / "c", *flags)) == _found(convert("csv", source, tmp_path / "d", *flags))
+def test_neither_files_nor_blocks_nor_threads_nor_workers_show(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"csv {BY} --num_shards 2 --splits train=0.6,test=0.4"
+    first = jobs.build(line, files=FILES)
+    whole = tree_bytes(first.directory)
+    workers = "--direct_running_mode multi_processing --direct_num_workers 2"
+    for place, flags in enumerate(("--threads 1", "--threads 4 --block_size 1KiB", workers)):
+        assert tree_bytes(jobs.build(f"{line} {flags} --output b{place}").directory) == whole
+    one = jobs.build(f"{line} --input one --output c", files={"../one/all.csv": _csv(sorted(ROWS))})
+    assert _found(one.table) == _found(first.table)
+    # A segment has whole sequences, however small it is
+    shards = partial(SequenceShards, segment_bytes=1)
+    monkeypatch.setattr("shardmill.pipelines.jobs.record_graphs.SequenceShards", shards)
+    assert tree_bytes(jobs.build(f"{line} --output d").directory) == whole
 
 
-def test_a_segment_has_whole_sequences_however_small_it_is(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = tree_bytes(convert("csv", source, tmp_path / "a", *BY).directory)
-    monkeypatch.setattr(
-        "shardmill.pipelines.jobs.record_graphs.SequenceShards", partial(SequenceShards, segment_bytes=1)
-    )
-
-    assert tree_bytes(convert("csv", source, tmp_path / "b", *BY).directory) == whole
-
-
-def test_shards_are_balanced_in_bytes(source: Path, tmp_path: Path) -> None:
+def test_shards_are_balanced_in_bytes(jobs: Jobs) -> None:
     spreads = {}
     for balance in ("examples", "bytes"):
-        table = convert("csv", source, tmp_path / balance, *BY, "--balance", balance, "--num_shards", 3)
-        sizes = [shard.size_bytes for shard in table.dataset.manifest.splits[0].shards]
+        built = jobs.build(f"csv {BY} --balance {balance} --num_shards 3 --output {balance}", files=FILES)
+        sizes = [shard.size_bytes for shard in built.manifest.splits[0].shards]
         spreads[balance] = max(sizes) - min(sizes)
     assert spreads["bytes"] < spreads["examples"]
 
 
-def test_numbers_of_fixed_length_and_texts_of_times(tmp_path: Path) -> None:
+def test_numbers_of_fixed_length_and_texts_of_times(jobs: Jobs) -> None:
     times = ["2024-01-02T09:00:00Z", "2024-01-02T09:00:00.5", "2023-12-31", "2024-01-02 08:59"]
-    lines = [{"id": "a", "when": when, "xy": [n, n / 2]} for n, when in enumerate(times)]
-    source = write_rows(tmp_path / "in", "jsonl", lines)
-    table = convert("jsonl", source, tmp_path / "out", "--sequence_by", "id", "--order_by", "when")
-
-    (row,) = table.rows
+    rows = encode_rows("jsonl", [{"id": "a", "when": when, "xy": [n, n / 2]} for n, when in enumerate(times)])
+    built = jobs.build("jsonl --sequence_by id --order_by when", files={"a.jsonl": rows})
+    (row,) = built.table.rows
     assert row["when"] == [times[place].encode() for place in (2, 3, 0, 1)]
     assert row["xy"] == [2, 1, 3, 1.5, 0, 0, 1, 0.5]
-    (feature,) = [each for each in table.dataset.manifest.features if each.name == "xy"]
+    (feature,) = [each for each in built.manifest.features if each.name == "xy"]
     assert feature.shape == (None, 2)
 
 
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro", "csv --schema"])
-def test_seconds_since_1970_are_in_order_by_all_of_their_digits(command: str, tmp_path: Path) -> None:
+def test_seconds_since_1970_are_in_order_by_all_of_their_digits(command: str, jobs: Jobs) -> None:
     """Those of two minutes are one float32, by which they had the order of their lines."""
     times = [1700000000.25, 1700000000.125, 1700000090.5, 1699999999.75, -1.5]
-    rows = [{"id": 1, "t": time, "x": place} for place, time in enumerate(times)]
+    rows: list[dict[str, Any]] = [{"id": 1, "t": time, "x": place} for place, time in enumerate(times)]
     command, *schema = command.split()
-    source = write_rows(tmp_path / "in", command, rows)
-    table = convert(command, source, tmp_path / "out", "--sequence_by", "id", "--order_by", "t")
+    built = jobs.build(f"{command} {BOTH}", files={f"a.{command}": encode_rows(command, rows)})
     if schema:
-        flags = ("--schema", tmp_path / "out/n/1.0.0/schema.pbtxt", "--max_reject_fraction", 1)
-        write_files(source, {"a.csv": encode_rows("csv", [*rows, {"id": 1, "t": "soon", "x": 9}])})
-        table = convert("csv", source, tmp_path / "again", "--sequence_by", "id", "--order_by", "t", *flags)
-        assert list(table.dataset.manifest.rejects["reasons"]) == [
-            "no time: column 't': 'soon' is not a number (float32)"
-        ]
+        late = encode_rows("csv", [*rows, {"id": 1, "t": "soon", "x": 9}])
+        flags = "--schema out/n/1.0.0/schema.pbtxt --max_reject_fraction 1 --output again"
+        built = jobs.build(f"csv {BOTH} {flags}", files={"a.csv": late})
+        assert list(built.reasons.values()) == ["no time: column 't': 'soon' is not a number (float32)"]
 
-    (row,) = table.rows
+    (row,) = built.table.rows
     assert row["x"] == [4, 3, 1, 0, 2]
     assert row["t"] == [np.float32(times[place]) for place in row["x"]]
-    assert not [notice for notice in table.dataset.manifest.notices if "order of their files" in notice]
+    assert "order of their files" not in built.said
 
 
-def test_rows_of_one_time_are_in_the_order_of_the_input_and_said(tmp_path: Path) -> None:
-    write_files(tmp_path / "in", {"b.csv": b"id,t,x\n1,5,3\n1,4,9\n", "a.csv": b"id,t,x\n1,5,1\n1,5,2\n2,5,7\n"})
-    table = convert("csv", tmp_path / "in", tmp_path / "out", "--sequence_by", "id", "--order_by", "t")
-
-    assert sorted(row["x"] for row in table.rows) == [[7], [9, 1, 2, 3]]
-    assert list(table.dataset.manifest.notices) == [
+def test_rows_of_one_time_are_in_the_order_of_the_input_and_said(jobs: Jobs) -> None:
+    built = jobs.build(
+        f"csv {BOTH}", files={"b.csv": "id,t,x\n1,5,3\n1,4,9\n", "a.csv": "id,t,x\n1,5,1\n1,5,2\n2,5,7\n"}
+    )
+    assert sorted(row["x"] for row in built.table.rows) == [[7], [9, 1, 2, 3]]
+    assert built.notices == [
         "2 rows have the t of another of the same id: such rows are in the order of their files and lines"
     ]
 
 
-BAD = [
-    ("id,t,x\n1,1,1\n,2,2\n", "no id: column 'id' has no value"),
-    ("id,t,x\n1,1,1\n1,,2\n", "no time: column 't' has no value"),
-    ("id,t,x\n1,1.5,1\n1,nan,2\n", "no time: nan in column 't' is neither a number nor a date or time as ISO 8601"),
-    ("id,t,x\n1,2024-01-01,1\n1,yesterday,2\n", "no time: 'yesterday' in column 't' is neither a number nor a date"),
-    ("id,t,x\n1,2024-01-01,1\n1,7,2\n", "no time: '7' in column 't' is neither a number nor a date"),
-    ("id,t,x\n1,2024-01-01,1\n1,2024-01-01T00:00+01:00,2\n", "no time: '2024-01-01T00:00+01:00' in column 't'"),
-    ("id,t,x\n1,1,1\n1,2,\n", "column 'x' has no value, and a sequence has one for each of its rows; --fill x=VALUE"),
-]
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ("1,1,1\n,2,2", "no id: column 'id' has no value"),
+        ("1,1,1\n1,,2", "no time: column 't' has no value"),
+        ("1,1.5,1\n1,nan,2", "no time: nan in column 't' is neither a number nor a date or time as ISO 8601"),
+        ("1,2024-01-01,1\n1,yesterday,2", "no time: 'yesterday' in column 't' is neither a number nor a date"),
+        ("1,2024-01-01,1\n1,7,2", "no time: '7' in column 't' is neither a number nor a date"),
+        ("1,2024-01-01,1\n1,2024-01-01T00:00+01:00,2", "no time: '2024-01-01T00:00+01:00' in column 't'"),
+        ("1,1,1\n1,2,", "column 'x' has no value, and a sequence has one for each of its rows; --fill x=VALUE"),
+    ],
+)
+def test_bad_rows_are_rejects(rows: str, reason: str, jobs: Jobs) -> None:
+    built = jobs.build(f"csv {BOTH} --max_reject_fraction 0.9", files={"a.csv": f"id,t,x\n{rows}\n"})
+    assert [len(row["t"]) if isinstance(row["t"], list) else 1 for row in built.table.rows] == [1]
+    assert built.reasons.keys() == {"a.csv:3"}
+    assert built.reasons["a.csv:3"].startswith(reason)
 
 
-@pytest.mark.parametrize(("content", "reason"), BAD)
-def test_bad_rows_are_rejects(content: str, reason: str, tmp_path: Path) -> None:
-    write_files(tmp_path / "in", {"a.csv": content.encode()})
-    flags = ("--sequence_by", "id", "--order_by", "t", "--max_reject_fraction", 0.9)
-    table = convert("csv", tmp_path / "in", tmp_path / "out", *flags)
-
-    assert [len(row["t"]) if isinstance(row["t"], list) else 1 for row in table.rows] == [1]
-    (reject,) = table.rejects()
-    assert (reject["source"], reject["line"]) == ("a.csv", 3)
-    assert reject["reason"].startswith(reason)
-
-
-def test_a_sequence_of_two_labels_is_rejected_whole(tmp_path: Path, run: Run) -> None:
-    content = b"id,t,x,kind\n1,1,1,a\n2,1,5,a\n1,2,2,b\n3,1,4,b\n"
-    write_files(tmp_path / "in", {"a.csv": content})
-    flags = ("--sequence_by", "id", "--order_by", "t", "--label", "kind")
-    table = convert("csv", tmp_path / "in", tmp_path / "out", *flags, "--max_reject_fraction", 0.5)
-
-    assert sorted(row["id"] for row in table.rows) == [2, 3]
-    assert {(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()} == {
-        ("a.csv", line, "'kind' is not the same in all rows of id 1: 'a', then 'b'; a sequence has one label")
-        for line in (2, 4)
-    }
-    failed = run("csv", "--input", tmp_path / "in", "--output", tmp_path / "b", "--name", "n", *flags)
-    check_failure(failed, "2 of 4 records were rejected")
-
-
-BOTH = "--sequence_by id --order_by t"
+def test_a_sequence_of_two_labels_is_rejected_whole(jobs: Jobs) -> None:
+    line = f"csv {BOTH} --label kind"
+    jobs.fail(
+        line, "2 of 4 records were rejected", files={"a.csv": "id,t,x,kind\n1,1,1,a\n2,1,5,a\n1,2,2,b\n3,1,4,b\n"}
+    )
+    built = jobs.build(f"{line} --max_reject_fraction 0.5 --output b")
+    assert sorted(row["id"] for row in built.table.rows) == [2, 3]
+    said = "'kind' is not the same in all rows of id 1: 'a', then 'b'; a sequence has one label"
+    assert built.reasons == {"a.csv:2": said, "a.csv:4": said}
 
 
 @pytest.mark.parametrize(
@@ -300,11 +265,9 @@ def test_images_are_no_part_of_sequences(jobs: Jobs) -> None:
     jobs.refuse(f"parquet --image image {BOTH}", "column 'image' holds images…--drop image", files={"a.parquet": rows})
 
 
-def test_an_id_of_very_many_rows_is_one_sentence(
-    source: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_of_very_many_rows_is_one_sentence(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardmill.transforms.records.shard_sources.MAX_SEQUENCE_BYTES", 500)
-    refused = run("csv", "--input", source, "--output", tmp_path / "out", "--name", "n", *BY)
-
-    check_mistake(refused, "--sequence_by user: one sequence has", "expected 500 at most", "is it an id?")
-    assert not list(tmp_path.glob("out/**/_SUCCESS"))
+    jobs.write(FILES)
+    said = "--sequence_by user: one sequence has…expected 500 at most…is it an id?"
+    check_sentence(jobs.run(f"csv {BY}"), 2, said)
+    assert not list(jobs.folder.glob("out/**/_SUCCESS"))
