@@ -23,8 +23,8 @@ API = {
     "Run jobs": ("convert", "plan", "rebuild", "Published", "Plan", "Rebuilt"),
     "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", "Order", "GlobalBatches"),
     "Look at versions": (
-        *("inspect", "verify", "versions", "diff", "report"),
-        *("Inspection", "Verification", "Versions", "VersionRow", "Comparison", "Report"),
+        *("inspect", "verify", "index", "versions", "diff", "report"),
+        *("Inspection", "Verification", "Indexed", "Versions", "VersionRow", "Comparison", "Report"),
     ),
     "Manage versions": (
         *("rollback", "tag", "accept", "retain"),

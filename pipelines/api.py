@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from shardmill.pipelines.commands.index import Indexed
     from shardmill.pipelines.commands.inspect import Inspection
     from shardmill.pipelines.commands.rebuild import Rebuilt
     from shardmill.pipelines.commands.report import Comparison, Report
@@ -224,6 +225,29 @@ def verify(
         from shardmill.pipelines.commands.verify import verify_version
 
         return verify_version(os.fspath(directory), decode, repair, beam, not progress, _ignore, _ignore)
+
+
+def index(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()) -> "Indexed":
+    """Write the position of each record to `index/`, next to the shards, as `shardmill index` does.
+
+    Every record is read and checked. The manifest of a version is not changed.
+
+    Args:
+        directory: folder of a version or of its data set; or a folder or a glob of TFRecord files.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The folders with an index now, and the number of their shards and records.
+
+    Raises:
+        UserError: there are no TFRecord files, or they are compressed.
+        CorruptDataError: a shard is damaged.
+        JobError: a job builds the version, or the index cannot be written.
+    """
+    from shardmill.pipelines.commands.index import index_shards
+
+    with _look("index", beam_options, path := os.fspath(directory)):
+        return index_shards(path)
 
 
 def versions(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()) -> "Versions":

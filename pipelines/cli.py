@@ -28,6 +28,7 @@ _GROUPS = {  # of commands that do not convert, by the headings of `shardmill --
     "Look at data sets": {
         "inspect": "show what is in a data set",
         "verify": "re-read a data set and check every shard",
+        "index": "write the position of each record, for random access",
         "versions": "list the versions of a data set",
         "diff": "show what differs between two versions",
         "report": "write an HTML report about a version",

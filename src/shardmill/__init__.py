@@ -5,6 +5,7 @@ Functions are imported when they are first used. Each command of the command lin
 * `convert`: run a job, as the command that it names does; `plan` only plans it.
 * `rebuild`: build a new version by a recipe if anything changed.
 * `verify`: re-read a dataset and check every shard.
+* `index`: write the position of each record, for random access.
 * `inspect`, `report`, `diff`: look at a version, or compare two.
 * `versions`, `tag`, `rollback`, `accept`, `retain`: list, name, select, accept and delete versions.
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         Plan,
         accept,
         diff,
+        index,
         inspect,
         rebuild,
         report,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         verify,
         versions,
     )
+    from shardmill.pipelines.commands.index import Indexed
     from shardmill.pipelines.commands.inspect import Inspection
     from shardmill.pipelines.commands.rebuild import Rebuilt
     from shardmill.pipelines.commands.report import Comparison, Report
@@ -60,6 +63,7 @@ __all__ = [
     "CorruptDataError",
     "DatasetInfo",
     "GlobalBatches",
+    "Indexed",
     "Inspection",
     "JobError",
     "Order",
@@ -80,6 +84,7 @@ __all__ = [
     "diff",
     "examples",
     "feature_spec",
+    "index",
     "info",
     "inspect",
     "load",
@@ -95,7 +100,7 @@ __all__ = [
 ]
 
 # No sub-package has the name of a function here: importing it would replace the function.
-_API = "accept convert diff inspect plan rebuild report retain rollback tag verify versions"
+_API = "accept convert diff index inspect plan rebuild report retain rollback tag verify versions"
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "shardmill.errors"),
     **dict.fromkeys(("Plan", *_API.split()), "shardmill.pipelines.api"),
@@ -103,6 +108,7 @@ _MODULES = {
     **dict.fromkeys(
         ("Accepted", "RolledBack", "Tagged", "VersionRow", "Versions"), "shardmill.pipelines.commands.versions"
     ),
+    "Indexed": "shardmill.pipelines.commands.index",
     "Inspection": "shardmill.pipelines.commands.inspect",
     "Published": "shardmill.pipelines.jobs.outcome",
     "Rebuilt": "shardmill.pipelines.commands.rebuild",

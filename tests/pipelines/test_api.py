@@ -24,7 +24,7 @@ from tests.support.command import Run, image_tree, tree_bytes, write_files
 from tests.support.small_data_set import make_version
 
 JOBS = ("rebuild", "verify")  # functions that run a job and show its progress
-LOOKS = ("inspect", "diff", "report", "versions", "tag", "rollback", "accept", "retain")
+LOOKS = ("index", "inspect", "diff", "report", "versions", "tag", "rollback", "accept", "retain")
 # Flags that only a command line needs: how it prints, and the status that it exits with
 COMMAND_LINE = {"help", "log_format", "quiet", "debug", "json", "unchanged_status"}
 
@@ -411,6 +411,7 @@ def test_retain(run: Run, parent: Path, folder: Path) -> None:
 
 CALLS: dict[str, Callable[[str], object]] = {
     "versions": lambda path: shardmill.versions(path),
+    "index": lambda path: shardmill.index(path),
     "inspect": lambda path: shardmill.inspect(path),
     "report": lambda path: shardmill.report(path),
     "diff": lambda path: shardmill.diff(path, "1.0.0", "1.0.1"),

@@ -1,10 +1,14 @@
-"""The index of a version's records: the files in `index/`, made of what the writers of shards have noted."""
+"""The index of a folder's records: the files in `index/`, made as a version is published, or for shards that exist."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from typing import BinaryIO, cast
 
 import google_crc32c
+import numpy as np
 
 from shardmill.data.shard_index import (
     BOUNDS_SUFFIX,
@@ -15,17 +19,23 @@ from shardmill.data.shard_index import (
     bounds_bytes,
     bounds_count,
     bounds_header,
+    build_index,
     index_json,
     parse_index,
+    parse_index_json,
 )
-from shardmill.errors import CorruptDataError, JobError
+from shardmill.data.tfrecord import OVERHEAD
+from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
+from shardmill.metadata import file_names
 from shardmill.metadata.file_names import INDEX_DIR
-from shardmill.transforms.publishing import publication
+from shardmill.reading.dataset import Dataset, open_dataset, read_shard
+from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.publishing.publication import Move
 from shardmill.transforms.shards.sources import IndexPiece, ShardInfo
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import write_stream
+from shardmill.transforms.workers.resources import core_count
 from shardmill.transforms.workers.running import map_in_order
 
 LIST_PATH = f"{INDEX_DIR}/{INDEX_FILE}"
@@ -111,3 +121,126 @@ def _read_piece(pieces: dict[str, IndexPiece], shard: IndexedShard) -> ShardInde
         return parse_index(text, piece.path, shard.size_bytes, shard.records)
     except (CorruptDataError, FileNotFoundError) as error:
         raise JobError(f"the index of {shard.file} is not what was written: {error}; nothing was published") from None
+
+
+_GZIP = b"\x1f\x8b"  # with which such a file begins
+_COMPRESSED = "one record of a compressed shard cannot be read alone; `shardmill reshard --compression none --index`"
+Read = Callable[[str], tuple[ShardIndex, str]]  # a shard's index and its crc32c, given its file name
+
+
+def index_version(dataset: Dataset) -> int:
+    """Write the index of a published version, whose shards are all read and checked; return the number of records.
+
+    The manifest is not changed: `index.json` has the checksums of the shards, and is written last.
+
+    Raises:
+        UserError: if the shards are compressed.
+        CorruptDataError: if a shard is missing or differs from what was written.
+        LockedError: if a job builds or publishes the version.
+    """
+    manifest, directory = dataset.manifest, dataset.directory
+    if not manifest.codec.keeps_offsets:
+        raise UserError(f"{directory} has {manifest.codec.option} shards: {_COMPRESSED} writes a version with an index")
+    shards = {shard.file: shard for split in manifest.splits for shard in split.shards}
+
+    def read(name: str) -> tuple[ShardIndex, str]:
+        sizes = [block.ends - block.starts + OVERHEAD for block in read_shard(dataset, shards[name])]
+        return ShardIndex(np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))), shards[name].crc32c
+
+    job = uuid.uuid4().hex
+    with lease.hold_lease(directory, file_names.temporary_folder(manifest.name, job), job):
+        if open_dataset(directory, storage.StorageFiles()).manifest_crc32c != dataset.manifest_crc32c:
+            raise LockedError(f"{directory} was replaced while this command began; run it again")
+        splits = {split.name: [shard.file for shard in split.shards] for split in manifest.splits if split.shards}
+        return write_index(directory, splits, read)
+
+
+def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
+    """Write the index of TFRecord files in `folder` that no manifest lists; return the number of records.
+
+    Raises:
+        UserError: if a file is compressed.
+        CorruptDataError: if a file is cut short or a record fails a checksum.
+    """
+
+    def read(name: str) -> tuple[ShardIndex, str]:
+        path = storage.join(folder, name)
+        with storage.open_read(path) as raw:
+            file = _ChecksummedFile(raw)
+            if file.first.startswith(_GZIP):
+                raise UserError(f"{path} is compressed: {_COMPRESSED} writes shards with an index")
+            return build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"
+
+    return write_index(folder, splits, read)
+
+
+class _ChecksummedFile:
+    """A file with the crc32c of the bytes read from it, and its first bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.first = self._held = file.read(1 << 16)
+        self.crc32c = google_crc32c.value(self.first)
+
+    def read(self, size: int) -> bytes:
+        if self._held:
+            data, self._held = self._held[:size], self._held[size:]
+            return data
+        data = self._file.read(size)
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        return data
+
+
+def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read) -> int:
+    """Write the index of the shards in `folder`, by split; return the number of records.
+
+    Splits that an earlier index lists are kept if their shards exist and none of them is written now. Each file is
+    replaced atomically. Without `index.json`, which is deleted first and written last, readers find no index.
+    """
+    list_path = storage.join(folder, LIST_PATH)
+    old: dict[str, tuple[IndexedShard, ...]] = {}
+    with suppress(FileNotFoundError, CorruptDataError):
+        old = parse_index_json(storage.read_bytes(list_path), list_path)
+    new = {name for names in splits.values() for name in names}
+    kept = {split: shards for split, shards in old.items() if split not in splits and _is_intact(folder, shards, new)}
+    storage.delete([list_path])
+    storage.sync_directories([folder])
+
+    def write_text(name: str) -> IndexedShard:
+        index, crc32c = read(name)
+        storage.write_bytes(storage.join(folder, text_path(name)), index.to_text(), sync=False)
+        return IndexedShard(name, len(index), index.shard_size, crc32c, f"{index.crc32c:08x}")
+
+    def read_text(shard: IndexedShard) -> ShardIndex:
+        path = storage.join(folder, text_path(shard.file))
+        return parse_index(storage.read_bytes(path), path, shard.size_bytes, shard.records)
+
+    listed: dict[str, list[IndexedShard]] = {}
+    with ThreadPoolExecutor(threads := core_count(), "shardmill-index") as pool:
+        for split, names in splits.items():
+            listed[split] = list(map_in_order(pool, write_text, names, 2 * threads))
+    for split, shards in listed.items():
+        write_bounds(storage.join(folder, bounds_path(split)), shards, read_text)
+    names = _index_names(kept | listed)
+    storage.delete(storage.join(folder, name) for name in sorted(_index_names(old) - names))
+    paths = [storage.join(folder, name) for name in sorted(names)]
+    storage.sync_files(paths)
+    storage.sync_directories(publication.list_folders_of(paths, folder))
+    storage.write_bytes(list_path, index_json(kept | listed))
+    return sum(shard.records for shards in listed.values() for shard in shards)
+
+
+def _is_intact(folder: str, shards: Sequence[IndexedShard], new: set[str]) -> bool:
+    """Return True if a split's shards exist, with their sizes, and none of them is in `new`."""
+    paths = {storage.join(folder, shard.file): shard for shard in shards if file_names.is_file_name(shard.file)}
+    if len(paths) < len(shards) or not new.isdisjoint(shard.file for shard in shards):
+        return False
+    with suppress(FileNotFoundError):
+        return all(storage.size(path) == shard.size_bytes for path, shard in paths.items())
+    return False
+
+
+def _index_names(splits: Mapping[str, Iterable[IndexedShard]]) -> set[str]:
+    """Return the names of the files of an index, except `index.json`."""
+    texts = {text_path(shard.file) for shards in splits.values() for shard in shards}
+    return {name for name in {*texts, *map(bounds_path, splits)} if file_names.is_inside(name)}

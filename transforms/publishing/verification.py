@@ -445,6 +445,9 @@ def _find_index_faults(dataset: Dataset) -> Iterator[Fault]:
         if expected is not None:
             yield Fault(LIST_PATH, f"is missing; {REMEDY}")
         return
+    if expected is not None and (crc32c := crc32c_hex(text)) != expected:
+        yield Fault(LIST_PATH, f"has crc32c {crc32c}; the manifest says {expected}; {REMEDY}")
+        return
     try:
         splits = parse_index_json(text, LIST_PATH)
     except CorruptDataError as error:

@@ -209,7 +209,7 @@ def bounds_count(shards: Sequence[IndexedShard]) -> int:
 def index_json(splits: Mapping[str, Sequence[IndexedShard]]) -> bytes:
     """Return the text of `index.json`."""
     parts = []
-    for split, shards in splits.items():
+    for split, shards in sorted(splits.items()):
         rows = ([one.file, one.records, one.size_bytes, one.crc32c, one.bounds_crc32c] for one in shards)
         parts.append(f"{json.dumps(split)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]")
     return (f'{{"format": {FORMAT}, "splits": {{' + ", ".join(parts) + "}}\n").encode()

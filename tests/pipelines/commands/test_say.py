@@ -20,6 +20,7 @@ CALLS: dict[str, list[str]] = {
     "rebuild": ["rebuild", "rows.yaml", "--dry_run"],
     "inspect": ["inspect", "n"],
     "verify": ["verify", "n"],
+    "index": ["index", "n"],
     "versions": ["versions", "n"],
     "report": ["report", "n"],
     "diff": ["diff", "n", "1.0.0", "1.0.1"],
@@ -28,7 +29,15 @@ CALLS: dict[str, list[str]] = {
     "tag": ["tag", "n", "1.0.0", "good"],
     "accept": ["accept", "n", "1.0.2", "--reason", "why"],
 }
-CONFIRMATIONS = ("verify", "retain", "rollback", "tag", "report", "accept")  # the others print what they were asked for
+CONFIRMATIONS = (
+    "verify",
+    "index",
+    "retain",
+    "rollback",
+    "tag",
+    "report",
+    "accept",
+)  # the others print what they were asked for
 
 
 @pytest.fixture(scope="module")
