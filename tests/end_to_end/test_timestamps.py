@@ -1,34 +1,33 @@
 """`--timestamp column=unit`: dates and times of every format as int64."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from tests.support.command import Run, check_mistake, write_files
-from tests.support.jobs import Jobs
+from tests.support.command import Run
+from tests.support.jobs import Built, Jobs, check_sentence
 from tests.support.later import Later
-from tests.support.table_results import Table, convert, encode_rows, write_rows
+from tests.support.table_results import encode_rows, parquet
 
 tfds = Later("tensorflow_datasets")
 pd = Later("pandas")
 
 MOMENTS = [datetime(2024, 1, 1, 12, 30, n % 60, n * 1000, UTC) if n % 10 else None for n in range(200)]
-FLAGS = ("--timestamp", "created=ms", "--key", "id")
+FLAGS = "--timestamp created=ms --key id"
 
 
 def rows(moments: list[datetime | None]) -> list[dict[str, object]]:
     return [{"id": n, "created": None if m is None else m.isoformat()} for n, m in enumerate(moments)]
 
 
-def stored(table: Table) -> dict[int, int | None]:
-    return {row["id"]: row.get("created") for row in table.rows}
+def stored(built: Built) -> dict[int, int | None]:
+    return {row["id"]: row.get("created") for row in built.table.rows}
 
 
 def expected(per_second: int = 1000) -> dict[int, int | None]:
@@ -40,83 +39,74 @@ def expected(per_second: int = 1000) -> dict[int, int | None]:
     }
 
 
+def files(command: str, records: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+    return {f"a.{command}": encode_rows(command, records)}
+
+
+CSV = files("csv", rows(MOMENTS))
+
+
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "parquet-texts", "avro"])
-def test_every_format(command: str, tmp_path: Path, run: Run) -> None:
+def test_every_format(command: str, jobs: Jobs, run: Run) -> None:
     command, _, texts = command.partition("-")
     records: list[dict[str, Any]] = rows(MOMENTS)
     if command == "avro" or (command == "parquet" and not texts):
         berlin = ZoneInfo("Europe/Berlin")
         records = [{"id": n, "created": moment and moment.astimezone(berlin)} for n, moment in enumerate(MOMENTS)]
-    source = write_rows(tmp_path / "in", command, records)
+    built = jobs.build(f"{command} {FLAGS} --splits train=0.7,test=0.3", files=files(command, records))
 
-    table = convert(command, source, tmp_path, *FLAGS, "--splits", "train=0.7,test=0.3")
-
-    assert table.features == {"id": "int64", "created": "int64?"} or command == "parquet"
-    assert stored(table) == expected()
-    assert table.stats()["created"]["min"] == min(row["created"] for row in table.splits["train"] if "created" in row)
-    assert table.dataset.manifest.configuration["timestamp"] == {"created": "ms"}
-    assert not [notice for notice in table.dataset.manifest.notices if "created" in notice]
-    assert run("verify", table.directory).status == 0
+    assert built.table.features == {"id": "int64", "created": "int64?"} or command == "parquet"
+    assert stored(built) == expected()
+    trained = [row["created"] for row in built.table.splits["train"] if "created" in row]
+    assert built.stats["created"]["min"] == min(trained)
+    assert built.manifest.configuration["timestamp"] == {"created": "ms"}
+    assert not [notice for notice in built.notices if "created" in notice]
+    assert run("verify", built.directory).status == 0
     if command == "csv":
-        found = tfds.as_numpy(tfds.builder_from_directory(table.directory).as_dataset("test"))
+        found = tfds.as_numpy(tfds.builder_from_directory(built.directory).as_dataset("test"))
         told = {int(row["id"]): next(iter(row["created"].tolist()), None) for row in found}
         assert told == {n: value for n, value in expected().items() if n in told}
-        assert len(told) == table.dataset.manifest.splits[1].examples
+        assert len(told) == built.splits["test"]
 
 
-def test_the_unit_is_heeded_and_what_is_lost_is_said(tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
-    table = convert("csv", source, tmp_path, "--timestamp", "created=s")
-    assert stored(table) == expected(1)
+def test_the_unit_is_heeded_and_what_is_lost_is_said(jobs: Jobs) -> None:
+    built = jobs.build("csv --timestamp created=s", files=CSV)
+    assert stored(built) == expected(1)
     more = sum(m is not None and m.microsecond > 0 for m in MOMENTS)
-    (notice,) = [notice for notice in table.dataset.manifest.notices if "created" in notice]
-    assert notice == f"column 'created': {more} values are more exact than s; the whole s before is stored"
-    exact = convert("csv", source, tmp_path / "us", "--timestamp", "created=us")
-    assert stored(exact) == expected(1_000_000)
+    said = f"column 'created': {more} values are more exact than s; the whole s before is stored"
+    assert [notice for notice in built.notices if "created" in notice] == [said]
+    assert stored(jobs.build("csv --timestamp created=us --output us")) == expected(1_000_000)
+    assert jobs.build("csv --output texts").table.features == {"id": "int64", "created": "bytes?"}
 
 
-def test_without_the_flag_they_are_texts(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": encode_rows("csv", rows(MOMENTS[1:5]))})
-    assert convert("csv", source, tmp_path).features == {"id": "int64", "created": "bytes"}
-
-
-def test_bad_times_are_rejects_and_naive_ones_are_said(tmp_path: Path) -> None:
-    lines = [
-        "id,created",
-        "1,2024-01-31",
-        "2,soon",
-        "3,2024-01-31 10:00",
-        "4,2024-01-31T10:00:00Z",
-        "5,2024-02-30",
-        "6,",
-    ]
-    source = write_files(tmp_path / "in", {"a.csv": "\n".join(lines).encode()})
-    table = convert("csv", source, tmp_path, *FLAGS, "--max_reject_fraction", 0.5)
+def test_bad_times_are_rejects_and_naive_ones_are_said(jobs: Jobs) -> None:
+    lines = ["1,2024-01-31", "2,soon", "3,2024-01-31 10:00", "4,2024-01-31T10:00:00Z", "5,2024-02-30", "6,"]
+    text = "\n".join(["id,created", *lines])
+    built = jobs.build(f"csv {FLAGS} --max_reject_fraction 0.5", files={"a.csv": text})
     noon = 1706695200000
-    assert stored(table) == {1: 1706659200000, 3: noon, 4: noon, 6: None}
-    assert [(r["line"], r["reason"].partition(" as ISO")[0]) for r in table.rejects()] == [
-        (3, "column 'created': soon is no date and no time"),
-        (6, "column 'created': 2024-02-30 is no date and no time"),
-    ]
-    assert "column 'created': 2 values without a zone were taken for UTC" in table.dataset.manifest.notices
+    assert stored(built) == {1: 1706659200000, 3: noon, 4: noon, 6: None}
+    assert {place: reason.partition(" as ISO")[0] for place, reason in built.reasons.items()} == {
+        "a.csv:3": "column 'created': soon is no date and no time",
+        "a.csv:6": "column 'created': 2024-02-30 is no date and no time",
+    }
+    assert "column 'created': 2 values without a zone were taken for UTC" in built.notices
 
 
-def test_a_sequence_is_in_the_order_of_the_moments(tmp_path: Path) -> None:
+def test_a_sequence_is_in_the_order_of_the_moments(jobs: Jobs) -> None:
     """Which is not that of their texts, where these name different zones."""
     lines = ["user,created", "a,2024-01-01T10:00:00+05:00", "a,2024-01-01T08:00:00Z", "a,2024-01-01T06:30:00Z"]
-    source = write_files(tmp_path / "in", {"a.csv": "\n".join(lines).encode()})
-    flags = ("--timestamp", "created=s", "--sequence_by", "user", "--order_by", "created")
-    (row,) = convert("csv", source, tmp_path, *flags).rows
+    flags = "--timestamp created=s --sequence_by user --order_by created"
     first = 1704085200
-    assert row == {"user": b"a", "created": [first, first + 5400, first + 10800]}
+    assert jobs.build(f"csv {flags}", files={"a.csv": "\n".join(lines)}).table.rows == [
+        {"user": b"a", "created": [first, first + 5400, first + 10800]}
+    ]
 
 
-def test_a_schema_says_the_unit(tmp_path: Path, run: Run) -> None:
-    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
-    flags = (*FLAGS, "--splits", "train=0.7,test=0.3")
-    first = convert("csv", source, tmp_path / "a", *flags)
+def test_the_unit_is_in_the_schema_and_another_is_another_type(jobs: Jobs, run: Run) -> None:
+    line = f"csv {FLAGS} --splits train=0.7,test=0.3"
+    first = jobs.build(line, files=CSV)
     schema = first.directory / "schema.pbtxt"
-    again = convert("csv", source, tmp_path / "b", *flags, "--schema", schema)
+    again = jobs.build(f"{line} --schema {schema} --output b")
     assert stored(again) == stored(first)
     (created,) = (
         feature
@@ -125,20 +115,13 @@ def test_a_schema_says_the_unit(tmp_path: Path, run: Run) -> None:
     )
     assert created.time_domain.integer_format == schema_pb2.TimeDomain.UNIX_MILLISECONDS
     assert (again.directory / "schema.pbtxt").read_text() == schema.read_text()
-    done = run(
-        "csv", "--input", source, "--timestamp", "created=s", "--schema", schema, "--output", tmp_path, "--name", "n"
-    )
-    check_mistake(done, "--timestamp created=s: --schema says that its times are in ms")
+    said = "--timestamp created=s: --schema says that its times are in ms"
+    jobs.refuse(f"csv --timestamp created=s --schema {schema} --output c", said)
 
-
-def test_the_unit_is_shown_and_another_is_another_type(tmp_path: Path, run: Run) -> None:
-    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
-    table = convert("csv", source, tmp_path / "a", *FLAGS)
-    (created,) = (feature for feature in table.dataset.manifest.features if feature.name == "created")
-    assert created.time == "ms"
-    assert "time in ms" in run("inspect", table.directory).out
-    other = convert("csv", source, tmp_path / "b", "--timestamp", "created=s", "--key", "id")
-    done = run("diff", table.directory, other.directory)
+    assert {feature.name: feature.time for feature in first.manifest.features}["created"] == "ms"
+    assert "time in ms" in run("inspect", first.directory).out
+    other = jobs.build("csv --timestamp created=s --key id --output d")
+    done = run("diff", first.directory, other.directory)
     assert "created (int64 in ms -> int64 in s)" in done.out or "int64 in ms" in done.out, done
 
 
@@ -155,7 +138,7 @@ def test_the_unit_is_shown_and_another_is_another_type(tmp_path: Path, run: Run)
     ],
 )
 def test_mistakes(flags: str, said: str, jobs: Jobs) -> None:
-    jobs.refuse(f"csv --timestamp {flags}", said, files={"a.csv": encode_rows("csv", rows(MOMENTS))})
+    jobs.refuse(f"csv --timestamp {flags}", said, files=CSV)
 
 
 def test_lists_of_times_are_refused(jobs: Jobs) -> None:
@@ -163,112 +146,96 @@ def test_lists_of_times_are_refused(jobs: Jobs) -> None:
     jobs.refuse("jsonl --timestamp t=s", said, files={"a.jsonl": '{"t": ["2024-01-01"]}\n{"t": []}\n'})
 
 
-def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
-    source = write_rows(tmp_path / "in", "csv", rows(MOMENTS))
-    done = run("csv", "--input", source, *FLAGS, "--output", tmp_path / "out", "--name", "n", "--dry_run")
+def test_dry_run_and_a_recipe(jobs: Jobs, run: Run) -> None:
+    done = jobs.run(f"csv {FLAGS} --dry_run", files=CSV)
     assert "  created: int64, ms since 1970 in UTC, may be missing" in done.out, done
-    recipe = tmp_path / "r.yaml"
-    recipe.write_text(
-        f"name: n\noutput: {tmp_path / 'sets'}\nschema: keep\ncsv:\n  input: {source}\n  timestamp: {{created: ms}}\n"
-    )
-    assert run("rebuild", recipe).status == 0
-    (source / "b.csv").write_bytes(encode_rows("csv", rows(MOMENTS)))
-    second = run("rebuild", recipe)
+    recipe = "name: n\noutput: sets\nschema: keep\ncsv:\n  input: in\n  timestamp: {created: ms}\n"
+    jobs.write({"../r.yaml": recipe})
+    assert run("rebuild", "r.yaml").status == 0
+    jobs.write({"b.csv": CSV["a.csv"]})
+    second = run("rebuild", "r.yaml")
     assert second.status == 0, second
     assert "1.0.1 is published: 400 in train" in second.out
 
 
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro"])
-def test_a_schema_alone_is_told_by_its_unit(tmp_path: Path, command: str) -> None:
+def test_a_schema_alone_is_told_by_its_unit(jobs: Jobs, command: str) -> None:
     """What was written with --timestamp, and whole numbers of the unit, which any schema may say it of."""
     records: list[dict[str, Any]] = rows(MOMENTS)
     if command in ("parquet", "avro"):
         zone = UTC if command == "avro" else None
         records = [{"id": n, "created": moment and moment.replace(tzinfo=zone)} for n, moment in enumerate(MOMENTS)]
-    write_rows(tmp_path / "in", command, records)
-    first = convert(command, tmp_path / "in", tmp_path / "a", *FLAGS)
-    flags = ("--schema", first.directory / "schema.pbtxt", "--key", "id")
+    first = jobs.build(f"{command} {FLAGS}", files=files(command, records))
+    line = f"{command} --schema out/n/1.0.0/schema.pbtxt --key id"
 
-    again = convert(command, tmp_path / "in", tmp_path / "b", *flags)
+    again = jobs.build(f"{line} --output b")
 
     assert stored(again) == stored(first) == expected()
-    assert again.rejects() == []
+    assert again.rejects == []
     assert (again.directory / "schema.pbtxt").read_text() == (first.directory / "schema.pbtxt").read_text()
-    numbers = list(expected().values())
-    write_rows(tmp_path / "in", command, [{"id": n, "created": number} for n, number in enumerate(numbers)])
-    assert stored(convert(command, tmp_path / "in", tmp_path / "c", *flags)) == expected()
+    numbers = [{"id": n, "created": number} for n, number in enumerate(expected().values())]
+    assert stored(jobs.build(f"{line} --output c", files=files(command, numbers))) == expected()
 
 
-def test_a_schema_alone_of_dates_numbers_and_neither(tmp_path: Path) -> None:
+def test_a_schema_alone_of_dates_numbers_and_neither(jobs: Jobs) -> None:
     """Of sequences, too; what a date has no zone of, and what it is cut by, is said as with the flag."""
     text = "user,created\na,2024-01-31T00:00:00.5\na,1706659201\na,soon\na,99999999999999999999\na,2024-02-30\n"
-    source = write_files(tmp_path / "in", {"a.csv": text.encode()})
-    schema = tmp_path / "schema.pbtxt"
-    schema.write_text(
+    schema = (
         'feature { name: "user" type: BYTES value_count { min: 1 max: 1 } }'
         'feature { name: "created" type: INT value_count { min: 1 max: 1 }'
         "  time_domain { integer_format: UNIX_SECONDS } }"
     )
-    flags = ("--schema", schema, "--max_reject_fraction", 0.9)
-    table = convert("csv", source, tmp_path, *flags)
-    assert sorted(row["created"] for row in table.rows) == [1706659200, 1706659201]
-    assert [(item["line"], item["reason"].partition(" as ISO")[0]) for item in table.rejects()] == [
-        (line, f"column 'created': {text} is no date and no time")
+    line = "csv --schema schema.pbtxt --max_reject_fraction 0.9"
+    built = jobs.build(line, files={"a.csv": text, "../schema.pbtxt": schema})
+    assert sorted(built.table.column("created")) == [1706659200, 1706659201]
+    assert {place: reason.partition(" as ISO")[0] for place, reason in built.reasons.items()} == {
+        f"a.csv:{line}": f"column 'created': {text} is no date and no time"
         for line, text in ((4, "soon"), (5, "99999999999999999999"), (6, "2024-02-30"))
-    ]
-    said = "column 'created': 1 value is more exact than s; the whole s before is stored"
-    assert said in table.dataset.manifest.notices
-    gathered = convert("csv", source, tmp_path / "s", *flags, "--sequence_by", "user", "--order_by", "created")
-    assert [row["created"] for row in gathered.rows] == [[1706659200, 1706659201]]
-    labelled = convert("csv", write_files(tmp_path / "n", {"a.csv": b"user,created\na,5\n"}), tmp_path / "l", *flags)
-    assert [row["created"] for row in labelled.rows] == [5]
+    }
+    assert "column 'created': 1 value is more exact than s; the whole s before is stored" in built.notices
+    gathered = jobs.build(f"{line} --sequence_by user --order_by created --output s")
+    assert gathered.table.column("created") == [[1706659200, 1706659201]]
+    labelled = jobs.build(f"{line} --output l", files={"a.csv": "user,created\na,5\n"})
+    assert labelled.table.column("created") == [5]
 
 
 @pytest.mark.parametrize(("name", "flags"), [("at", ""), ("when", " --rename at=when")])
 def test_a_unit_that_is_not_written_is_refused(name: str, flags: str, jobs: Jobs) -> None:
     schema = f'feature {{ name: "{name}" type: INT time_domain {{ integer_format: UNIX_DAYS }} }}'
     said = "--timestamp at=s: --schema says that its times are in UNIX_DAYS, which is not written"
-    files = {"a.csv": "at\n2024-01-31\n", "../schema.pbtxt": schema}
-    jobs.refuse(f"csv --timestamp at=s --schema schema.pbtxt{flags}", said, files=files)
+    given = {"a.csv": "at\n2024-01-31\n", "../schema.pbtxt": schema}
+    jobs.refuse(f"csv --timestamp at=s --schema schema.pbtxt{flags}", said, files=given)
 
 
 @pytest.mark.parametrize("command", ["parquet", "avro"])
 @pytest.mark.parametrize("domain", ["", "time_domain { integer_format: UNIX_DAYS }"])
-def test_times_where_a_schema_has_integers_are_no_rejects_row_by_row(
-    command: str, domain: str, tmp_path: Path, run: Run
-) -> None:
+def test_times_where_a_schema_has_integers_are_no_rejects_row_by_row(command: str, domain: str, jobs: Jobs) -> None:
     """Files that say what a column holds are held against the schema at once."""
-    moments = [moment for moment in MOMENTS if moment]
-    write_rows(tmp_path / "in", command, [{"created": moment} for moment in moments])
-    schema = tmp_path / "schema.pbtxt"
-    schema.write_text(f'feature {{ name: "created" type: INT value_count {{ min: 1 max: 1 }} {domain} }}')
-    where = ("--input", tmp_path / "in", "--schema", schema, "--output", tmp_path / "out", "--name", "n")
-
+    schema = f'feature {{ name: "created" type: INT value_count {{ min: 1 max: 1 }} {domain} }}'
+    jobs.write(files(command, [{"created": moment} for moment in MOMENTS if moment]) | {"../s.pbtxt": schema.encode()})
     said = f"a.{command}: column 'created' holds dates or times, where integers are asked for; --timestamp created=s"
-    check_mistake(run(command, *where), said)
-    assert not list(tmp_path.glob("out/n/*"))
+    check_sentence(jobs.run(f"{command} --schema s.pbtxt"), 2, said)
+    assert not list(jobs.folder.glob("out/n/*"))
     if not domain:
-        table = convert(command, tmp_path / "in", tmp_path / "told", "--schema", schema, "--timestamp", "created=ms")
-        assert sorted(row["created"] for row in table.rows) == sorted(v for v in expected().values() if v is not None)
+        built = jobs.build(f"{command} --schema s.pbtxt --timestamp created=ms --output b")
+        assert sorted(built.table.column("created")) == sorted(v for v in expected().values() if v is not None)
 
 
-def test_durations_are_no_points_in_time(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "in").mkdir()
-    spans = pa.array([1000, 60000], pa.duration("ms"))
-    pq.write_table(
-        pa.table({"id": [1, 2], "took": spans, "at": pa.array([1, 2], pa.time32("s"))}), tmp_path / "in/a.parquet"
-    )
+def test_durations_are_no_points_in_time(jobs: Jobs) -> None:
+    spans, clock = pa.array([1000, 60000], pa.duration("ms")), pa.array([1, 2], pa.time32("s"))
     schema = schema_pb2.Schema()
     for name in ("id", "took"):
         schema.feature.add(name=name, type=schema_pb2.INT, presence={"min_fraction": 1.0}).shape.SetInParent()
     schema.feature[1].time_domain.integer_format = schema_pb2.TimeDomain.UNIX_SECONDS
-    (tmp_path / "asked.pbtxt").write_text(text_format.MessageToString(schema))
-    words = ("parquet", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
-    asked = run(*words, "--schema", tmp_path / "asked.pbtxt")
-    check_mistake(asked, "a.parquet: column 'took' holds duration[ms], where --timestamp or a schema's")
-    check_mistake(run(*words, "--timestamp", "took=s"), "--timestamp took=s: the column holds durations; expected one")
-    check_mistake(run(*words, "--timestamp", "at=s"), "a.parquet: column 'at' holds time32[ms], where --timestamp or")
-    table = convert("parquet", tmp_path / "in", tmp_path)
-    assert sorted(table.column("took")) == [1000, 60000]
-    (said,) = [notice for notice in table.dataset.manifest.notices if "took" in notice]
-    assert said == "column 'took' holds durations, of which the numbers of ms are stored"
+    table = parquet(pa.table({"id": [1, 2], "took": spans, "at": clock}))
+    jobs.write({"a.parquet": table, "../asked.pbtxt": text_format.MessageToString(schema)})
+    for flags, said in (
+        ("--schema asked.pbtxt", "a.parquet: column 'took' holds duration[ms], where --timestamp or a schema's"),
+        ("--timestamp took=s", "--timestamp took=s: the column holds durations; expected one"),
+        ("--timestamp at=s", "a.parquet: column 'at' holds time32[ms], where --timestamp or"),
+    ):
+        check_sentence(jobs.run(f"parquet {flags}"), 2, said)
+    built = jobs.build("parquet --output b")
+    assert sorted(built.table.column("took")) == [1000, 60000]
+    said = "column 'took' holds durations, of which the numbers of ms are stored"
+    assert [notice for notice in built.notices if "took" in notice] == [said]
