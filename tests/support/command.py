@@ -190,8 +190,13 @@ class Contents:
 
     def rejects(self) -> list[dict[str, Any]]:
         """The lines in rejects/."""
-        files = sorted(self.directory.glob("rejects/*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return rejects_of(self.directory)
+
+
+def rejects_of(directory: Path) -> list[dict[str, Any]]:
+    """The lines in rejects/ of a version."""
+    files = sorted(directory.glob("rejects/*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
 
 
 def read_back(directory: Path) -> Contents:
@@ -236,15 +241,3 @@ def _check_sentence(result: Result, status: int, words: Sequence[str]) -> None:
     assert result.err.count("\n") == 1, result.err
     for word in words:
         assert word in result.err, result.err
-
-
-def check_refused(
-    run: Run, folder: Path, files: dict[str, bytes], command: str, flags: Sequence[str], words: Sequence[str]
-) -> None:
-    """Check that `command` calls the `files`, written to `folder`, a mistake, and that it writes nothing beside them or
-    over them."""
-    write_files(folder, files)
-    out = folder.with_name("out")
-    check_mistake(run(command, "--input", folder, "--output", out, "--name", "n", *flags), *words)
-    assert not out.exists()
-    assert tree_bytes(folder) == files

@@ -10,7 +10,7 @@ from typing import Any
 import shardmill
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import open_dataset
-from tests.support.command import Contents, Result, Run, read_back, tree_bytes
+from tests.support.command import Contents, Result, Run, read_back, rejects_of, tree_bytes
 from tests.support.table_results import Table, read_table
 
 Files = Mapping[str, bytes | str]
@@ -49,8 +49,7 @@ class Built:
     @property
     def rejects(self) -> list[dict[str, Any]]:
         """The lines in rejects/."""
-        files = sorted(self.directory.glob("rejects/*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
+        return rejects_of(self.directory)
 
     @property
     def reasons(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardmill.reading.dataset import open_dataset
+from tests.support.command import rejects_of
 from tests.support.detection import COLOURS, Scene, draw, scenes
 from tests.support.later import Later
 
@@ -79,8 +80,7 @@ def features(directory: Path) -> Any:
 
 def rejects(directory: Path) -> dict[int, str]:
     """Why rows are rejects, by their number."""
-    found = [json.loads(line) for file in directory.glob("rejects/*") for line in file.read_text().splitlines()]
-    return {reject["line"]: reject["reason"] for reject in found}
+    return {reject["line"]: reject["reason"] for reject in rejects_of(directory)}
 
 
 def classes_of(scene: Scene) -> list[str]:

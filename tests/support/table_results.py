@@ -19,7 +19,7 @@ from shardmill.data.example import decode_example, encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
-from tests.support.command import tree_bytes, write_files
+from tests.support.command import rejects_of, tree_bytes, write_files
 
 Row = dict[str, Any]
 
@@ -66,8 +66,7 @@ class Table:
 
     def rejects(self) -> list[Row]:
         """The lines in rejects/."""
-        files = sorted(self.directory.glob("rejects/*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return rejects_of(self.directory)
 
     def stats(self, split: str = "train") -> Row:
         """Statistics by feature."""
