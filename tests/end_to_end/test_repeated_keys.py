@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from shardmill.data import tfrecord
 from shardmill.data.example import encode_example
 from tests.support.archives import tar
-from tests.support.command import Run, check_mistake, image, read_back, tree_bytes, write_files
-from tests.support.objects_in_tables import notices
-from tests.support.table_results import convert, encode_rows
+from tests.support.command import image, tree_bytes
+from tests.support.jobs import Built, Jobs, check_sentence
+from tests.support.table_results import encode_rows
 
 Rows = Sequence[tuple[str | None, int]]
 # Keys and values of three files; the last name is the first in order
@@ -35,95 +34,73 @@ def _encode(command: str, rows: Rows) -> bytes:
     return encode_rows(command, records, **({"row_group_size": 2} if command == "parquet" else {}))
 
 
-def _notices(directory: Path) -> list[str]:
-    return [notice for notice in notices(directory) if "share" in notice]
+def _shared(built: Built) -> list[str]:
+    return [notice for notice in built.notices if "share" in notice]
 
 
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro", "webdataset", "reshard"])
-def test_repeated_keys_of_each_route(command: str, tmp_path: Path, run: Run) -> None:
+def test_repeated_keys_of_each_route(command: str, jobs: Jobs) -> None:
     suffix = {"webdataset": "tar", "reshard": "tfrecord"}.get(command, command)
-    source = write_files(tmp_path / "in", {f"{name}.{suffix}": _encode(command, rows) for name, rows in FILES.items()})
-    flags = ("--key", "id", "--max_reject_fraction", "0.5")
-    kept = convert(command, source, tmp_path / "allow", *flags)
-    first = convert(command, source, tmp_path / "reject", *flags, "--on_duplicate_key", "reject")
-    small = ("--block_size", "1KiB") if command != "parquet" else ()
-    again = convert(
-        command, source, tmp_path / "again", *flags, *small, "--on_duplicate_key", "reject", "--direct_num_workers", 2
-    )
+    line = f"{command} --key id --max_reject_fraction 0.5"
+    kept = jobs.build(line, files={f"{name}.{suffix}": _encode(command, rows) for name, rows in FILES.items()})
+    line = f"{line} --on_duplicate_key"
+    first = jobs.build(f"{line} reject --output b")
+    small = "--block_size 1KiB" if command != "parquet" else ""
+    again = jobs.build(f"{line} reject --output c {small} --direct_num_workers 2")
 
-    assert len(kept.rows) == len(KEPT) + 3
-    assert kept.rejects() == []
-    assert [notice for notice in _notices(kept.directory) if NOTICE in notice and "all are kept" in notice]
-    assert sorted(first.column("x")) == sorted(again.column("x")) == KEPT
-    assert [notice for notice in _notices(first.directory) if NOTICE in notice]
-    reasons = {reject["source"]: reject["reason"] for reject in first.rejects()}
+    assert len(kept.table.rows) == len(KEPT) + 3
+    assert kept.rejects == []
+    assert [notice for notice in _shared(kept) if NOTICE in notice and "all are kept" in notice]
+    assert sorted(first.table.column("x")) == sorted(again.table.column("x")) == KEPT
+    assert [notice for notice in _shared(first) if NOTICE in notice]
+    reasons = {reject["source"]: reject["reason"] for reject in first.rejects}
     assert reasons.keys() == {f"b.{suffix}", f"c.{suffix}"}
     assert f"a.{suffix}:" in reasons[f"c.{suffix}"]
-    check_mistake(
-        run(
-            *(command, "--input", source, "--output", tmp_path / "fail", "--name", "n", *flags),
-            *("--on_duplicate_key", "fail"),
-        ),
-        NOTICE,
-        "--on_duplicate_key reject",
-    )
-    assert not list(tmp_path.glob("fail/n/*/manifest.json"))
+    check_sentence(jobs.run(f"{line} fail --output d"), 2, f"{NOTICE}…--on_duplicate_key reject")
+    assert not list(jobs.folder.glob("d/n/*/manifest.json"))
 
 
-def test_without_repeated_keys_nothing_changes(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": _encode("csv", FILES["a"])})
+def test_without_repeated_keys_nothing_changes(jobs: Jobs) -> None:
+    jobs.write({"a.csv": _encode("csv", FILES["a"])})
     plain, checked = (
-        convert("csv", source, tmp_path / action, "--key", "id", "--on_duplicate_key", action)
-        for action in ("allow", "reject")
+        jobs.build(f"csv --key id --on_duplicate_key {action} --output {action}") for action in ("allow", "reject")
     )
     shards = [
-        {name: data for name, data in tree_bytes(table.directory).items() if "tfrecord" in name}
-        for table in (plain, checked)
+        {name: data for name, data in tree_bytes(built.directory).items() if "tfrecord" in name}
+        for built in (plain, checked)
     ]
     assert shards[0] == shards[1]
-    assert _notices(plain.directory) == _notices(checked.directory) == []
+    assert _shared(plain) == _shared(checked) == []
 
 
-def test_rejected_records_are_no_first_ones_and_fractions_are_exact(tmp_path: Path) -> None:
+def test_rejected_records_are_no_first_ones_and_fractions_are_exact(jobs: Jobs) -> None:
     """The first record of a key is the first that can be read; --stratify_by counts the records that are kept."""
     rows = "".join(f"k{number % 40},{number % 2},{number}\n" for number in range(80))
-    source = write_files(tmp_path / "in", {"a.csv": f"id,class,x\nk0,0,bad\n{rows}".encode()})
-    table = convert(
-        *("csv", source, tmp_path / "out", "--key", "id", "--on_duplicate_key", "reject", "--types", "x=int64"),
-        *("--stratify_by", "class", "--splits", "train=0.5,test=0.5", "--max_reject_fraction", "0.9"),
+    built = jobs.build(
+        "csv --key id --on_duplicate_key reject --types x=int64 --stratify_by class --splits train=0.5,test=0.5"
+        " --max_reject_fraction 0.9",
+        files={"a.csv": f"id,class,x\nk0,0,bad\n{rows}"},
     )
-    assert sorted(table.column("x")) == list(range(40))
-    assert {name: len(found) for name, found in table.splits.items()} == {"train": 20, "test": 20}
+    assert sorted(built.table.column("x")) == list(range(40))
+    assert built.splits == {"train": 20, "test": 20}
 
 
-def test_advice_names_a_limit_that_is_enough(tmp_path: Path, run: Run) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": b"id,x\n" + b"k,1\n" * 3 + b"l,2\n"})
-    arguments = ("csv", "--input", source, "--output", tmp_path / "out", "--name", "n", "--key", "id")
-    result = run(*arguments, "--on_duplicate_key", "fail")
-    check_mistake(result, "--on_duplicate_key reject --max_reject_fraction 0.5 keeps")
-
-    assert run(*arguments, "--on_duplicate_key", "reject", "--max_reject_fraction", "0.5").status == 0
-    check_mistake(run(*arguments[:-2], "--on_duplicate_key", "reject"), "needs --key")
+def test_advice_names_a_limit_that_is_enough(jobs: Jobs) -> None:
+    said = "--on_duplicate_key reject --max_reject_fraction 0.5 keeps"
+    result = jobs.run("csv --key id --on_duplicate_key fail", files={"a.csv": "id,x\nk,1\nk,1\nk,1\nl,2\n"})
+    check_sentence(result, 2, said)
+    jobs.build("csv --key id --on_duplicate_key reject --max_reject_fraction 0.5")
+    jobs.refuse("csv --on_duplicate_key reject --output b", "needs --key")
 
 
-def test_several_rows_of_a_manifest(tmp_path: Path, run: Run) -> None:
-    folder = write_files(tmp_path / "in", {f"{number}.jpg": image(number) for number in range(4)})
-    (folder / "m.csv").write_text("file_name,n\n0.jpg,5\n1.jpg,6\n0.jpg,7\n2.jpg,8\n")
-    (folder / "k.csv").write_text("file_name,n\n3.jpg,1\n0.jpg,2\n")
-    arguments = [
-        *("images", "--manifest", folder / "m.csv", "--manifest", folder / "k.csv", "--name", "n"),
-        *("--max_reject_fraction", "0.5"),
-    ]
-    check_mistake(
-        run(*arguments, "--output", tmp_path / "a", "--on_duplicate_key", "fail"),
-        "'0.jpg'",
-        "--on_duplicate_key reject",
+def test_several_rows_of_a_manifest(jobs: Jobs) -> None:
+    jobs.write({f"{number}.jpg": image(number) for number in range(4)})
+    jobs.write(
+        {"m.csv": "file_name,n\n0.jpg,5\n1.jpg,6\n0.jpg,7\n2.jpg,8\n", "k.csv": "file_name,n\n3.jpg,1\n0.jpg,2\n"}
     )
-    assert run(*arguments, "--output", tmp_path / "b", "--on_duplicate_key", "reject").status == 0
-    found = read_back(tmp_path / "b/n")
-    assert sorted(int(found.example(f"{number}.jpg")["n"][0]) for number in range(4)) == [1, 5, 6, 8]
-    assert [reject["line"] for reject in found.rejects()] == [4, 3]
-    check_mistake(
-        run("images", "--input", folder, "--output", tmp_path / "c", "--name", "n", "--on_duplicate_key", "fail"),
-        "--manifest",
-    )
+    line = "images --manifest in/m.csv --manifest in/k.csv --max_reject_fraction 0.5 --on_duplicate_key"
+    check_sentence(jobs.run(f"{line} fail --output a"), 2, "'0.jpg'…--on_duplicate_key reject")
+    built = jobs.build(f"{line} reject")
+    assert sorted(int(built.contents.example(f"{number}.jpg")["n"][0]) for number in range(4)) == [1, 5, 6, 8]
+    assert [reject["line"] for reject in built.rejects] == [4, 3]
+    jobs.refuse("images --on_duplicate_key fail --output c", "--manifest")
