@@ -3,21 +3,18 @@ columns of numbers that become one feature (--stack)."""
 
 import io
 import json
-import shlex
-from pathlib import Path
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import shardmill
-from tests.support.command import Run, check_mistake
 from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.table_results import convert, encode_rows
+from tests.support.table_results import encode_rows, parquet
+
+tfds = Later("tensorflow_datasets")
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -86,21 +83,20 @@ def encode(command: str) -> bytes:
 
 
 @pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
-def test_each_flag_of_the_message_is_followed(command: str, tmp_path: Path, run: Run) -> None:
-    source = tmp_path / f"a.{command}"
-    source.write_bytes(encode(command))
+def test_each_flag_of_the_message_is_followed(command: str, jobs: Jobs) -> None:
+    jobs.write({f"a.{command}": encode(command)})
     flags = ("--flatten", "--json_columns messages,meta", "--drop messages,meta")
-    refused = run(command, "--input", source, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(refused, "column 'messages'", "column 'meta'", *flags)
+    refused = jobs.run(command)
+    assert refused.status == 2
+    for words in ("column 'messages'", "column 'meta'", *flags):
+        assert words in refused.err
+    flat, texts, dropped = (
+        jobs.build(f"{command} --no_shuffle {flag} --output {number}").table.rows for number, flag in enumerate(flags)
+    )
 
-    results = [
-        convert(command, source, tmp_path / str(number), "--no_shuffle", *shlex.split(flag)).rows
-        for number, flag in enumerate(flags)
-    ]
-
-    assert results[0] == FLAT
-    assert results[2] == [{"id": 1}, {"id": 2}, {"id": 3}]
-    stored = [without_nulls({key: json.loads(text) for key, text in row.items() if key != "id"}) for row in results[1]]
+    assert flat == FLAT
+    assert dropped == [{"id": 1}, {"id": 2}, {"id": 3}]
+    stored = [without_nulls({key: json.loads(text) for key, text in row.items() if key != "id"}) for row in texts]
     assert stored == [without_nulls({key: row[key] for key in ("messages", "meta")}) for row in ROWS]
 
 
@@ -118,28 +114,24 @@ def test_each_flag_of_the_message_is_followed(command: str, tmp_path: Path, run:
         (['{"o":[{"k":"a"},{}]}', '{"o":[{},{}]}'], "--flatten", [{"o.k": [b"a", b""]}, {"o.k": [b"", b""]}]),
     ],
 )
-def test_fields_of_json_lines(lines: list[str], flags: str, rows: list[Any], tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    for block_size in ("1KiB", "1MiB"):
-        more = ("--no_shuffle", "--block_size", block_size, *flags.split())
-        table = convert("jsonl", tmp_path / "a.jsonl", tmp_path / block_size, *more)
+def test_fields_of_json_lines(lines: list[str], flags: str, rows: list[Any], jobs: Jobs) -> None:
+    jobs.write({"a.jsonl": "\n".join(lines)})
+    for size in ("1KiB", "1MiB"):
+        table = jobs.build(f"jsonl --no_shuffle --block_size {size} --output {size} {flags}").table
         assert table.rows == [row if isinstance(row, dict) else {"o": row} for row in rows]
 
 
-def test_maps_and_unions(tmp_path: Path) -> None:
+def test_maps_and_unions(jobs: Jobs) -> None:
     pairs = pa.array([[("k", 1), ("l", 2)], [], None], pa.map_(pa.string(), pa.int64()))
-    pq.write_table(pa.table({"id": [1, 2, 3], "m": pairs}), tmp_path / "a.parquet")
-    flat = convert("parquet", tmp_path / "a.parquet", tmp_path / "0", "--no_shuffle", "--flatten").rows
-    text = convert("parquet", tmp_path / "a.parquet", tmp_path / "1", "--no_shuffle", "--json_columns", "m").rows
-    assert flat == [{"id": 1, "m.key": [b"k", b"l"], "m.value": [1, 2]}] + [
-        {"id": number, "m.key": [], "m.value": []} for number in (2, 3)
-    ]
-    assert text == [{"id": 1, "m": b'{"k":1,"l":2}'}, {"id": 2, "m": b"{}"}, {"id": 3}]
-
     file = io.BytesIO()
     fastavro.writer(file, record("row", u=["int", "string", "null"]), [{"u": 1}, {"u": "é"}, {"u": None}])
-    (tmp_path / "a.avro").write_bytes(file.getvalue())
-    rows = convert("avro", tmp_path / "a.avro", tmp_path / "2", "--no_shuffle", "--json_columns", "u").rows
+    jobs.write({"a.parquet": parquet(pa.table({"id": [1, 2, 3], "m": pairs})), "a.avro": file.getvalue()})
+    flat = jobs.build("parquet --input in/a.parquet --no_shuffle --flatten --output 0").table.rows
+    text = jobs.build("parquet --input in/a.parquet --no_shuffle --json_columns m --output 1").table.rows
+    empty = [{"id": number, "m.key": [], "m.value": []} for number in (2, 3)]
+    assert flat == [{"id": 1, "m.key": [b"k", b"l"], "m.value": [1, 2]}, *empty]
+    assert text == [{"id": 1, "m": b'{"k":1,"l":2}'}, {"id": 2, "m": b"{}"}, {"id": 3}]
+    rows = jobs.build("avro --input in/a.avro --no_shuffle --json_columns u --output 2").table.rows
     assert rows == [{"u": b"1"}, {"u": '"é"'.encode()}, {}]
 
 
@@ -156,35 +148,21 @@ def test_mistakes(text: str, flags: str, said: str, jobs: Jobs) -> None:
     jobs.refuse(f"jsonl {flags}", said, files={"a.jsonl": text})
 
 
-def test_integers_beyond_64_bits_can_be_text(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"a": 18446744073709551616}\n{"a": 2}\n')
-    flags = ("--input", tmp_path / "a.jsonl", "--output", tmp_path / "out", "--name", "n", "--overwrite")
-    refused = run("jsonl", *flags)
+def test_integers_beyond_64_bits_can_be_text(jobs: Jobs) -> None:
+    refused = jobs.run("jsonl", files={"a.jsonl": '{"a": 18446744073709551616}\n{"a": 2}\n'})
     assert refused.status == 1
     assert "does not fit a 64-bit integer; --json_columns a stores such numbers as text" in refused.err
-    assert run("jsonl", *flags, "--json_columns", "a").status == 0
-    assert sorted(row["a"] for row in shardmill.examples(tmp_path / "out/n")) == [b"18446744073709551616", b"2"]
+    built = jobs.build("jsonl --json_columns a --overwrite")
+    assert sorted(built.table.column("a")) == [b"18446744073709551616", b"2"]
 
-
-tfds = Later("tensorflow_datasets")
 
 PIXELS = np.arange(40 * 12).reshape(40, 12) % 256
 NAMES = [f"pixel{n}" for n in range(12)]
 
 
-def write(folder: Path, kind: str, values: np.ndarray) -> Path:
+def rows_of(kind: str, values: np.ndarray) -> dict[str, bytes]:
     rows = [{"label": n % 3, **dict(zip(NAMES, row))} for n, row in enumerate(values.tolist())]
-    (folder / f"rows.{kind}").write_bytes(encode_rows(kind, rows))
-    return folder / f"rows.{kind}"
-
-
-def converted(run: Run, path: Path, *flags: object) -> tuple[int, str, list[dict[str, Any]]]:
-    out = path.parent / "out"
-    result = run(
-        path.suffix[1:], "--input", path, "--output", out, "--name", "n", "--overwrite", "--no_shuffle", *flags
-    )
-    examples = list(shardmill.examples(out / "n/1.0.0", split="train")) if result.status == 0 else []
-    return result.status, result.out + result.err, examples
+    return {f"a.{kind}": encode_rows(kind, rows)}
 
 
 @pytest.mark.parametrize(
@@ -197,21 +175,20 @@ def converted(run: Run, path: Path, *flags: object) -> tuple[int, str, list[dict
         *((kind, "image=pixel*:uint8:3,4", np.uint8, (3, 4)) for kind in ("csv", "jsonl", "parquet")),
     ],
 )
-def test_stack(run: Run, tmp_path: Path, kind: str, stack: str, dtype: type, shape: tuple[int, ...]) -> None:
-    status, said, examples = converted(run, write(tmp_path, kind, PIXELS), "--stack", stack, "--label", "label")
+def test_stack(jobs: Jobs, kind: str, stack: str, dtype: type, shape: tuple[int, ...]) -> None:
+    line = f"{kind} --no_shuffle --label label --stack {stack}"
+    built = jobs.build(line, files=rows_of(kind, PIXELS))
+    examples = built.examples()
 
-    assert status == 0, said
     assert [set(example) for example in examples] == [{"image", "label"}] * 40
     stacked = np.stack([example["image"] for example in examples])
     assert stacked.dtype == dtype
     assert stacked.shape == (40, *shape)
     assert (stacked.reshape(40, 12) == PIXELS).all()
-    [read] = tfds.builder_from_directory(tmp_path / "out/n/1.0.0").as_dataset(split="train").take(1)
+    [read] = tfds.builder_from_directory(built.directory).as_dataset(split="train").take(1)
     assert (read["image"].numpy().reshape(12) == PIXELS[0]).all()
-    again = ("--schema", tmp_path / "out/n/1.0.0/schema.pbtxt", "--version", "1.0.1", "--stack", stack)
     if kind != "jsonl":
-        assert converted(run, tmp_path / f"rows.{kind}", *again, "--label", "label")[0] == 0
-        assert len(list(shardmill.examples(tmp_path / "out/n/1.0.1", split="train"))) == 40
+        assert jobs.build(f"{line} --schema out/n/1.0.0/schema.pbtxt --version 1.0.1").splits == {"train": 40}
 
 
 @pytest.mark.parametrize(
@@ -225,38 +202,32 @@ def test_stack(run: Run, tmp_path: Path, kind: str, stack: str, dtype: type, sha
     ],
 )
 def test_mistakes_in_stacks(jobs: Jobs, stack: str, message: str) -> None:
-    rows = encode_rows("csv", [{"label": n % 3, **dict(zip(NAMES, row))} for n, row in enumerate(PIXELS.tolist())])
-    jobs.refuse(f"csv --stack {stack}", message, files={"rows.csv": rows})
+    jobs.refuse(f"csv --stack {stack}", message, files=rows_of("csv", PIXELS))
 
 
-def test_values_that_do_not_fit(run: Run, tmp_path: Path) -> None:
+def test_values_that_do_not_fit(jobs: Jobs) -> None:
     values = PIXELS.astype(object)
     values[3, 5], values[7, 2] = 256, None
-    path = write(tmp_path, "csv", values)
-    flags = ("--stack", "image=pixel*:uint8", "--max_reject_fraction", "1")
+    line = "csv --stack image=pixel*:uint8 --max_reject_fraction 1"
+    built = jobs.build(line, files=rows_of("csv", values))
 
-    status, said, examples = converted(run, path, *flags)
-
-    assert (status, len(examples)) == (0, 38), said
-    assert "column 'pixel5': 256 is not 0 to 255 (uint8)" in said
-    assert "column 'pixel2' has no value, and --stack image needs one in each row; --fill pixel2=0 supplies it" in said
-    assert len(converted(run, path, *flags, "--fill", "pixel2=0")[2]) == 39
+    assert built.splits == {"train": 38}
+    assert "column 'pixel5': 256 is not 0 to 255 (uint8)" in built.said
+    said = "column 'pixel2' has no value, and --stack image needs one in each row; --fill pixel2=0 supplies it"
+    assert said in built.said
+    assert jobs.build(f"{line} --fill pixel2=0 --output b").splits == {"train": 39}
     values[:, 4] = "x"
-    status, said, _ = converted(run, write(tmp_path, "csv", values), *flags)
-    assert status == 2
-    assert "column 'pixel4' holds bytes; expected integers; leave it out with --drop pixel4" in said
-    examples = converted(run, path, *flags, "--drop", "pixel4")[2]
-    assert {len(example["image"]) for example in examples} == {11}
+    said = "column 'pixel4' holds bytes; expected integers; leave it out with --drop pixel4"
+    jobs.refuse(f"{line} --output c", said, files=rows_of("csv", values))
+    assert {len(example["image"]) for example in jobs.build(f"{line} --drop pixel4 --output d").examples()} == {11}
 
 
-def test_many_numbered_columns_are_told(run: Run, tmp_path: Path) -> None:
+def test_many_numbered_columns_are_told(jobs: Jobs) -> None:
     header, row = ",".join(f"emb_{n}" for n in range(128)), ",".join(f"{n / 7:.3f}" for n in range(128))
-    (tmp_path / "rows.csv").write_text("\n".join([f"id,{header}", *(f"{n},{row}" for n in range(5))]))
+    built = jobs.build("csv", files={"rows.csv": "\n".join([f"id,{header}", *(f"{n},{row}" for n in range(5))])})
 
-    status, said, examples = converted(run, tmp_path / "rows.csv")
-
-    assert (status, len(examples[0])) == (0, 129)
-    assert "128 columns are called 'emb_' and a number, and each is a feature; " in said
-    flags = said.split("and each is a feature; ")[1].split(" makes one")[0]
-    _, said, examples = converted(run, tmp_path / "rows.csv", *shlex.split(flags))
-    assert (set(examples[0]), "and each is a feature" in said) == ({"id", "embs"}, False)
+    assert len(built.examples()[0]) == 129
+    assert "128 columns are called 'emb_' and a number, and each is a feature; " in built.said
+    flags = built.said.split("and each is a feature; ")[1].split(" makes one")[0]
+    built = jobs.build(f"csv {flags} --output b")
+    assert (set(built.examples()[0]), "and each is a feature" in built.said) == ({"id", "embs"}, False)
