@@ -3,16 +3,14 @@ idx files, with labels from a second array."""
 
 import gzip
 import io
-import json
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import shardmill
-from tests.support.command import Run, check_mistake, npy, read_back, write_files
+from tests.support.command import Run, npy
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 
@@ -28,10 +26,7 @@ def cloud(number: int, element: str = "float32") -> np.ndarray:
 CLOUDS = {f"{('car', 'tree')[n % 2]}/{n:02}.npy": cloud(n) for n in range(40)}
 
 
-def make(run: Run, source: Path, output: Path, *flags: object) -> Path:
-    done = run("arrays", "--input", source, "--output", output, "--name", "n", "--shape", "None,3", *flags)
-    assert done.status == 0, done.err
-    return output / "n"
+RAGGED = "arrays --shape None,3 --dtype"
 
 
 def by_name(examples: Any) -> dict[str, np.ndarray]:
@@ -45,78 +40,63 @@ def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray] = CLOUDS
         np.testing.assert_array_equal(array, expected[name])
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 clouds of points, some in Fortran's order or in the other order of bytes."""
+def test_every_reader(jobs: Jobs, run: Run) -> None:
+    """Of 40 clouds of points, some in Fortran's order or in the other order of bytes."""
     files = {
         name: npy(np.asarray(array, ">f4" if number % 3 == 0 else "<f4", order="F" if number % 2 else "C"))
         for number, (name, array) in enumerate(CLOUDS.items())
     }
-    return write_files(tmp_path_factory.mktemp("clouds"), files)
+    built = jobs.build(f"{RAGGED} float32 --num_shards 2", files=files)
+    directory = built.directory
 
-
-def test_every_reader(run: Run, source: Path, tmp_path: Path) -> None:
-    directory = make(run, source, tmp_path, "--dtype", "float32", "--num_shards", 2)
-
-    check(by_name(shardmill.examples(str(directory), "train")))
-    info = tfds.builder_from_directory(str(directory / "1.0.0"))
+    check(by_name(shardmill.examples(directory, "train")))
+    info = tfds.builder_from_directory(directory)
     assert info.info.features["image"].shape == (None, 3)
     check(by_name(tfds.as_numpy(info.as_dataset("train"))))
-    names = ["image", "filename"]
-    single = shardmill.load(str(directory), "train", batch_size=None, features=names, supervised=False)
-    check(by_name(single.as_numpy_iterator()))
-    ragged = shardmill.load(str(directory), "train", batch_size=16, features=names, supervised=False, shuffle=False)
+    options: dict[str, Any] = {"features": ["image", "filename"], "supervised": False}
+    check(by_name(shardmill.load(directory, "train", batch_size=None, **options).as_numpy_iterator()))
+    ragged = shardmill.load(directory, "train", batch_size=16, shuffle=False, **options)
     assert ragged.element_spec["image"].shape.as_list() == [None, None, 3]
     assert ragged.element_spec["image"].ragged_rank == 1
-    found = {}
-    for batch in ragged:
-        for name, array in zip(batch["filename"].numpy(), batch["image"], strict=True):
-            found[name.decode()] = array.numpy()
-    check(found)
-    padded = shardmill.load(str(directory), "train", batch_size=16, pad=True, features=names, supervised=False)
-    for batch in padded:
+    check(rows_of(ragged))
+    for batch in shardmill.load(directory, "train", batch_size=16, pad=True, **options):
         longest = max(len(CLOUDS[name.decode()]) for name in batch["filename"].numpy())
         assert batch["image"].shape[1:] == (longest, 3)
         for name, array in zip(batch["filename"].numpy(), batch["image"].numpy(), strict=True):
             points = CLOUDS[name.decode()]
             np.testing.assert_array_equal(array[: len(points)], points)
             assert not array[len(points) :].any()
-    turned = shardmill.load(str(directory), "train", batch_size=8, augment=lambda points: points * 2)
+    turned = shardmill.load(directory, "train", batch_size=8, augment=lambda points: points * 2)
     assert sum(int(batch[1].shape[0]) for batch in turned) == len(CLOUDS)
 
-
-def test_what_is_said_of_them(run: Run, source: Path, tmp_path: Path) -> None:
-    directory = make(run, source, tmp_path, "--dtype", "float32") / "1.0.0"
-
-    features = json.loads((directory / "features.json").read_text())["featuresDict"]["features"]
     tensor = {"shape": {"dimensions": ["-1", "3"]}, "dtype": "float32", "encoding": "bytes"}
-    assert features["image"]["tensor"] == tensor
+    assert built.json("features.json")["featuresDict"]["features"]["image"]["tensor"] == tensor
     assert 'tag: "shape:-1,3"' in (directory / "schema.pbtxt").read_text()
-    manifest = json.loads((directory / "manifest.json").read_text())
-    assert manifest["configuration"]["shape"] == [None, 3]
-    stats = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]["image"]
-    assert stats["size_bytes"]["max"] == max(array.nbytes for array in CLOUDS.values())
-    assert stats["values"]["max"] == max(float(array.max()) for array in CLOUDS.values())
+    assert built.manifest.configuration["shape"] == [None, 3]
+    assert built.stats["image"]["size_bytes"]["max"] == max(array.nbytes for array in CLOUDS.values())
+    assert built.stats["image"]["values"]["max"] == max(float(array.max()) for array in CLOUDS.values())
     assert run("verify", directory).status == 0
-    shown = run("inspect", directory)
-    assert "float32 of 1" in shown.out or "float32 of 6" in shown.out, shown.out
-    assert run("report", directory, "--output", tmp_path / "report.html").status == 0
-    spec = shardmill.feature_spec(str(directory))
-    assert spec["image"].shape == ()
+    shown = run("inspect", directory).out
+    assert "float32 of 1" in shown or "float32 of 6" in shown, shown
+    assert run("report", directory, "--output", jobs.folder / "report.html").status == 0
+    assert shardmill.feature_spec(directory)["image"].shape == ()
+
+
+def rows_of(batches: Any) -> dict[str, np.ndarray]:
+    return {
+        name.decode(): array.numpy()
+        for batch in batches
+        for name, array in zip(batch["filename"].numpy(), batch["image"], strict=True)
+    }
 
 
 @pytest.mark.parametrize("element", ["bool", "uint16", "complex64"])
-def test_other_types(run: Run, tmp_path: Path, element: str) -> None:
+def test_other_types(jobs: Jobs, element: str) -> None:
     arrays = {f"a/{n}.npy": cloud(n, element) for n in range(5)}
-    source = write_files(tmp_path / "in", {name: npy(array) for name, array in arrays.items()})
-    directory = make(run, source, tmp_path, "--dtype", element)
-    check(by_name(shardmill.examples(str(directory), "train")), arrays)
+    built = jobs.build(f"{RAGGED} {element}", files={name: npy(array) for name, array in arrays.items()})
+    check(by_name(built.examples()), arrays)
     names = ["image", "filename"]
-    loaded = shardmill.load(str(directory), "train", batch_size=2, features=names, supervised=False)
-    found = {}
-    for batch in loaded:
-        found.update({n.decode(): a.numpy() for n, a in zip(batch["filename"].numpy(), batch["image"], strict=True)})
-    check(found, arrays)
+    check(rows_of(shardmill.load(built.directory, "train", batch_size=2, features=names, supervised=False)), arrays)
 
 
 BAD = [
@@ -129,13 +109,10 @@ BAD = [
 ]
 
 
-def test_a_wrong_shape_is_a_reject(run: Run, tmp_path: Path) -> None:
+def test_a_wrong_shape_is_a_reject(jobs: Jobs) -> None:
     files = {name: npy(array) for name, array in list(CLOUDS.items())[:3]}
     bad = {f"car/bad-{number}.npy": npy(array) for number, (array, _) in enumerate(BAD)}
-    source = write_files(tmp_path / "in", files | bad)
-    directory = make(run, source, tmp_path, "--dtype", "float32", "--max_reject_fraction", 0.7)
-    lines = (directory / "1.0.0/rejects/rejects-00000-of-00001.jsonl").read_text().splitlines()
-    reasons = {reject["source"]: reject["reason"] for reject in map(json.loads, lines)}
+    reasons = jobs.build(f"{RAGGED} float32 --max_reject_fraction 0.7", files=files | bad).reasons
     assert reasons.keys() == bad.keys()
     for name, (_, said) in zip(bad, BAD, strict=True):
         assert reasons[name].startswith(said)
@@ -154,7 +131,7 @@ def test_mistakes(jobs: Jobs, flags: str, said: str) -> None:
     jobs.refuse(f"arrays {flags}", said, files={"a.npy": npy(cloud(1))})
 
 
-def test_bytes_that_are_no_whole_rows_are_found(run: Run, source: Path, tmp_path: Path) -> None:
+def test_bytes_that_are_no_whole_rows_are_found() -> None:
     from shardmill.data.features import Feature
     from shardmill.data.kinds import kind_of
 
@@ -224,63 +201,45 @@ CASES_OF_TOMORROW: dict[str, dict[str, bytes]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_row_is_an_example(run: Run, tmp_path: Path, case: str) -> None:
-    folder = write_files(tmp_path / "in", CASES[case])
+def test_each_row_is_an_example(jobs: Jobs, case: str) -> None:
+    built = jobs.build("arrays --stacked", files=CASES[case])
 
-    done = run("arrays", "--input", folder, "--stacked", "--output", tmp_path / "out", "--name", "n")
-
-    assert done.status == 0, done.err
-    assert done.out.count("NOTE: each row of ") == 2
+    assert built.said.count("NOTE: each row of ") == 2
     for split, part in PARTS.items():
-        rows = {}
-        for example in shardmill.examples(str(tmp_path / "out" / "n"), split):
-            rows[int(bytes(example["filename"]).rpartition(b"/")[2])] = example
+        rows = {int(bytes(one["filename"]).rpartition(b"/")[2]): one for one in built.examples(split)}
         assert sorted(rows) == list(range(len(IDS[part])))
         for number, (image, label) in enumerate(zip(IMAGES[part], IDS[part], strict=True)):
             assert np.array_equal(rows[number]["image"], image)
             assert rows[number]["image"].dtype == np.uint8
             assert rows[number]["label"] == label
-    (feature,) = (item for item in read_back(tmp_path / "out" / "n").dataset.manifest.features if item.name == "label")
+    (feature,) = (feature for feature in built.manifest.features if feature.name == "label")
     assert feature.class_names == tuple(map(str, range(12)))
 
 
-def convert(run: Run, folder: Path, files: dict[str, bytes], *flags: object) -> Any:
-    write_files(folder / "in", files)
-    done = run("arrays", "--input", folder / "in", "--output", folder / "out", "--name", "n", *flags)
-    assert done.status == 0, done.err
-    return read_back(folder / "out" / "n")
-
-
-def test_names_of_classes(run: Run, tmp_path: Path) -> None:
-    words = np.array(["cat", "dog"] * 10)
-    files = {"X.npy": npy(IMAGES[:TRAIN]), "y.npy": npy(words)}
-    texts = convert(run, tmp_path / "texts", files, "--stacked", "--splits", "train=0.5,test=0.5")
+def test_names_of_classes(jobs: Jobs) -> None:
+    files = {"X.npy": npy(IMAGES[:TRAIN]), "y.npy": npy(np.array(["cat", "dog"] * 10))}
+    texts = jobs.build("arrays --stacked --splits train=0.5,test=0.5", files=files).contents
     assert {texts.label_of(f"X.npy/{row}") for row in range(0, TRAIN, 2)} == {"cat"}
     assert set(texts.splits) == {"train", "test"}
 
-    names = write_files(tmp_path, {"names.txt": "".join(f"n{number}\n" for number in range(12)).encode()})
-    files = {"X.npy": npy(IMAGES[:TRAIN]), "y.npy": npy(IDS[:TRAIN])}
-    named = convert(run, tmp_path / "named", files, "--stacked", "--labels_file", names / "names.txt")
+    files = {"y.npy": npy(IDS[:TRAIN]), "../names": "".join(f"n{number}\n" for number in range(12)).encode()}
+    named = jobs.build("arrays --stacked --labels_file names --output b", files=files).contents
     assert [named.label_of(f"X.npy/{row}") for row in range(TRAIN)] == [f"n{label}" for label in IDS[:TRAIN]]
 
 
 @pytest.mark.parametrize("case", ["X_train.npy", "compressed", "npz", "idx"])
-def test_a_later_job_of_a_process_reads_the_files_as_they_are_then(run: Run, tmp_path: Path, case: str) -> None:
-    for number, files in enumerate((CASES[case], CASES_OF_TOMORROW[case])):
-        folder = write_files(tmp_path / "in", files)
-        done = run("arrays", "--input", folder, "--stacked", "--output", tmp_path / str(number), "--name", "n")
-        assert done.status == 0, done.err
-    for example in shardmill.examples(str(tmp_path / "1" / "n")):
+def test_a_later_job_of_a_process_reads_the_files_as_they_are_then(jobs: Jobs, case: str) -> None:
+    jobs.build("arrays --stacked", files=CASES[case])
+    for example in jobs.build("arrays --stacked --output b", files=CASES_OF_TOMORROW[case]).examples():
         row = int(bytes(example["filename"]).rpartition(b"/")[2])
         assert np.array_equal(example["image"], 255 - IMAGES[row])
 
 
-def test_rows_without_labels(run: Run, tmp_path: Path) -> None:
+def test_rows_without_labels(jobs: Jobs) -> None:
     values = IMAGES.astype(">f4") / 2
-    contents = convert(run, tmp_path, {"scans.npy": npy(np.asfortranarray(values))}, "--stacked")
-
-    assert len(contents.splits["train"]) == len(values)
-    raw = contents.example("scans.npy/7")["image"][0]
+    built = jobs.build("arrays --stacked", files={"scans.npy": npy(np.asfortranarray(values))})
+    assert built.splits == {"train": len(values)}
+    raw = built.contents.example("scans.npy/7")["image"][0]
     assert np.array_equal(np.frombuffer(bytes(raw), "<f4").reshape(4, 3), values[7])
 
 
@@ -313,11 +272,10 @@ def test_mistakes_in_stacked_arrays(jobs: Jobs, files: dict[str, bytes], flags: 
     jobs.refuse(f"arrays {flags}", said, files=files)
 
 
-def test_the_other_reading(run: Run, tmp_path: Path) -> None:
-    """Both arrays as examples, of which one is a reject."""
-    files = {"X_train.npy": X, "y_train.npy": X}
-    contents = convert(run, tmp_path, files, "--folders", "any")
-    assert sorted(contents.records) == ["X_train.npy", "y_train.npy"]
+def test_the_other_reading(jobs: Jobs) -> None:
+    """Both arrays are examples."""
+    built = jobs.build("arrays --folders any", files={"X_train.npy": X, "y_train.npy": X})
+    assert sorted(built.contents.records) == ["X_train.npy", "y_train.npy"]
 
 
 @pytest.mark.parametrize(
@@ -332,10 +290,6 @@ def test_the_other_reading(run: Run, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["arrays", "audio"])
-def test_formats_of_others_are_named(run: Run, tmp_path: Path, command: str, name: str, words: str) -> None:
-    folder = write_files(tmp_path / "in", {name: b"data"})
-
-    done = run(command, "--input", folder, "--output", tmp_path / "out", "--name", "n")
-
-    check_mistake(done, words)
-    assert "a glob" not in done.err
+def test_formats_of_others_are_named(jobs: Jobs, command: str, name: str, words: str) -> None:
+    jobs.refuse(command, words, files={name: b"data"})
+    assert "a glob" not in jobs.run(command).err
