@@ -3,7 +3,6 @@ every route: what true is beside a number, and which numbers float32 changes, ma
 
 import bz2
 import gzip
-import json
 import random
 import re
 from collections import Counter
@@ -15,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-import shardmill
 from shardmill.data.features import Feature
 from tests.support.command import Run, image, tree_bytes, write_files
+from tests.support.jobs import Jobs
 from tests.support.table_results import (
     CITIES,
     CITY_HEADER,
@@ -27,7 +26,7 @@ from tests.support.table_results import (
     contents,
     convert,
     encode_rows,
-    read_table,
+    parquet,
     to_csv,
     write_rows,
 )
@@ -147,7 +146,7 @@ def test_compressed_files(city_table: Table, tmp_path: Path) -> None:
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"id": 1, "text": "a “b”", "tags": ["x", "y"], "box": [0.5, 1, 2, 3], "flag": True, "mixed": 1},
         {"id": 2, "text": None, "tags": [], "box": [1, 2, 3, 4.5], "flag": False, "mixed": "one", "rare": 7},
     ]
@@ -245,77 +244,61 @@ MERGED = (
     "column 'lat' is stored as float32: 2 stored numbers each replace several different numbers of the input, such as"
     " -0.123456782 and -0.123456781, which both become -0.12345678; --types lat=bytes keeps the digits as text"
 )
-ROUTES = ["csv", "jsonl", "parquet", "avro"]
+TABLES = ["csv", "jsonl", "parquet"]
 
 
-def write(command: str, folder: Path, name: str, values: list[Any]) -> None:
-    numbers = [float(value) if isinstance(value, str) else value for value in values]
+def numbers(command: str, name: str, values: list[Any]) -> dict[str, bytes]:
+    """Files of a column of numbers, or in CSV of their texts."""
     if command == "csv":
-        write_rows(folder, command, [{name: value, "name": "x"} for value in values])
-    elif command == "parquet":  # where a file has one type
-        for kind in (int, float):
-            rows = [{name: number} for number in numbers if isinstance(number, kind)]
-            write_files(folder, {f"{kind.__name__}.parquet": encode_rows(command, rows)} if rows else {})
-    else:
-        write_rows(folder, command, [{name: number} for number in numbers])
+        return {"a.csv": encode_rows(command, [{name: value, "name": "x"} for value in values])}
+    rows = [{name: float(value) if isinstance(value, str) else value} for value in values]
+    if command != "parquet":
+        return {f"a.{command}": encode_rows(command, rows)}
+    by_type = {kind.__name__: [row for row in rows if isinstance(row[name], kind)] for kind in (int, float)}
+    return {f"{kind}.parquet": encode_rows(command, some) for kind, some in by_type.items() if some}
 
 
-def converted(run: Run, command: str, folder: Path, *flags: object) -> str:
-    result = run(command, "--input", folder / "in", "--output", folder / "out", "--name", "t", "--overwrite", *flags)
-    assert result.status == 0, result.err
-    return result.err + result.out
-
-
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
-def test_large_numbers_beside_a_fraction(command: str, tmp_path: Path, run: Run) -> None:
-    write(command, tmp_path / "in", "id", [*BIG, 0.5])
-    said = converted(run, command, tmp_path)
-
+@pytest.mark.parametrize("command", TABLES)
+def test_large_numbers_beside_a_fraction(command: str, jobs: Jobs) -> None:
+    said = jobs.build(command, files=numbers(command, "id", [*BIG, 0.5])).said
     assert SAID.format("3 numbers", "-20000001") in said
-    assert "is stored as float32" not in converted(run, command, tmp_path, "--types", "id=bytes")
-    assert b"16777217" in [row["id"] for row in shardmill.examples(tmp_path / "out/t/1.0.0", split="train")]
+    built = jobs.build(f"{command} --types id=bytes --output b")
+    assert "is stored as float32" not in built.said
+    assert b"16777217" in built.table.column("id")
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
-def test_large_fractions(command: str, tmp_path: Path, run: Run) -> None:
-    write(command, tmp_path / "in", "id", [0.5, 1_700_000_000.25])
-    assert SAID.format("1 number", "1700000000.25") in converted(run, command, tmp_path)
+@pytest.mark.parametrize("command", TABLES)
+def test_large_fractions_and_numbers_that_float32_holds(command: str, jobs: Jobs) -> None:
+    said = jobs.build(command, files=numbers(command, "id", [0.5, 1_700_000_000.25])).said
+    assert SAID.format("1 number", "1700000000.25") in said
+    jobs.write(numbers(command, "id", [1 << 24, 1 << 40, 0.1, 1.7e30, 0.3]))
+    assert "is stored as float32" not in jobs.build(f"{command} --output b").said
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
-def test_numbers_that_float32_holds_have_no_notice(command: str, tmp_path: Path, run: Run) -> None:
-    write(command, tmp_path / "in", "id", [1 << 24, 1 << 40, 0.1, 1.7e30, 0.3])
-    assert "is stored as float32" not in converted(run, command, tmp_path)
+@pytest.mark.parametrize("command", [*TABLES, "avro"])
+def test_different_numbers_that_become_one(command: str, jobs: Jobs) -> None:
+    assert MERGED in jobs.build(command, files=numbers(command, "lat", NEAR * 3)).said
+    built = jobs.build(f"{command} --types lat=bytes --output b")
+    assert "is stored as float32" not in built.said
+    assert set(built.table.column("lat")) == {text.encode() for text in NEAR}
 
 
-@pytest.mark.parametrize("command", ROUTES)
-def test_different_numbers_that_become_one(command: str, tmp_path: Path, run: Run) -> None:
-    write(command, tmp_path / "in", "lat", NEAR * 3)
-
-    assert MERGED in converted(run, command, tmp_path)
-    assert "is stored as float32" not in converted(run, command, tmp_path, "--types", "lat=bytes")
-    stored = {row["lat"] for row in shardmill.examples(tmp_path / "out/t/1.0.0", split="train")}
-    assert stored == {text.encode() for text in NEAR}
+def test_a_schema_is_named_in_place_of_types(jobs: Jobs) -> None:
+    jobs.write(numbers("csv", "lat", NEAR))
+    for kind, is_said in (("FLOAT", True), ("BYTES", False)):
+        schema = {"../s.pbtxt": f'feature {{ name: "lat" type: {kind} shape {{}} }}'}
+        said = jobs.build(f"csv --schema s.pbtxt --output {kind}", files=schema).said
+        assert ("BYTES in --schema keeps the digits" in said) == ("is stored as float32" in said) == is_said
 
 
-def test_a_schema_is_named_in_place_of_types(tmp_path: Path, run: Run) -> None:
-    schema, text = tmp_path / "s.pbtxt", 'feature {{ name: "lat" type: {} shape {{}} }}'
-    write("csv", tmp_path / "in", "lat", NEAR)
-    schema.write_text(text.format("FLOAT"))
-    assert "BYTES in --schema keeps the digits" in converted(run, "csv", tmp_path, "--schema", schema)
-
-    schema.write_text(text.format("BYTES"))
-    assert "is stored as float32" not in converted(run, "csv", tmp_path, "--schema", schema)
-
-
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
-def test_any_block_size_counts_the_same(command: str, tmp_path: Path, run: Run) -> None:
+@pytest.mark.parametrize("command", TABLES)
+def test_any_block_size_counts_the_same(command: str, jobs: Jobs) -> None:
     draw = random.Random(5)
     values = [f"{52 + draw.random() / 8:.8f}" for _ in range(9000)]
-    write(command, tmp_path / "in", "lat", values)
-    flags = [("--block_size", size) for size in ("16KiB", "1MiB")] if command != "parquet" else [()]
-    found = {re.search(r"about [\d,]+ stored numbers", converted(run, command, tmp_path, *flag)) for flag in flags}
-    counts = {match[0] for match in found if match}
+    jobs.write(numbers(command, "lat", values))
+    sizes = ("16KiB", "1MiB") if command != "parquet" else ("",)
+    lines = [f"{command} --output b{size} {'--block_size ' * bool(size)}{size}" for size in sizes]
+    counts = {found for line in lines for found in re.findall(r"about [\d,]+ stored numbers", jobs.build(line).said)}
     cells: dict[float, set[str]] = {}
     for value in values:
         cells.setdefault(float(pa.array([float(value)]).cast(pa.float32(), safe=False)[0].as_py()), set()).add(value)
@@ -325,50 +308,39 @@ def test_any_block_size_counts_the_same(command: str, tmp_path: Path, run: Run) 
     assert abs(int(re.sub(r"\D", "", counts.pop())) - several) < several / 5
 
 
-def test_columns_that_are_many_share_a_notice(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "in").mkdir()
-    columns = [f"x{number}" for number in range(9)]
-    rows = [",".join([value] * len(columns)) for value in NEAR]
-    (tmp_path / "in/a.csv").write_text("\n".join([",".join(columns), *rows]) + "\n")
-    said = converted(run, "csv", tmp_path)
-
+def test_columns_that_are_many_share_a_notice(jobs: Jobs) -> None:
+    rows = [dict.fromkeys([f"x{number}" for number in range(9)], value) for value in NEAR]
+    said = jobs.build("csv", files={"a.csv": encode_rows("csv", rows)}).said
     assert said.count("stored numbers each replace") == 4
     assert "5 more columns have stored numbers that replace several different numbers of the input" in said
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_columns_of_a_manifest(suffix: str, tmp_path: Path, run: Run) -> None:
-    rows: list[dict[str, Any]] = [
-        {"file_name": f"{n}.png", "lat": float(value), "t": 1_700_000_000.5} for n, value in enumerate(NEAR)
-    ]
-    for row in rows:
-        (tmp_path / row["file_name"]).write_bytes(image(image_format="PNG"))
-    manifest = tmp_path / f"m.{suffix}"
-
-    def say(rows: list[dict[str, Any]]) -> str:
-        lines = [json.dumps(row) if suffix == "jsonl" else ",".join(map(str, row.values())) for row in rows]
-        manifest.write_text("\n".join([*([",".join(rows[0])] if suffix == "csv" else []), *lines]))
-        result = run("images", "--manifest", manifest, "--output", tmp_path / "out", "--name", "t", "--overwrite")
-        assert result.status == 0, result.err
-        return result.err + result.out
-
-    said = say(rows)
+def test_columns_of_a_manifest(suffix: str, jobs: Jobs) -> None:
+    rows = [{"file_name": f"{n}.png", "lat": float(value), "t": 1_700_000_000.5} for n, value in enumerate(NEAR)]
+    line = f"images --manifest in/m.{suffix}"
+    jobs.write({str(row["file_name"]): image(image_format="PNG") for row in rows})
+    said = jobs.build(line, files={f"m.{suffix}": encode_rows(suffix, rows)}).said
     assert "column 't' is stored as float32, which changes 8 numbers above 16,777,216, such as 1700000000.5" in said
     assert "column 'lat' is stored as float32: 2 stored numbers each replace several different" in said
     assert "a manifest of JSON lines keeps the digits of numbers in quotes" in said
     if suffix == "jsonl":
-        assert "stored as float32" not in say([row | {"lat": str(row["lat"]), "t": str(row["t"])} for row in rows])
+        quoted = encode_rows(suffix, [{name: str(value) for name, value in row.items()} for row in rows])
+        assert "stored as float32" not in jobs.build(f"{line} --output b", files={"m.jsonl": quoted}).said
 
 
-def test_integers_that_pandas_wrote_as_floats(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "a.csv").write_text("id,name\n" + "16777217.0,x\n" * 70_000 + ",y\n1e9,z\n1.00000001e9,z\n")
-    (tmp_path / "a.jsonl").write_text('{"id": [16777217.0, 2]}\n{"id": [1, 0.5]}\n')
-    pq.write_table(pa.table({"id": [16777217.0, None, 0.1]}), tmp_path / "a.parquet")
-    for command, said in (("csv", "70,000 numbers"), ("jsonl", "1 number"), ("parquet", "1 number")):
-        out = tmp_path / f"out-{command}"
-        result = run(command, "--input", tmp_path / f"a.{command}", "--output", out, "--name", "t")
-        assert result.status == 0, result.err
-        assert f"which changes {said} above 16,777,216, such as 16777217" in result.err + result.out, command
+@pytest.mark.parametrize(
+    ("command", "content", "said"),
+    [
+        ("csv", "id,name\n" + "16777217.0,x\n" * 70_000 + ",y\n1e9,z\n1.00000001e9,z\n", "70,000 numbers"),
+        ("jsonl", '{"id": [16777217.0, 2]}\n{"id": [1, 0.5]}\n', "1 number"),
+        ("parquet", parquet(pa.table({"id": [16777217.0, None, 0.1]})), "1 number"),
+    ],
+    ids=TABLES,
+)
+def test_integers_that_pandas_wrote_as_floats(command: str, content: str | bytes, said: str, jobs: Jobs) -> None:
+    built = jobs.build(command, files={f"a.{command}": content})
+    assert f"which changes {said} above 16,777,216, such as 16777217" in built.said
 
 
 # In the last row, a number that float32 does not hold.
@@ -377,65 +349,54 @@ ROWS: list[dict[str, Any]] = [
     {"flag": False, "mixed": 1, "real": 0.5, "size": 1e38},
     {"flag": True, "mixed": 0, "real": 2.5, "size": 1e39},
 ]
+NAMED = [{"file_name": f"{number}.jpg", **row} for number, row in enumerate(ROWS)]
+PICTURES = {f"{number}.jpg": image(number) for number in range(3)}
 
 
-def _manifest_rows(**more: list[Any]) -> list[dict[str, Any]]:
-    added = [{name: values[number] for name, values in more.items()} for number in range(len(ROWS))]
-    return [{"file_name": f"{number}.jpg", **row, **added[number]} for number, row in enumerate(ROWS)]
-
-
-def _read(run: Run, command: str, flag: str, source: Path, output: Path) -> Table:
-    result = run(command, flag, source, "--output", output, "--name", "n", "--max_reject_fraction", "1")
-    assert result.status == 0, result.err
-    return read_table(output / "n")
-
-
-def _check(table: Table) -> None:
-    features = {feature.name: feature for feature in table.dataset.manifest.features}
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("csv", {"a.csv": encode_rows("csv", ROWS)}),
+        ("jsonl", {"a.jsonl": encode_rows("jsonl", ROWS)}),
+        ("parquet", {f"{n}.parquet": encode_rows("parquet", [row]) for n, row in enumerate(ROWS)}),
+        *(
+            (f"images --manifest in/m.{suffix}", PICTURES | {f"m.{suffix}": encode_rows(suffix, NAMED)})
+            for suffix in ("csv", "jsonl")
+        ),
+    ],
+    ids=["csv", "jsonl", "parquet", "manifest in CSV", "manifest in JSON lines"],
+)
+def test_values_of_tables_and_manifests(jobs: Jobs, line: str, files: dict[str, bytes]) -> None:
+    built = jobs.build(f"{line} --max_reject_fraction 1", files=files)
+    features = {feature.name: feature for feature in built.manifest.features}
     assert (features["flag"].dtype, features["flag"].kind) == ("int64", "bool")
     assert [(features[name].dtype, features[name].shape) for name in ("mixed", "real", "size")] == [
         ("bytes", ()),
         ("bytes", ()),
         ("float32", ()),
     ]
-    rows = sorted((row["flag"], row["mixed"].lower(), row["real"].lower()) for row in table.rows)
+    rows = sorted((row["flag"], row["mixed"].lower(), row["real"].lower()) for row in built.table.rows)
     assert rows == [(0, b"1", b"0.5"), (1, b"true", b"true")]
-    (reject,) = table.rejects()
+    (reject,) = built.rejects
     assert reject["reason"].startswith("column 'size': ")
     assert reject["reason"].endswith(" is beyond the range of float32")
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
-def test_values_of_tables(run: Run, command: str, tmp_path: Path) -> None:
-    parts = [[row] for row in ROWS] if command == "parquet" else [ROWS]  # where a file has one type
-    files = {f"{number}.{command}": encode_rows(command, rows) for number, rows in enumerate(parts)}
-    source = write_files(tmp_path / "in", files)
-    _check(_read(run, command, "--input", source, tmp_path / "out"))
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_values_of_manifests(run: Run, suffix: str, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {f"{number}.jpg": image(number) for number in range(3)})
-    (folder / f"m.{suffix}").write_bytes(encode_rows(suffix, _manifest_rows()))
-    _check(_read(run, "images", "--manifest", folder / f"m.{suffix}", tmp_path / "out"))
-
-
-def test_lists_of_manifests(run: Run, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {f"{number}.jpg": image(number) for number in range(3)})
+def test_lists_of_manifests(jobs: Jobs) -> None:
     lists: dict[str, list[Any]] = {
         "flags": [[True], [], [False, True]],
         "words": [[True, 1], [2], []],
         "box": [[0.5, 1], [0, 1e39], [2, 3]],
     }
-    rows = [{**row, "size": 1} for row in _manifest_rows(**lists)]
+    rows = [{**row, "size": 1, **{name: values[n] for name, values in lists.items()}} for n, row in enumerate(NAMED)]
     lines = encode_rows("jsonl", rows).replace(b'"file_name": "2.jpg"', b'"more": -1e400, "file_name": "2.jpg"')
-    (folder / "m.jsonl").write_bytes(lines)
-    table = _read(run, "images", "--manifest", folder / "m.jsonl", tmp_path / "out")
+    line = "images --manifest in/m.jsonl --max_reject_fraction 1"
+    built = jobs.build(line, files=PICTURES | {"m.jsonl": lines})
 
-    features = {feature.name: feature for feature in table.dataset.manifest.features}
+    features = {feature.name: feature for feature in built.manifest.features}
     assert features["flags"] == Feature("flags", "int64", "bool", (None,))
-    assert [row["words"] for row in table.rows] == [[b"true", b"1"]]
-    assert sorted(reject["reason"] for reject in table.rejects()) == [
+    assert built.table.column("words") == [[b"true", b"1"]]
+    assert sorted(reject["reason"] for reject in built.rejects) == [
         "-1e400 is beyond the range of float32",
         "column 'box': 1e+39 is beyond the range of float32",
     ]
