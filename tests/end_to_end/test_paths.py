@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shardmill
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.transforms.inputs import listing
 from shardmill.transforms.inputs.folders import FileKind
 from tests.support.command import REPOSITORY, Process, Run, bind_root_to_permissions, image, npy, write_files
-from tests.support.jobs import Jobs
+from tests.support.jobs import Built, Jobs
 from tests.support.sounds import wav
 
 TABLE = "a,b\n1,x\n2,y\n3,z\n"
@@ -54,23 +53,18 @@ def test_files_of_another_command(command: str, file: str, words: str, pattern: 
 
 
 @pytest.mark.parametrize(("file", "command"), [("x.txt", "csv"), ("x.csv", "text"), ("x.dat", "csv")])
-def test_a_text_file_is_read_as_asked(file: str, command: str, run: Run, tmp_path: Path) -> None:
-    path = write_csv(tmp_path / file)
-    assert run(command, "--input", path, "--output", tmp_path / "out", "--name", "d").status == 0
+def test_a_text_file_is_read_as_asked(file: str, command: str, jobs: Jobs) -> None:
+    jobs.build(f"{command} --input in/{file}", files={file: TABLE})
 
 
-def test_arrow_files_are_read_once_they_are_parquet(run: Run, tmp_path: Path) -> None:
+def test_arrow_files_are_read_once_they_are_parquet(jobs: Jobs) -> None:
     from datasets import Dataset
 
-    Dataset.from_dict({"a": [1, 2]}).save_to_disk(tmp_path / "saved")
-    result = run("parquet", "--input", tmp_path / "saved", "--output", tmp_path / "out", "--name", "d")
-    assert result.status == 2
-    assert "Dataset.from_file(FILE).to_parquet(NEW)" in result.err
-    (file,) = (tmp_path / "saved").glob("*.arrow")
-    Dataset.from_file(str(file)).to_parquet(tmp_path / "new.parquet")
-    result = run("parquet", "--input", tmp_path / "new.parquet", "--output", tmp_path / "out", "--name", "d")
-    assert result.status == 0
-    assert sorted(example["a"] for example in shardmill.examples(tmp_path / "out" / "d")) == [1, 2]
+    Dataset.from_dict({"a": [1, 2]}).save_to_disk(jobs.folder / "in")
+    jobs.refuse("parquet", "Dataset.from_file(FILE).to_parquet(NEW)")
+    (file,) = jobs.folder.glob("in/*.arrow")
+    Dataset.from_file(str(file)).to_parquet(jobs.folder / "new.parquet")
+    assert sorted(jobs.build("parquet --input new.parquet").table.column("a")) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +177,7 @@ def test_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
     assert found.returncode == 0
 
 
-def write_lines(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('{"a": 1}\n{"a": 2}\n')
-    return path
+LINES = {"a.jsonl": '{"a": 1}\n{"a": 2}\n'}
 
 
 @pytest.mark.parametrize(
@@ -200,47 +191,32 @@ def write_lines(path: Path) -> Path:
         ("text", "*/*/*/*.pbtxt"),
     ],
 )
-def test_a_glob_that_matches_the_output_stops_the_first_job(
-    command: str, pattern: str, run: Run, tmp_path: Path
-) -> None:
-    write_lines(tmp_path / "x/a.jsonl")
-    result = run(command, "--input", tmp_path / "x" / pattern, "--output", tmp_path / "x/out", "--name", "d")
-    assert result.status == 2
-    assert "the next run would read its own output" in result.err
+def test_a_glob_that_matches_the_output_stops_the_first_job(command: str, pattern: str, jobs: Jobs) -> None:
+    said = "the next run would read its own output"
+    jobs.refuse(f"{command} --input in/{pattern} --output in/out", said, files=LINES)
 
 
-@pytest.mark.parametrize("pattern", ["all", "all/**/*.tfrecord*", "all/d/**/*.tfrecord*"])
-def test_data_sets_below_the_input_are_passed_over(pattern: str, run: Run, tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "x.jsonl")
-    assert run("jsonl", "--input", source, "--output", tmp_path / "all", "--name", "d").status == 0
-    result = run("reshard", "--input", tmp_path / pattern, "--output", tmp_path / "out", "--name", "d")
-    assert result.status == 2
-    assert "passed over 1 output file that shardmill wrote" in result.err
-    assert "to read it, give the folder of a version" in result.err
-    source = tmp_path / "all/d/1.0.0"
-    assert run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "d").status == 0
+@pytest.mark.parametrize("pattern", ["all", "all/**/*.tfrecord*", "all/n/**/*.tfrecord*"])
+def test_data_sets_below_the_input_are_passed_over(pattern: str, jobs: Jobs) -> None:
+    jobs.build("jsonl --output all", files=LINES)
+    said = "passed over 1 output file that shardmill wrote…to read it, give the folder of a version"
+    jobs.refuse(f"reshard --input {pattern}", said)
+    jobs.build("reshard --input all/n/1.0.0")
 
 
-def test_the_folder_of_a_data_set_is_its_latest_version(run: Run, tmp_path: Path) -> None:
+def test_the_folder_of_a_data_set_is_its_latest_version(jobs: Jobs, run: Run) -> None:
     for number, version in enumerate(("1.0.0", "1.0.1", "1.1.0")):
-        source = tmp_path / "x.jsonl"
-        source.write_text(f'{{"a": {number}}}\n')
-        flags = ("--output", tmp_path / "all", "--name", "d", "--version", version)
-        assert run("jsonl", "--input", source, *flags).status == 0
-    assert run("rollback", tmp_path / "all/d", "1.0.1").status == 0
-    assert run("reshard", "--input", tmp_path / "all/d", "--output", tmp_path / "out", "--name", "d").status == 0
-    assert [example["a"] for example in shardmill.examples(tmp_path / "out/d")] == [1]
+        jobs.build(f"jsonl --output all --version {version}", files={"x.jsonl": f'{{"a": {number}}}\n'})
+    assert run("rollback", "all/n", "1.0.1").status == 0
+    assert [example["a"] for example in jobs.build("reshard --input all/n").examples()] == [1]
 
 
-def test_a_recipe_of_a_glob_above_data_sets_is_unchanged(run: Run, tmp_path: Path) -> None:
-    write_lines(tmp_path / "x/a.jsonl")
-    source = tmp_path / "x/a.jsonl"
-    assert run("jsonl", "--input", source, "--output", tmp_path / "x/sets", "--name", "other").status == 0
-    recipe = f"name: d\noutput: {tmp_path}/out\njsonl:\n  input: {tmp_path}/x/**/*.jsonl\n"
-    (tmp_path / "d.yaml").write_text(recipe)
-    assert run("rebuild", tmp_path / "d.yaml").status == 0
-    (tmp_path / "x/sets/other/1.0.0-rejects.jsonl").write_text('{"a": 3}\n')
-    result = run("rebuild", tmp_path / "d.yaml")
+def test_a_recipe_of_a_glob_above_data_sets_is_unchanged(jobs: Jobs, run: Run) -> None:
+    jobs.build("jsonl --input in/a.jsonl --output in/sets --name other", files=LINES)
+    Path("d.yaml").write_text("name: d\noutput: out\njsonl:\n  input: in/**/*.jsonl\n")
+    assert run("rebuild", "d.yaml").status == 0
+    Path("in/sets/other/1.0.0-rejects.jsonl").write_text('{"a": 3}\n')
+    result = run("rebuild", "d.yaml")
     assert result.status == 0
     assert "unchanged" in result.out
 
@@ -264,12 +240,6 @@ WAYS = {
     "choices of globs": "--input {0}/{{a,locked,shut,away}}/*.{1}",
 }
 SPLITS = {"named split": "--input train={0}", "glob of a named split": "--input train={0}/*/*.{1}"}
-
-
-def rejects_in(version: Path) -> list[dict[str, Any]]:
-    """The lines in rejects/."""
-    lines = (line for path in sorted(version.glob("rejects/*")) for line in path.read_text().splitlines())
-    return list(map(json.loads, lines))
 
 
 @pytest.fixture
@@ -299,7 +269,8 @@ def reasons(tmp_path: Path, *words: object) -> dict[str, str]:
     command = (*words, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
     result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
     assert result.status == 0, result.err
-    return {item["source"].rstrip("/"): item["reason"] for item in rejects_in(tmp_path / "out" / "d" / "1.0.0")}
+    found = Built(tmp_path / "out/d/1.0.0", result).file_reasons
+    return {source.rstrip("/"): reason for source, reason in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -364,13 +335,11 @@ def test_manifests_of_a_glob_of_which_one_cannot_be_found(faulty: Callable[[str]
     assert (result.status, "cannot list the folder: Permission denied" in result.err) == (2, True), result
 
 
-@pytest.mark.parametrize("pattern", ["{0}", "{0}/*/*.jpg", "{0}/**/*.jpg"])
-def test_a_dangling_link_to_a_folder_is_shown(run: Run, tmp_path: Path, pattern: str) -> None:
-    folder = write_files(tmp_path / "in", {f"a/{number}.jpg": image(number) for number in range(2)})
-    (folder / "b").symlink_to("nowhere")
-    result = run("images", "--input", pattern.format(folder), "--output", tmp_path / "out", "--name", "d")
-    assert result.status == 0
-    assert "passed over 1 broken symbolic link, such as 'b'" in result.out
+@pytest.mark.parametrize("pattern", ["in", "in/*/*.jpg", "in/**/*.jpg"])
+def test_a_dangling_link_to_a_folder_is_shown(jobs: Jobs, pattern: str) -> None:
+    files = {"a/0.jpg": image(0), "a/1.jpg": image(1), "b->nowhere": b""}
+    built = jobs.build(f"images --input {pattern}", files=files)
+    assert "passed over 1 broken symbolic link, such as 'b'" in built.said
 
 
 @pytest.mark.parametrize("pattern", ["{0}", "{0}/*/*.{1}", "{0}/**/*.{1}"])
@@ -389,57 +358,45 @@ def test_files_of_systems_are_no_input(kind: str, name: str, pattern: str, tmp_p
     assert skipped == [name if "_x" in name else name.partition("/")[0]]
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl", "text"])
+@pytest.mark.parametrize(
+    ("command", "suffix", "content"),
+    [("csv", "csv", b"n\n1\n"), ("jsonl", "jsonl", b'{"n": 1}\n'), ("text", "txt", b"a\n")],
+)
 def test_a_file_that_vanishes_after_it_was_listed_is_a_reject(
-    command: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, suffix: str, content: bytes, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suffix, content = {"csv": ("csv", b"n\n1\n"), "jsonl": ("jsonl", b'{"n": 1}\n'), "text": ("txt", b"a\n")}[command]
-    folder = write_files(tmp_path / "in", {f"{name}.{suffix}": content for name in ("a", "b")})
     list_files = listing.RecordFiles.list_files
 
     def list_and_delete(*arguments: Any) -> Iterator[Any]:
         yield from list_files(*arguments)
-        (folder / f"b.{suffix}").unlink()
+        (jobs.folder / f"in/b.{suffix}").unlink()
 
     monkeypatch.setattr(listing.RecordFiles, "list_files", list_and_delete)
-    result = run(command, "--input", folder, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
-    assert result.status == 0, result.err
-    assert ["No such file" in item["reason"] for item in rejects_in(tmp_path / "out" / "d" / "1.0.0")] == [True]
+    built = jobs.build(command, *TOLERANT, files={f"{name}.{suffix}": content for name in "ab"})
+    assert ["No such file" in reject["reason"] for reject in built.rejects] == [True]
 
 
 @pytest.mark.parametrize("kind", ["images", "arrays", "audio"])
-def test_a_member_of_an_archive_that_cannot_be_read_is_a_reject(kind: str, run: Run, tmp_path: Path) -> None:
+def test_a_member_of_an_archive_that_cannot_be_read_is_a_reject(kind: str, jobs: Jobs) -> None:
     command, suffix, content = KINDS[kind]
-    archive = tmp_path / "in.zip"
+    archive = jobs.folder / "in.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for number in range(3):
             file.writestr(f"a/{number}.{suffix}", content(number))
     data = bytearray(archive.read_bytes())
     data[data.index(content(1)) + len(content(1)) - 2] ^= 1
     archive.write_bytes(data)
-    result = run(*command.split(), "--input", archive, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
-
-    assert result.status == 0, result.err
-    (reject,) = rejects_in(tmp_path / "out" / "d" / "1.0.0")
-    assert reject["source"] == f"a/1.{suffix}"
-    assert "it is damaged: its checksum is another" in reject["reason"]
+    ((source, reason),) = jobs.build(f"{command} --input in.zip", *TOLERANT).file_reasons.items()
+    assert source == f"a/1.{suffix}"
+    assert "it is damaged: its checksum is another" in reason
 
 
-def test_links_to_folders_are_followed_by_annotations_too(run: Run, tmp_path: Path) -> None:
+def test_links_to_folders_are_followed_by_annotations_too(jobs: Jobs) -> None:
     """Rejects are the same as by --input alone."""
-    elsewhere = write_files(
-        tmp_path / "elsewhere",
-        {
-            f"{kind}/{number}.{suffix}": data
-            for kind, suffix, data in (("images", "jpg", image()), ("labels", "txt", b"0 .5 .5 .2 .2\n"))
-            for number in range(4)
-        },
+    kinds = (("images", "jpg", image()), ("labels", "txt", b"0 .5 .5 .2 .2\n"))
+    write_files(
+        jobs.folder / "elsewhere", {f"{kind}/{n}.{suffix}": data for kind, suffix, data in kinds for n in range(4)}
     )
-    folder = write_files(tmp_path / "yolo", {"data.yaml": json.dumps({"train": "images", "names": ["ant"]}).encode()})
-    for name in ("images", "labels"):
-        os.symlink(elsewhere / name, folder / name)
-    result = run(
-        "images", "--yolo", folder / "data.yaml", "--allow_outside", "--output", tmp_path / "out", "--name", "d"
-    )
-    assert result.status == 0, result.err
-    assert "4 examples" in result.out + result.err or " 4 " in result.out
+    links: dict[str, bytes | str] = {f"{kind}->../elsewhere/{kind}": b"" for kind, _, _ in kinds}
+    links["data.yaml"] = json.dumps({"train": "images", "names": ["ant"]})
+    assert jobs.build("images --yolo in/data.yaml --allow_outside", files=links).splits == {"train": 4}
