@@ -1,23 +1,32 @@
-"""What deploy/ holds, for schedulers: each file is parsed as its scheduler does, its command lines as the command
-does."""
+"""What deploy/ holds, the Dockerfile, and the pages on clusters.
+
+Each file is parsed as its scheduler does, and each command line as the command does; the Dockerfile is looked at as far
+as it can be without Docker.
+"""
 
 import ast
+import json
 import re
 import shlex
 import subprocess
+import tomllib
 from datetime import UTC, date, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from croniter import croniter
 
 from shardmill import __version__
 from shardmill.errors import ChecksError, LockedError, OutdatedError, UserError
+from shardmill.pipelines.commands.convert import launch_arguments
 from shardmill.pipelines.commands.rebuild import rebuild_parser
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe, load_recipes
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
+from tests.support.pages import blocks, check_command, commands
 
 kubernetes_validate = Later("kubernetes_validate")
 
@@ -129,3 +138,119 @@ def test_files_named_in_the_readme() -> None:
     named = re.findall(r"\]\(([^)#]+)", (DEPLOY / "README.md").read_text())
     assert all((DEPLOY / name).exists() for name in named)
     assert {name.split("/")[0] for name in named} >= {path.name for path in DEPLOY.iterdir() if path.is_dir()}
+
+
+TEXT = re.sub(r"\\\n", " ", (REPOSITORY / "Dockerfile").read_text())
+LINES = [line.split(maxsplit=1) for line in TEXT.splitlines() if line and not line.startswith("#")]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+
+def instructions(instruction: str) -> list[str]:
+    return [rest for word, rest in LINES if word == instruction]
+
+
+def test_instructions_are_dockers() -> None:
+    assert {word for word, _ in LINES} == {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "ENTRYPOINT"}
+    assert LINES[0][0] == "ARG"  # before FROM, for the tag
+
+
+def test_what_is_copied_is_there() -> None:
+    stages = {stage for line in instructions("FROM") for stage in line.split(" AS ")[1:]}
+    for line in instructions("COPY"):
+        *sources, _ = line.split()
+        if sources[0].startswith("--from="):
+            assert sources[0].removeprefix("--from=") in stages
+        else:
+            assert [name for name in sources if not (REPOSITORY / name).exists()] == []
+
+
+def test_the_packages_of_the_tests() -> None:
+    """Beam's version, in the image's name, is the one that is tested; the extras exist."""
+    (version,) = (line.removeprefix("BEAM_VERSION=") for line in instructions("ARG"))
+    assert f"apache-beam=={version}\n" in (REPOSITORY / "constraints.txt").read_text()
+    (extras,) = re.findall(r"'\.\[(.*)\]'", " ".join(instructions("RUN")))
+    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+
+
+def test_worker_launcher_and_template() -> None:
+    copied = {line.split()[-1]: line.split()[-2] for line in instructions("COPY")}
+    environment = dict(line.split("=", 1) for line in instructions("ENV"))
+    assert copied[environment["FLEX_TEMPLATE_PYTHON_PY_FILE"]] == "deploy/dataflow/launch.py"
+    assert "/opt/google/dataflow/python_template_launcher" in copied  # where Dataflow looks for it
+    assert instructions("ENTRYPOINT") == ['["/opt/apache/beam/boot"]']
+
+
+PAGES = [REPOSITORY / "docs" / f"{name}.md" for name in ("clusters", "flink", "spark", "dataflow")]
+BLOCKS = [block.text for page in PAGES for block in blocks(page) if block.text.startswith("shardmill ")]
+
+
+@pytest.mark.usefixtures("gs_endpoint")  # a configuration lists the metadata files of its input
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_commands_of_clusters(block: str) -> None:
+    known = check_command(shlex.split(block.replace("\\\n", " ")))
+    assert known.runner in ("PortableRunner", "DataflowRunner")
+
+
+def test_every_command_is_looked_at() -> None:
+    assert len(BLOCKS) == sum(page.read_text().count("\nshardmill ") for page in PAGES) == 5
+
+
+def flags_of(words: list[str]) -> dict[str, list[str]]:
+    """The flags of a command of gcloud, each with all its values; what is none stands under ""."""
+    flags: dict[str, list[str]] = {}
+    rest = iter(words)
+    for word in rest:
+        name = word if word.startswith("--") else ""
+        flags.setdefault(name, []).append(next(rest) if name else word)
+    return flags
+
+
+@pytest.mark.usefixtures("gs_endpoint")
+def test_flex_template() -> None:
+    """Its flags are not in any package; that names agree, and the parameters are a command line, is."""
+    (block,) = (block for page in PAGES for block in blocks(page) if block.text.startswith("gcloud "))
+    submit, build, run = (flags_of(words) for words, _ in commands(block))
+    assert build[""] == ["gcloud", "dataflow", "flex-template", "build", *run["--template-file-gcs-location"]]
+    assert submit["--tag"] == build["--image"]
+    metadata = json.loads((REPOSITORY / build["--metadata-file"][0]).read_text())
+    given = dict(pair.split("=", 1) for pairs in run["--parameters"] for pair in pairs.split(","))
+    assert given["sdk_container_image"] == build["--image"][0]
+    assert given.keys() <= {parameter["name"] for parameter in metadata["parameters"]}
+    check_command(["shardmill", *launch_arguments(f"--{name}={value}" for name, value in given.items())])
+
+
+@pytest.mark.usefixtures("gs_endpoint")
+def test_kubernetes_job() -> None:
+    job = yaml.safe_load((DEPLOY / "kubernetes" / "job.yaml").read_text())
+    kubernetes_validate.validate(job, "1.31", strict=True)
+    pod = job["spec"]["template"]["spec"]
+    (launcher,), (server,) = pod["containers"], pod["initContainers"]
+    known = check_command([*launcher["command"], *launcher["args"]])
+    flags = dict(word.removeprefix("--").split("=", 1) for word in server["args"])
+    assert known.job_endpoint == f"localhost:{flags['job-port']}"
+    assert server["restartPolicy"] == "Always"  # or the launcher would wait for its end
+    cluster = yaml.safe_load((DEPLOY / "flink" / "flinkdeployment.yaml").read_text())
+    assert flags["flink-master"] == f"{cluster['metadata']['name']}-rest:8081"
+    slots = int(cluster["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"])
+    assert known.parallelism == slots * cluster["spec"]["taskManager"]["replicas"]
+
+
+def test_flink_cluster() -> None:
+    cluster = yaml.safe_load((DEPLOY / "flink" / "flinkdeployment.yaml").read_text())
+    spec = cluster["spec"]
+    assert (cluster["apiVersion"], cluster["kind"]) == ("flink.apache.org/v1beta1", "FlinkDeployment")
+    assert spec["flinkVersion"] == "v" + spec["image"].partition(":")[2].replace(".", "_")
+    flink = spec["image"].partition(":")[2]
+    job = (DEPLOY / "kubernetes" / "job.yaml").read_text()
+    (server,) = re.findall(r"beam_flink([\d.]+)_job_server:([\d.]+)", job)
+    assert server == (flink, version("apache-beam"))
+    image = (DEPLOY / "flink" / "Dockerfile").read_text()
+    assert f"FROM flink:{flink}\n" in image
+    assert f"COPY beam-runners-flink-{flink}-job-server-{server[1]}.jar /opt/flink/lib/" in image
+    assert spec["flinkConfiguration"]["classloader.resolve-order"] == "parent-first"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **spec["taskManager"]["podTemplate"]}
+    kubernetes_validate.validate(pod, "1.31", strict=True)
+    main, workers = pod["spec"]["containers"]
+    assert main == {"name": "flink-main-container"}
+    assert workers["args"] == ["--worker_pool"]
+    assert workers["image"] in job

@@ -9,6 +9,13 @@ from tests.support import prose
 LONG = " ".join(f"word{number}" for number in range(prose.RULES["longest_sentence"] + 1))
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that is checked."""
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    return tmp_path
+
+
 def findings_of(source: str, folder: Path) -> list[str]:
     path = folder / "module.py"
     path.write_text(source)
@@ -29,28 +36,16 @@ def findings_of(source: str, folder: Path) -> list[str]:
         ('x = f"the file {1} lies" f" in folder {2}"', "message 'lies in'"),
         ('x = "the file that lies" + f" in folder {2}"', "message 'lies in'"),
         ("x = f\"{'a file that lies in it'}\"", "message 'lies in'"),
+        # Names, quotes and short texts are not findings
+        ('"""Return the value.\n\nArgs:\n    beside: statistics by name.\n"""', None),
+        ('"""Return `beside` and "likewise"."""', None),
+        (f"x = 1  # {LONG[:140]}\ny = 2  # {LONG[:140]}", None),
+        ('x = "lies in"', None),
     ],
 )
-def test_findings(source: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    assert [finding[: len(found)] for finding in findings_of(source, tmp_path)] == [found]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        '"""Return the value.\n\nArgs:\n    beside: statistics by name.\n"""',
-        '"""Return `beside` and "likewise"."""',
-        "x = 1  # one comment of some words\n"
-        "y = 2  # a comment of its own, even though both together have more than thirty words, if joined to one\n",
-        'x = "lies in"',
-    ],
-)
-def test_names_quotes_and_short_texts_are_not_findings(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    assert findings_of(source, tmp_path) == []
+def test_findings(source: str, found: str | None, folder: Path) -> None:
+    findings = findings_of(source, folder)
+    assert [finding[: len(found or finding)] for finding in findings] == ([found] if found else [])
 
 
 @pytest.mark.parametrize(
@@ -63,35 +58,22 @@ def test_names_quotes_and_short_texts_are_not_findings(
         (f"One\n[{LONG}](page.md) word", "1: page a sentence of 33 words"),
         ("One.\n\n> It lies in a folder.", "3: page 'lies in'"),
         ("One.\n\nTwo,\nwhich is is wrong.", "4: lexical_illusions: "),
+        # Code, items and cells are not joined
+        (f"# shardmill\n\nshardmill is\n\n```\n{LONG}\n```", None),
+        (f"One `{LONG}` word of `beside`.", None),
+        (f"{LONG[:140]}. {LONG[:140]}!", None),
+        (f"* {LONG[:140]}\n* {LONG[:140]}", None),
+        (f"| {LONG[:140]} | {LONG[:140]} |\n|---|---|\n| {LONG[:140]} | x |", None),
     ],
 )
-def test_findings_of_pages(
-    page: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    (tmp_path / "page.md").write_text(page)
+def test_findings_of_pages(page: str, found: str | None, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "page.md").write_text(page)
 
-    assert prose.main([str(tmp_path / "page.md")]) == 1
-    line, count = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"page.md:{found}")
-    assert count == "1 findings in 1 files"
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        f"# shardmill\n\nshardmill is\n\n```\n{LONG}\n```",
-        f"One `{LONG}` word of `beside`.",
-        f"{LONG[:140]}. {LONG[:140]}!",
-        f"* {LONG[:140]}\n* {LONG[:140]}",
-        f"| {LONG[:140]} | {LONG[:140]} |\n|---|---|\n| {LONG[:140]} | x |",
-    ],
-)
-def test_code_items_and_cells_are_not_joined(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    (tmp_path / "page.md").write_text(page)
-
-    assert prose.main([str(tmp_path / "page.md")]) == 0
+    assert prose.main([str(folder / "page.md")]) == (1 if found else 0)
+    lines = capsys.readouterr().out.splitlines()
+    if found:
+        assert lines[0].startswith(f"page.md:{found}")
+        assert lines[1:] == ["1 findings in 1 files"]
 
 
 def test_code_and_pages_have_no_findings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import framed_records
-from tests.support.command import REPOSITORY, Run
+from tests.support.command import REPOSITORY, Run, write_files
 from tests.support.pages import PAGES, write_page_data
 
 INTEGER = b"\n\x0c\n\n\n\x01a\x12\x05\x1a\x03\n\x01\x01"  # an Example with the feature a: 1
@@ -27,17 +27,11 @@ STOPPED = {
     "datasets/n/0.0.1/_SUCCESS": b"",
     "mixed.tfrecord": b"".join(map(framed_records.framed, (INTEGER, INTEGER, FLOAT))),
 }
-# Commands that stop, by page; `--output` and `--name` are added
 COMMANDS = {
     "tables": (
-        "csv --input semicolons.csv",
-        "csv --input rows.csv --label town",
-        "csv --input different",
-        "csv --input cp1252.csv",
-        "csv --input rows.jsonl",
-        "jsonl --input chats.jsonl",
-        "jsonl --input broken.jsonl",
-        "jsonl --input array.json",
+        *("csv --input semicolons.csv", "csv --input rows.csv --label town", "csv --input different"),
+        *("csv --input cp1252.csv", "csv --input rows.jsonl", "jsonl --input chats.jsonl"),
+        *("jsonl --input broken.jsonl", "jsonl --input array.json"),
     ),
     "missing-values": ("csv --input dates.csv --timestamp joined=s",),
     "nested-values": ("jsonl --input chats.jsonl", "jsonl --input array.json"),
@@ -62,11 +56,8 @@ COMMANDS = {
         "csv --input visits.csv --splits train=0.8,test=0.3",
     ),
     "inputs": (
-        "csv --input rows.csv --version 0.0.1",
-        "csv --input photos",
-        "csv --input nothing.csv",
-        "csv --input rows.jsonl",
-        "images --input scans",
+        *("csv --input rows.csv --version 0.0.1", "csv --input photos", "csv --input nothing.csv"),
+        *("csv --input rows.jsonl", "images --input scans"),
     ),
 }
 _ROW = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
@@ -80,11 +71,7 @@ def listed(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", COMMANDS)
 def test_messages_are_real(page: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_page_data(tmp_path)
-    for name, content in STOPPED.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(content)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(write_files(write_page_data(tmp_path), STOPPED))
     runs = [run(*shlex.split(command), "--output", "datasets", "--name", "n") for command in COMMANDS[page]]
 
     messages = listed(page)

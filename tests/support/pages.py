@@ -135,7 +135,7 @@ def run_command(words: list[str], comment: str, run: Run) -> str:
     elif words[0] == "make":
         assert re.search(rf"^{words[1]}:", (REPOSITORY / "Makefile").read_text(), re.MULTILINE), words
     else:
-        assert words[0] == "gcloud", words  # tests/test_clusters_page.py checks these
+        assert words[0] == "gcloud", words  # tests/test_deploy.py checks these
     return ""
 
 

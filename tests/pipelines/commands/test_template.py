@@ -28,7 +28,6 @@ def test_google_reads_it() -> None:
     found = json_format.ParseDict(json.loads(FILE.read_text()), TemplateMetadata.pb(TemplateMetadata()))
     assert len({parameter.name for parameter in found.parameters}) == len(found.parameters) > 60
     for parameter in found.parameters:
-        assert parameter.name
         assert parameter.label
         assert parameter.help_text
         assert re.fullmatch(r"[a-zA-Z][-_a-zA-Z0-9]*", parameter.name)
@@ -60,9 +59,8 @@ def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
     by_name = {parameter["name"]: parameter for parameter in PARAMETERS}
     for option in (option for option in KINDS[command].options if not option.flag.hidden):
         parameter = by_name[option.name]
-        value = {"BOOLEAN": "true", "ENUM": (parameter.get("enumOptions") or [{}])[0].get("value")}.get(
-            parameter["paramType"], "7"
-        )
+        choices = parameter.get("enumOptions") or [{}]
+        value = {"BOOLEAN": "true", "ENUM": choices[0].get("value")}.get(parameter["paramType"], "7")
         needed = [f"--{name}=x" for name in ("input", "output", "name") if name != option.name]
         line = launch_arguments([f"--command={command}", *needed, f"--{option.name}={value}"])
         parsed, rest = parser.parse_known_args(line[1:])

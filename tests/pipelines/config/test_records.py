@@ -1,5 +1,6 @@
-"""What a job over records inside files makes of what it is told."""
+"""A job over records inside files: its options, and several --input of `shardmill text`, each with a name."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -7,28 +8,17 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.record_options import read_schema
-from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.config.records import RecordsConfig, parse_inputs
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.documents import DocumentsFormat
 from shardmill.transforms.formats.lines import LinesFormat
+from shardmill.transforms.options.declare import OptionValueError
 from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, TableEncoder
 from shardmill.transforms.workers.running import TWICE_THE_CORES
+from tests.support.command import write_files
 
 LOCAL, REMOTE = "/data/rows.csv", "gs://bucket/rows.csv"
-
-
-@pytest.mark.parametrize(
-    ("values", "threads"),
-    [
-        ({"input": LOCAL, "output": "/out"}, 0),
-        ({"input": REMOTE, "output": "/out"}, TWICE_THE_CORES),
-        ({"input": LOCAL, "output": "s3://bucket/out"}, TWICE_THE_CORES),
-        ({"input": REMOTE, "output": "s3://bucket/out", "threads": 3}, 3),
-    ],
-)
-def test_read_threads(values: dict[str, object], threads: int) -> None:
-    assert make("csv", **values).read_threads == threads
 
 
 def make(kind: str, **values: Any) -> RecordsConfig:
@@ -50,19 +40,22 @@ def test_rows_are_encoded_and_records_passed(kind: str, encoder: type, records: 
 
 
 @pytest.mark.parametrize(
-    ("values", "form"),
-    [({}, LinesFormat), ({"separator": "--"}, DocumentsFormat), ({"record": "paragraph"}, DocumentsFormat)],
+    ("kind", "values", "name", "derived"),
+    [
+        ("text", {}, "format.__class__", LinesFormat),
+        ("text", {"separator": "--"}, "format.__class__", DocumentsFormat),
+        ("text", {"record": "paragraph"}, "format.__class__", DocumentsFormat),
+        ("csv", {}, "quote_char", '"'),
+        ("csv", {"quote": ""}, "quote_char", ""),
+        ("csv", {"quote": "'"}, "quote_char", "'"),
+        ("csv", {"input": LOCAL, "output": "/out"}, "read_threads", 0),
+        ("csv", {"input": REMOTE, "output": "/out"}, "read_threads", TWICE_THE_CORES),
+        ("csv", {"input": LOCAL, "output": "s3://bucket/out"}, "read_threads", TWICE_THE_CORES),
+        ("csv", {"input": REMOTE, "output": "s3://bucket/out", "threads": 3}, "read_threads", 3),
+    ],
 )
-def test_texts_of_lines_and_of_several_lines(values: dict[str, Any], form: type) -> None:
-    assert type(make("text", **values).format) is form
-
-
-def test_quotes() -> None:
-    assert (make("csv").quote_char, make("csv", quote="").quote_char, make("csv", quote="'").quote_char) == (
-        '"',
-        "",
-        "'",
-    )
+def test_what_is_derived(kind: str, values: dict[str, Any], name: str, derived: object) -> None:
+    assert attrgetter(name)(make(kind, **values)) == derived
 
 
 def test_an_option_that_is_required() -> None:
@@ -71,17 +64,14 @@ def test_an_option_that_is_required() -> None:
 
 
 SEQUENCES = {"sequence_by": "user", "order_by": "time", "splits": "train=0.5,test=0.5"}
+LISTED = {"input": None, "manifest": "a.csv"}
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (
-            "audio",
-            {"input": None, "manifest": "a.csv", "file_column": "a,b"},
-            "^--file_column a,b: expected one column",
-        ),
-        ("arrays", {"input": None, "manifest": "a.csv", "stacked": True}, "^--stacked and --manifest: names of arrays"),
+        ("audio", {**LISTED, "file_column": "a,b"}, "^--file_column a,b: expected one column"),
+        ("arrays", {**LISTED, "stacked": True}, "^--stacked and --manifest: names of arrays"),
         ("csv", {**SEQUENCES, "drop": "time"}, "^--drop time: sequences are made by that column; do not drop it"),
         ("csv", {**SEQUENCES, "stratify_by": "label"}, "^--stratify_by label: the rows of a sequence have one value"),
         ("csv", {**SEQUENCES, "stratify_by": "label", "label": "kind"}, None),
@@ -107,3 +97,48 @@ def test_a_schema_without_names(tmp_path: Path, text: str, problem: str) -> None
     (tmp_path / "schema.pbtxt").write_text(text)
     with pytest.raises(UserError, match=f"schema.pbtxt {problem}; expected features with names that differ$"):
         read_schema(str(tmp_path / "schema.pbtxt"))
+
+
+@pytest.mark.parametrize(
+    ("given", "inputs"),
+    [
+        ("a=b.txt", (("", "a=b.txt"),)),
+        (["x.txt"], (("", "x.txt"),)),
+        (["de=a.de", "en=gs://b/a.en"], (("de", "a.de"), ("en", "gs://b/a.en"))),
+        ({"de": "a.de", "en": "a=.en"}, (("de", "a.de"), ("en", "a=.en"))),
+        ((("de", "a.de"), ("en", "a.en")), (("de", "a.de"), ("en", "a.en"))),
+    ],
+)
+def test_inputs(given: object, inputs: object) -> None:
+    assert parse_inputs(given) == inputs
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["a.txt", "b.txt"], r"a.txt is one of several inputs and has no name; expected NAME=PATH of each"),
+        (["de=a.de", "b.txt"], r"b.txt is one of several inputs and has no name"),
+        (["de=a.de", "gs://b/x=y"], r"gs://b/x=y is one of several"),
+        (["de=a.de", "de=b.de"], r"de= is there twice"),
+        (["de=a.de", "label=b.de"], r"label= is what shardmill calls a feature of its own"),
+        (["de=a.de", "en="], r"en= is one of several"),
+        ({"de": "a.de"}, r"de=a.de alone has no file that its lines belong to; give the other parallel files, too"),
+        ("de=gs://b/a.de", r"de=gs://b/a.de alone has no file"),
+        (["xx=a.de", "en=a.en"], r"xx=a\.de is one of several inputs and has no name"),  # such a file is there
+    ],
+)
+def test_mistakes_of_inputs(given: object, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_files(tmp_path, {"xx=a.de": b"x"}))
+    with pytest.raises(OptionValueError, match=said):
+        parse_inputs(given)
+
+
+@pytest.mark.parametrize("given", ["de=a.de", "de=a*"])
+def test_one_with_a_name_lacks_the_others(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_inputs(given) == (("", given),)  # nothing is there by the one name or the other
+    Path("a.de").write_text("x")
+    with pytest.raises(OptionValueError, match=r"alone has no file that its lines belong to; .* or --input a"):
+        parse_inputs([given])
+    Path("de=a.de").write_text("x")
+    assert parse_inputs(given) == (("", given),)

@@ -1,11 +1,7 @@
-"""Tests of pipelines/jobs/job.py.
-
-* Where records are taken from, or why from nowhere
-* How many steps a graph has once a runner has fused it, and how many of them read one collection
-* What is checked before a job starts
-"""
+"""What is checked before a job starts, where records are taken from, and how many steps its graph has."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +18,7 @@ from shardmill.pipelines.jobs.job import check_baseline, check_input
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.shards.sources import FileIndex, index_folder, index_name
+from tests.support.command import write_files
 from tests.support.small_data_set import make_version
 
 ENCODING = {"verify": "header", "pillow": "1"}
@@ -66,20 +63,13 @@ def test_a_version_of_the_same_encoding_is_taken_from(config: ImagesConfig, reus
     assert former.directory == f"{config.output}/n/1.0.0"
 
 
-def test_without_the_flag_nothing_is_taken_or_remembered(config: ImagesConfig) -> None:
-    publish(config)
-
-    assert find_reuse(replace(config, reuse="no"), ENCODING) is None
-
-
 def test_the_next_build_is_told_what_this_one_reads_and_how(config: ImagesConfig) -> None:
     remember = found(config).index_options
 
     assert (remember.root, remember.seed, remember.encoding, remember.codec) == (config.root, 5, ENCODING, "")
     assert found(replace(config, compression="gzip")).index_options.codec != ""
-
-
-def test_the_folder_of_files_does_not_depend_on_where_a_job_runs(config: ImagesConfig) -> None:
+    assert find_reuse(replace(config, reuse="no"), ENCODING) is None
+    # Where a job runs makes no difference
     for given, root in (("photos", str(Path.cwd() / "photos")), ("gs://bucket/photos/*.jpg", "gs://bucket/photos")):
         assert found(replace(config, input=given, reuse="record")).index_options.root == root
 
@@ -95,6 +85,14 @@ def test_why_nothing_is_taken(config: ImagesConfig) -> None:
     ):
         assert why in found(changed, encoding).index_options.why
 
+    directory = Path(config.output) / "n/1.0.0"
+    (directory / "manifest.json").write_bytes(b'{"other": 1}')
+    assert "1.0.0 remembers nothing of its files" in found(config).index_options.why
+    (directory / "_SUCCESS").unlink()
+    assert "LATEST names 1.0.0, which is not published" in found(config).index_options.why
+    with pytest.raises(UserError, match=r"--reuse 1\.0\.0: .* is not published"):
+        find_reuse(replace(config, reuse="1.0.0"), ENCODING)
+
 
 @pytest.mark.parametrize(
     ("changes", "why"),
@@ -108,22 +106,6 @@ def test_an_index_from_which_nothing_can_be_taken(config: ImagesConfig, changes:
     publish(config, **changes)
 
     assert why in found(config).index_options.why
-
-
-def test_a_version_that_remembers_nothing(config: ImagesConfig) -> None:
-    publish(config)
-    (Path(config.output) / "n/1.0.0/manifest.json").write_bytes(b'{"other": 1}')
-
-    assert "1.0.0 remembers nothing of its files" in found(config).index_options.why
-
-
-def test_a_version_that_is_not_published(config: ImagesConfig) -> None:
-    publish(config)
-    (Path(config.output) / "n/1.0.0/_SUCCESS").unlink()
-
-    assert "LATEST names 1.0.0, which is not published" in found(config).index_options.why
-    with pytest.raises(UserError, match=r"--reuse 1\.0\.0: .* is not published"):
-        find_reuse(replace(config, reuse="1.0.0"), ENCODING)
 
 
 FUSED = ["--environment_type", "LOOPBACK", "--experiments", "pre_optimize=all"]
@@ -142,22 +124,25 @@ def stages_of(command: str, folder: Path, **values: Any) -> tuple[int, int]:
     return len(steps), max(readers.values())
 
 
+SPLITS = {"splits": "train=0.8,test=0.2"}
+
+
 @pytest.mark.parametrize(
-    ("command", "most"),
-    [("images", 20), ("arrays", 21), ("audio", 20), ("csv", 39), ("jsonl", 39), ("text", 36), ("reshard", 36)],
+    ("command", "values", "most"),
+    [
+        *(("images", {}, 20), ("arrays", {}, 21), ("audio", {}, 20), ("csv", {}, 39), ("jsonl", {}, 39)),
+        *(("text", {}, 36), ("reshard", {}, 36)),
+        # With exact strata
+        ("images", {"stratify_by": "label", **SPLITS}, 38),
+        ("csv", {"stratify_by": "word", **SPLITS}, 57),
+    ],
 )
-def test_a_graph_has_few_steps_and_no_collection_many_readers(command: str, most: int, tmp_path: Path) -> None:
-    steps, readers = stages_of(command, tmp_path)
+def test_a_graph_has_few_steps_and_no_collection_many_readers(
+    command: str, values: dict[str, str], most: int, tmp_path: Path
+) -> None:
+    steps, readers = stages_of(command, tmp_path, **values)
     assert steps <= most
     assert readers <= 3
-
-
-def test_with_exact_strata(tmp_path: Path) -> None:
-    splits = {"splits": "train=0.8,test=0.2"}
-    for command, stratify_by, most in (("images", "label", 38), ("csv", "word", 57)):
-        steps, readers = stages_of(command, tmp_path, stratify_by=stratify_by, **splits)
-        assert steps <= most
-        assert readers <= 3
 
 
 @pytest.mark.parametrize(
@@ -169,12 +154,8 @@ def test_the_version_to_compare_with_is_there(tmp_path: Path, baseline: str, sen
     plain = KINDS["csv"].make_config({"input": str(tmp_path), "output": str(tmp_path), "name": "n"})
 
     check_baseline(plain)
-    config = replace(plain, checks=CheckOptions(baseline=baseline))
-    if sentence:
-        with pytest.raises(UserError, match=sentence):
-            check_baseline(config)
-    else:
-        check_baseline(config)
+    with pytest.raises(UserError, match=sentence) if sentence else nullcontext():
+        check_baseline(replace(plain, checks=CheckOptions(baseline=baseline)))
 
 
 @pytest.mark.parametrize(
@@ -191,28 +172,18 @@ def test_the_version_to_compare_with_is_there(tmp_path: Path, baseline: str, sen
 def test_archives_are_to_be_unpacked(tmp_path: Path, command: str, name: str, sentence: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     (tmp_path / "folder.zip").mkdir()
-    for given in (name, "*" + name[1:]):
+    for given, said in ((name, sentence), ("*" + name[1:], sentence), ("folder.zip", "")):
         config = KINDS[command].make_config({"input": str(tmp_path / given), "output": "/o", "name": "n"})
-        if sentence:
-            with pytest.raises(UserError, match=sentence):
-                check_input(config)
-        else:
+        with pytest.raises(UserError, match=said) if said else nullcontext():
             check_input(config)
-    check_input(KINDS[command].make_config({"input": str(tmp_path / "folder.zip"), "output": "/o", "name": "n"}))
 
 
 @pytest.mark.parametrize("command", ["csv", "images", "reshard"])
 def test_what_may_be_meant_by_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("a", "b"):
-        Path(name).write_text("x")
-    for given, hint in (
-        *([("train=a", "; a is there, and is given without train=")] if command != "reshard" else []),
-        ("a,b", "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"),
-        ("a,c", ""),
-        ("missing.zip", ""),
-        ("missing.tar", ""),
-    ):
+    monkeypatch.chdir(write_files(tmp_path, {"a": b"x", "b": b"x"}))
+    no_list = "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"
+    split = {} if command == "reshard" else {"train=a": "; a is there, and is given without train="}
+    for given, hint in {**split, "a,b": no_list, "a,c": "", "missing.zip": "", "missing.tar": ""}.items():
         config = KINDS[command].make_config({"input": given, "output": "o", "name": "n"})
         with pytest.raises(UserError) as caught:
             check_input(config)

@@ -1,9 +1,4 @@
-"""Tests of pipelines/jobs/runner.py.
-
-* What a run elsewhere needs is asked for before anything starts
-* The runner that runs, pinned
-* Temporary directories of the launcher
-"""
+"""Tests of pipelines/jobs/runner.py: what a run elsewhere needs, the runner that runs, and temporary directories."""
 
 import os
 import socket
@@ -11,8 +6,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -46,13 +42,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_job_server_that_is_not_there(run: Run, folder: Path, tmp_path: Path) -> None:
+    command = ("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n")
     with socket.socket() as probe:  # bound, but nobody listens
         probe.bind(("localhost", 0))
         endpoint = f"localhost:{probe.getsockname()[1]}"
-        result = run(
-            "csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER, "--job_endpoint", endpoint
-        )
+        result = run(*command, *RUNNER, "--job_endpoint", endpoint)
     check_mistake(result, f"--job_endpoint {endpoint}: no job server answered within 5 seconds")
+    needs = "--runner PortableRunner needs --job_endpoint, HOST:PORT of a job server"
+    check_mistake(run(*command, *RUNNER), needs)
+    check_mistake(run(*command, "--job_endpoint", endpoint), "--job_endpoint needs --runner PortableRunner")
     assert not (tmp_path / "out").exists()
 
 
@@ -63,11 +61,6 @@ def test_a_dry_run_asks_nobody(run: Run, folder: Path, tmp_path: Path) -> None:
     assert done.status == 0, done.err
     assert done.out.startswith("Dry run: nothing is written.")
     check_mistake(run(*command, "--runner", "DataflowRunner"), "is a path of this machine")  # and not: no --project
-
-
-def test_a_portable_runner_without_a_job_server(run: Run, folder: Path, tmp_path: Path) -> None:
-    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER)
-    check_mistake(result, "--runner PortableRunner needs --job_endpoint, HOST:PORT of a job server")
 
 
 def test_what_dataflow_needs_is_said_before_a_store_is_asked(run: Run) -> None:
@@ -95,21 +88,23 @@ def test_a_server_that_is_no_job_server_and_waiting_longer() -> None:
             check_runner(PipelineOptions(flags))
 
 
-def test_a_job_server_that_answers_and_none_to_ask() -> None:
+@contextmanager
+def job_server() -> Iterator[str]:
+    """The address of a server that answers."""
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", f"127.0.0.1:{port}"]))
+        yield f"127.0.0.1:{port}"
     finally:
         server.stop(None).wait()
+
+
+def test_a_job_server_that_answers_and_none_to_ask() -> None:
+    with job_server() as endpoint:
+        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", endpoint]))
     for flags in ([], [*RUNNER, "--job_endpoint", "embed"]):
         check_job_server(PipelineOptions(flags))
-
-
-def test_a_job_endpoint_that_nobody_would_ask(run: Run, folder: Path, tmp_path: Path) -> None:
-    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--job_endpoint", "localhost:1")
-    check_mistake(result, "--job_endpoint needs --runner PortableRunner")
 
 
 def live_elsewhere(variables: dict[str, str]) -> None:
@@ -134,29 +129,17 @@ def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: st
 
 @pytest.mark.parametrize(
     "program",
-    [
-        ("-m", "shardmill.pipelines.cli", "images"),
-        ("-m", "shardmill", "verify", "none"),
-        ("-c", "import shardmill.pipelines.commands.verify"),
-    ],
+    ["-m shardmill.pipelines.cli images", "-m shardmill verify none", "-c import\tshardmill.pipelines.commands.verify"],
 )
-def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, program: tuple[str, ...]) -> None:
+def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, program: str) -> None:
     write_files(tmp_path, {"apitools/__init__.py": b"raise ImportError('as where it is not installed')"})
-    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", *program],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        timeout=300,
-    )
-    imports: list[str] = []
-    said: list[str] = []
-    for line in done.stderr.splitlines():
-        (imports if line.startswith("import time:") else said).append(line)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
+    command = [sys.executable, "-X", "importtime", *program.split(" ")]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment, timeout=300)
+    lines = done.stderr.splitlines()
+    imports = [line for line in lines if line.startswith("import time:")]
     assert "apache_beam" in {line.rpartition("|")[2].strip() for line in imports}
-    assert not [line for line in said if "apitools" in line]
+    assert not [line for line in lines if "apitools" in line and line not in imports]
 
 
 @pytest.mark.parametrize("environment", ["EXTERNAL", "PROCESS", "DOCKER"])
@@ -173,56 +156,29 @@ def test_paths_that_begin_in_the_launchers_folder(
 ) -> None:
     """Workers that are processes of their own run in other folders."""
     monkeypatch.chdir(write_files(tmp_path, {"in/a.csv": b"a,b\n1,2\n", "names.csv": b"file_name\nin/a.csv\n"}))
-    server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
     given = [word.format(whole=tmp_path / "whole") for word in words]
-    flags = ("--runner", "PortableRunner", "--job_endpoint", f"127.0.0.1:{port}", "--environment_type", environment)
-    try:
+    with job_server() as endpoint:
+        flags = ("--runner", "PortableRunner", "--job_endpoint", endpoint, "--environment_type", environment)
         result = run(*given, "--name", "n", *flags, "--environment_config", "host:1")
-    finally:
-        server.stop(None).wait()
     check_mistake(result, f"{named} begins in the folder of this process, where workers of --environment_type")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "local"),
-    [
-        ([], True),
-        (["--runner", "DirectRunner"], True),
-        (["--runner", "FnApiRunner"], True),
-        (["--runner", "DataflowRunner"], False),
-        (["--runner", "FlinkRunner"], False),
-        (["--runner", "PrismRunner"], False),
-    ],
-)
-def test_local_runners_are_pinned(flags: list[str], local: bool) -> None:
-    options = PipelineOptions(flags)
-    runner = make_runner(options)
+@pytest.mark.parametrize("name", ["", "DirectRunner", "FnApiRunner", "DataflowRunner", "FlinkRunner", "PrismRunner"])
+def test_local_runners_are_pinned(name: str) -> None:
+    options = PipelineOptions(["--runner", name] if name else [])
+    local = name in ("", "DirectRunner", "FnApiRunner")
 
     assert is_local(options) is local
-    assert isinstance(runner, fn_runner.FnApiRunner) if local else runner == flags[1]
+    assert isinstance(make_runner(options), fn_runner.FnApiRunner) if local else make_runner(options) == name
 
 
 def test_multi_threading_is_refused_with_the_reason() -> None:
-    with pytest.raises(
-        UserError, match=r"multi_threading loses records without an error .*; use in_memory.* or multi_processing"
-    ):
+    sentence = r"multi_threading loses records without an error .*; use in_memory.* or multi_processing"
+    with pytest.raises(UserError, match=sentence):
         check_running_mode(PipelineOptions(["--direct_running_mode", "multi_threading"]))
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        [],
-        ["--direct_running_mode", "in_memory"],
-        ["--direct_running_mode", "multi_processing"],
-        ["--runner", "DataflowRunner", "--direct_running_mode", "multi_threading"],  # not the local runner's
-    ],
-)
-def test_other_modes_are_allowed(flags: list[str]) -> None:
-    check_running_mode(PipelineOptions(flags))
+    for mode in ([], ["in_memory"], ["multi_processing"], ["multi_threading", "--runner", "DataflowRunner"]):
+        check_running_mode(PipelineOptions(["--direct_running_mode", *mode] if mode else []))
 
 
 def test_a_setup_file_may_be_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,34 +51,31 @@ def said(config: JobConfig, **options: Any) -> str:
     return str(decide(config, find_inputs(config, **options)))
 
 
-def test_the_first_build_has_something_to_do(folder: Path) -> None:
-    assert decide(config_of(folder), find_inputs(config_of(folder))) == Changed("there is no version yet")
-
-
 def test_nothing_to_do(folder: Path) -> None:
     config = config_of(folder)
+    assert decide(config, find_inputs(config)) == Changed("there is no version yet")
     build(config)
 
     assert decide(config, find_inputs(config)) == Unchanged("1.0.0", 6, "1.0.0")
+    write_files(folder / "in", {"c0/.hidden.jpg": b"", "notes.md": b""})  # are passed over
     assert said(config) == "unchanged since 1.0.0: 6 files"
 
 
-def _same_size(folder: Path) -> None:
-    """An edit of equal length, whose time is another."""
-    (folder / "c0/0.jpg").write_bytes(b"x")
+def test_a_manifest_is_none_of_the_files_that_it_lists(folder: Path) -> None:
+    """Though names may come before its own, as they are sorted."""
+    write_files(folder / "in", {"(1).jpg": b"1", "files.csv": b"file_name\n(1).jpg\nc0/0.jpg\n"})
+    config = config_of(folder, input=None, manifest=str(folder / "in/files.csv"))
+    build(config)
 
-
-def _earlier(folder: Path) -> None:
-    """A copy that is older than what it replaces."""
-    os.utime(folder / "c0/0.jpg", ns=(1, 1))
+    assert said(config) == "unchanged since 1.0.0: 2 files"
 
 
 EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "new": (lambda folder: (folder / "c0/new.jpg").write_bytes(b"x"), "1 file new, 0 changed, 0 gone"),
     "gone": (lambda folder: (folder / "c0/0.jpg").unlink(), "0 files new, 0 changed, 1 gone"),
     "longer": (lambda folder: (folder / "c0/0.jpg").write_bytes(b"xyz"), "0 files new, 1 changed, 0 gone"),
-    "of equal size": (_same_size, "0 files new, 1 changed, 0 gone"),
-    "of an earlier time": (_earlier, "0 files new, 1 changed, 0 gone"),
+    "of equal size": (lambda folder: (folder / "c0/0.jpg").write_bytes(b"x"), "0 files new, 1 changed, 0 gone"),
+    "of an earlier time": (lambda folder: os.utime(folder / "c0/0.jpg", ns=(1, 1)), "0 files new, 1 changed, 0 gone"),
     "renamed": (lambda folder: (folder / "c0/0.jpg").rename(folder / "c1/0.jpg"), "1 file new, 0 changed, 1 gone"),
     "unreadable": (lambda folder: (folder / "c0/x.jpg").symlink_to("nowhere"), "1 file new, 0 changed, 0 gone"),
 }
@@ -92,25 +89,6 @@ def test_what_differs_is_counted(folder: Path, edit: str) -> None:
     change(folder / "in")
 
     assert said(config) == expected
-
-
-def test_a_manifest_is_none_of_the_files_that_it_lists(folder: Path) -> None:
-    """Though names may come before its own, as they are sorted."""
-    write_files(folder / "in", {"(1).jpg": b"1"})
-    manifest = folder / "in" / "files.csv"
-    manifest.write_text("file_name\n(1).jpg\nc0/0.jpg\n")
-    config = config_of(folder, input=None, manifest=str(manifest))
-    build(config)
-
-    assert said(config) == "unchanged since 1.0.0: 2 files"
-
-
-def test_what_is_passed_over_is_no_input(folder: Path) -> None:
-    config = config_of(folder)
-    build(config)
-    write_files(folder / "in", {"c0/.hidden.jpg": b"", "notes.md": b""})
-
-    assert said(config) == "unchanged since 1.0.0: 6 files"
 
 
 @pytest.mark.parametrize(
@@ -147,20 +125,14 @@ def test_contents_of_label_files_and_schemas_count(folder: Path) -> None:
     assert said(config_of(folder, "csv", **schema)) == "option --schema"
 
 
-def test_a_library_of_another_release_is_named(folder: Path) -> None:
+def test_a_library_of_another_release_and_what_a_recipe_keeps_are_named(folder: Path) -> None:
     config = config_of(folder)
-    build(config)
+    build(config, kept_entries={"labels": "rebuild"})
     now = find_inputs(config)
     older = dataclasses.replace(now, code={**now.code, "xxhash": '"0.1"', "shardmill": '"0.0.9"'})
 
     assert describe_difference(older, now).startswith("shardmill 0.0.9 -> ")
     assert "; xxhash 0.1 -> " in describe_difference(older, now)
-
-
-def test_what_a_recipe_keeps_counts(folder: Path) -> None:
-    config = config_of(folder)
-    build(config, kept_entries={"labels": "rebuild"})
-
     assert said(config, kept_entries={"labels": "keep"}) == "labels rebuild -> keep"
 
 
@@ -203,24 +175,19 @@ def test_an_edit_within_a_tick_of_the_clock_is_seen(folder: Path) -> None:
 
 
 def test_a_version_that_is_not_whole_is_built_again(folder: Path) -> None:
+    """And where LATEST names nothing."""
     config = config_of(folder)
     build(config)
-    shard = next(Path(config.directory).glob("n-*"))
+    shard, latest = next(Path(config.directory).glob("n-*")), Path(config.parent) / "LATEST"
     shard.write_bytes(shard.read_bytes()[:-1])
     assert said(config).startswith(f"1.0.0 is damaged: {shard.name} has ")
     shard.unlink()
     assert said(config) == f"1.0.0 is damaged: {shard.name} is missing"
     (Path(config.directory) / "manifest.json").write_text("{}")
     assert "manifest.json is not" in said(config)
-
-
-def test_a_latest_that_names_nothing_is_told(folder: Path) -> None:
-    config = config_of(folder)
-    build(config)
-    (Path(config.parent) / "LATEST").write_text("1.0.7\n")
-
+    latest.write_text("1.0.7\n")
     assert said(config) == "LATEST names '1.0.7', which is not published"
-    (Path(config.parent) / "LATEST").unlink()
+    latest.unlink()
     assert said(config) == "there is no LATEST"
 
 
@@ -265,11 +232,8 @@ def test_a_list_of_inputs_is_read_as_it_was_written(folder: Path) -> None:
     inputs = find_inputs(config_of(folder))
     read = decode_inputs(encode_inputs(inputs), "x")
 
-    assert (read.data_version, read.code_version, read.newest) == (
-        inputs.data_version,
-        inputs.code_version,
-        inputs.newest,
-    )
+    for name in ("data_version", "code_version", "newest"):
+        assert getattr(read, name) == getattr(inputs, name)
     with pytest.raises(CorruptDataError, match="x is not the list of a version's inputs"):
         decode_inputs(encode_inputs(inputs)[:-20], "x")
 

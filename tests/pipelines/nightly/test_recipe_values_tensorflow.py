@@ -55,12 +55,9 @@ def test_versions_are_those_that_tfds_reads(text: str, version: str, tmp_path: P
         assert str(tfds_version.Version(version)) == version
 
 
-def test_what_is_no_part_of_a_date() -> None:
+def test_days_of_a_flag_and_what_is_no_part_of_a_date() -> None:
     assert unknown_date_word("dt={YYYY}-{M}/{a,b}/*") == "{M}"
     assert unknown_date_word("dt={YYYY}-{MM}/{a,b}/*") is None
-
-
-def test_days_of_a_flag() -> None:
     assert parse_date("2026-03-01") == DAY
     for text in ("2026-02-30", "20260301", "yesterday", ""):
         with pytest.raises(OptionValueError, match="is not a day; expected year, month and day"):

@@ -1,15 +1,11 @@
-"""Tests of pipelines/reports/contact_sheet.py.
-
-* Arrays as pictures
-* The names of boxes that are drawn on a picture
-* Which images a contact sheet shows, and what of them can be seen on it
-"""
+"""Tests of pipelines/reports/contact_sheet.py: arrays and boxes as pictures, and which images are on a sheet."""
 
 import io
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,21 +39,15 @@ def feature(element: str, *shape: int) -> Feature:
     return Feature("scan", "bytes", "array", shape, element=element)
 
 
-@pytest.mark.parametrize(
-    ("element", "shape", "drawable"),
-    [
-        ("float32", (6, 5), True),
-        ("uint8", (6, 5, 3), True),
-        ("bool", (6, 5, 1), True),
-        ("complex64", (6, 5), False),
-        ("float32", (6, 5, 2), False),
-        ("float32", (6,), False),
-        ("float32", (), False),
-        ("float32", (2, 6, 5, 3), False),
-    ],
-)
-def test_what_can_be_drawn(element: str, shape: tuple[int, ...], drawable: bool) -> None:
-    assert is_drawable(feature(element, *shape)) is drawable
+SHAPES: dict[tuple[str, tuple[int, ...]], bool] = {
+    **dict.fromkeys([("float32", (6, 5)), ("uint8", (6, 5, 3)), ("bool", (6, 5, 1))], True),
+    **dict.fromkeys([("complex64", (6, 5)), ("float32", (6, 5, 2)), ("float32", (6,)), ("float32", ())], False),
+    ("float32", (2, 6, 5, 3)): False,
+}
+
+
+def test_arrays_that_can_be_drawn() -> None:
+    assert {(element, shape): is_drawable(feature(element, *shape)) for element, shape in SHAPES} == SHAPES
     assert not is_drawable(Feature("image", "bytes", "image"))
 
 
@@ -83,10 +73,7 @@ def test_channels() -> None:
 
     assert Image.open(io.BytesIO(draw_array(feature("uint8", 2, 3, 3), values.tobytes()))).mode == "RGB"
     assert Image.open(io.BytesIO(draw_array(feature("uint8", 6, 3, 1), values.tobytes()))).mode == "L"
-
-
-def test_bytes_of_another_length_are_no_picture() -> None:
-    assert draw_array(feature("uint8", 2, 3), b"12345") == b""
+    assert draw_array(feature("uint8", 2, 3), b"12345") == b""  # of another length
 
 
 def drawn(name: str, left: float, right: float) -> Image.Image:
@@ -165,12 +152,9 @@ def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool
         entries.append(ShardEntry(name, len(labels), 0, ""))
     labelled = any(label is not None for labels in shards for label in labels)
     features = _FEATURES if labelled else (_FEATURES[0], _FEATURES[2])
-    split = SplitEntry("train", tuple(entries))
-    return Dataset(
-        str(folder),
-        Manifest("tiny", "1.0.0", "", features, (split,), configuration={"no_shuffle": ordered}),
-        LocalFiles(),
-    )
+    split, configuration = SplitEntry("train", tuple(entries)), {"no_shuffle": ordered}
+    manifest = Manifest("tiny", "1.0.0", "", features, (split,), configuration=configuration)
+    return Dataset(str(folder), manifest, LocalFiles())
 
 
 def _pick(dataset: Dataset, number: int) -> list[Picture]:
@@ -181,40 +165,37 @@ def _shards(samples: Sequence[Picture]) -> Counter[str]:
     return Counter(sample.file.split("/")[0] for sample in samples)
 
 
-def test_classes_are_evened_out(tmp_path: Path) -> None:
-    samples = _pick(_dataset(tmp_path, [[0, 0, 0, 0, 0, 0, 1, 2, 3] * 20] * 3), 20)
-    assert Counter(sample.label for sample in samples) == {f"class_{index}": 5 for index in range(4)}
-    assert [sample.label for sample in samples] == sorted(sample.label for sample in samples)
+def _even(names: Sequence[str], each: int) -> Counter[str]:
+    return Counter(dict.fromkeys(names, each))
 
 
-def test_more_classes_than_samples(tmp_path: Path) -> None:
-    samples = _pick(_dataset(tmp_path, [list(range(20))] * 2), 10)
-    assert [sample.label for sample in samples] == [f"class_{index}" for index in range(0, 20, 2)]
+@pytest.mark.parametrize(
+    ("shards", "number", "labels", "files"),
+    [
+        ([[0, 0, 0, 0, 0, 0, 1, 2, 3] * 20] * 3, 20, _even(["class_0", "class_1", "class_2", "class_3"], 5), None),
+        ([list(range(20))] * 2, 10, _even([f"class_{index}" for index in range(0, 20, 2)], 1), None),
+        ([[index % 2 for index in range(100)]] * 5, 20, None, _even("01234", 4)),
+        ([list(range(4))] * 4, 4, None, _even("0123", 1)),  # one of each class, and of every shard
+        ([[None] * 3] * 10, 5, None, _even("02468", 1)),
+        ([[0, 1], [], [1]], 40, None, Counter({"0": 2, "2": 1})),  # all there is
+        ([], 40, Counter(), Counter()),
+        ([[index * 7 % 5 for index in range(50)]] * 3, 12, None, None),
+    ],
+)
+def test_classes_and_shards_are_evened_out(
+    tmp_path: Path, shards: Any, number: int, labels: Counter[str] | None, files: Counter[str] | None
+) -> None:
+    dataset = _dataset(tmp_path, shards)
+    samples = _pick(dataset, number)
+
+    assert labels is None or Counter(sample.label for sample in samples) == labels
+    assert files is None or _shards(samples) == files
+    assert [sample.label for sample in samples] == sorted((sample.label for sample in samples), key=_by_number)
+    assert samples == _pick(dataset, number)  # always the same
 
 
-def test_shards_are_evened_out(tmp_path: Path) -> None:
-    samples = _pick(_dataset(tmp_path, [[index % 2 for index in range(100)]] * 5), 20)
-    assert _shards(samples) == {str(shard): 4 for shard in range(5)}
-
-
-def test_one_sample_a_class_comes_from_every_shard(tmp_path: Path) -> None:
-    samples = _pick(_dataset(tmp_path, [list(range(4))] * 4), 4)
-    assert _shards(samples) == {str(shard): 1 for shard in range(4)}
-
-
-def test_more_shards_than_samples(tmp_path: Path) -> None:
-    assert _shards(_pick(_dataset(tmp_path, [[None] * 3] * 10), 5)) == {str(shard): 1 for shard in range(0, 10, 2)}
-
-
-def test_all_there_is(tmp_path: Path) -> None:
-    samples = _pick(_dataset(tmp_path, [[0, 1], [], [1]]), 40)
-    assert [sample.file for sample in samples] == ["0/0", "0/1", "2/0"]
-    assert _pick(_dataset(tmp_path, []), 40) == []
-
-
-def test_always_the_same(tmp_path: Path) -> None:
-    dataset = _dataset(tmp_path, [[index * 7 % 5 for index in range(50)]] * 3)
-    assert _pick(dataset, 12) == _pick(dataset, 12)
+def _by_number(label: str) -> int:
+    return int(label.partition("_")[2] or 0)
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -233,11 +214,11 @@ def test_shuffled_records_are_read_from_the_beginning_only(tmp_path: Path) -> No
 
 
 def test_sample_of_an_example() -> None:
-    assert to_sample({"image": [b"x"], "label": np.array([3]), "filename": ["ä".encode()]}, _FEATURES) == Picture(
-        b"x", "class_3", "ä"
-    )
-    assert to_sample({"image": [], "label": np.array([20])}, _FEATURES) == Picture(b"", "no class 20")
+    example: dict[str, Any] = {"image": [b"x"], "label": np.array([3]), "filename": ["ä".encode()]}
     chinese = (Feature("label", "int64", "class_label", class_names=("dog", "猫")),)
+
+    assert to_sample(example, _FEATURES) == Picture(b"x", "class_3", "ä")
+    assert to_sample({"image": [], "label": np.array([20])}, _FEATURES) == Picture(b"", "no class 20")
     assert to_sample({"label": np.array([1])}, chinese).label == "class 1"
     assert to_sample({"label": np.array([0])}, chinese).label == "dog"
     assert to_sample({"label": np.array([3, 0])}, _FEATURES).label == "class_3, class_0"
@@ -297,12 +278,8 @@ def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -
 def test_images_of_all_modes() -> None:
     out = io.BytesIO()
     Image.new("CMYK", (200, 100), (0, 0, 0, 0)).save(out, "JPEG")
-    samples = [
-        Picture(_png((5,), (9, 9), "L")),
-        Picture(_png((0, 90, 0, 128), (9, 9), "RGBA")),
-        Picture(out.getvalue()),
-    ]
-    colours = _colours(_open(draw_contact_sheet(samples)))
+    images = _png((5,), (9, 9), "L"), _png((0, 90, 0, 128), (9, 9), "RGBA"), out.getvalue()
+    colours = _colours(_open(draw_contact_sheet(list(map(Picture, images)))))
     assert _RED_FRAME not in colours
     assert {(5, 5, 5), (127, 172, 127)} <= colours
 
@@ -323,20 +300,14 @@ def test_long_text_stays_in_its_card() -> None:
     assert _colours(Image.fromarray(gap)) == _colours(Image.fromarray(edge)) == {(241, 243, 245)}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain text", "plain text"),
-        ("Ünïcode", "Unicode"),
-        ("smørrebrød", "sm?rrebr?d"),
-        ("line\nbreak\ttab\0", "line?break?tab?"),
-        ("猫", "?"),
-        ("ﬁ", "fi"),
-        ("", ""),
-    ],
-)
-def test_readable(text: str, shown: str) -> None:
-    assert to_ascii(text) == shown
+ASCII = {
+    **{"plain text": "plain text", "Ünïcode": "Unicode", "smørrebrød": "sm?rrebr?d", "猫": "?", "ﬁ": "fi", "": ""},
+    "line\nbreak\ttab\0": "line?break?tab?",
+}
+
+
+def test_readable_text() -> None:
+    assert {text: to_ascii(text) for text in ASCII} == ASCII
 
 
 @pytest.mark.parametrize("width", [20, 50, 128])
@@ -347,11 +318,10 @@ def test_text_is_cut_to_fit(text: str, width: int) -> None:
     if font.getlength(text) <= width:
         assert start == end == text
         return
-    assert width - 15 < font.getlength(start) <= width
-    assert width - 15 < font.getlength(end) <= width
-    assert start.endswith("…")
+    for line in (start, end):
+        assert width - 15 < font.getlength(line) <= width
+    assert (start[-1], end[0]) == ("…", "…")
     assert text.startswith(start[:-1])
-    assert end.startswith("…")
     assert text.endswith(end[1:])
 
 

@@ -1,15 +1,15 @@
-"""Tests of pipelines/reports/summary.py.
-
-* Figures as a person reads them
-* Tables as plain text
-* What a job is to do, in words
-"""
+"""Figures, tables, lines of the log, and what a job is to do, as a person reads them."""
 
 import math
+from pathlib import Path
 
 import pytest
 from rich.table import Table
 
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata.manifest import Manifest
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.inspection import column_lines, statistics_table
 from shardmill.pipelines.reports.summary import (
     JobWork,
     format_distinct,
@@ -20,65 +20,36 @@ from shardmill.pipelines.reports.summary import (
     main_numbers,
     table_text,
 )
-from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary
 from shardmill.quality.stats_values import Distinct, Numbers
+from shardmill.reading.dataset import Dataset
 from shardmill.text import plural
 
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, ""),
-        (0, "0"),
-        (1234567, "1,234,567"),
-        (-1700000000, "-1,700,000,000"),
-        (0.5, "0.5"),
-        (-3.2799, "-3.28"),
-        (1234.5678, "1,235"),
-        (83124.24, "83,124"),
-        (1e15, "1e+15"),
-        (1.5e-7, "1.5e-07"),
-        (math.inf, "inf"),
-        (math.nan, "nan"),
-    ],
-)
-def test_figure(value: float | None, shown: str) -> None:
-    assert format_number(value) == shown
+NUMBERS: dict[float | None, str] = {
+    **{None: "", 0: "0", 1234567: "1,234,567", -1700000000: "-1,700,000,000", 0.5: "0.5", -3.2799: "-3.28"},
+    **{1234.5678: "1,235", 83124.24: "83,124", 1e15: "1e+15", 1.5e-7: "1.5e-07", math.inf: "inf", math.nan: "nan"},
+}
+SIZES = {
+    **{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_999: "1.0 MB", 1_234_567: "1.2 MB"},
+    **{10**9 - 1: "1.0 GB", 5 * 10**9: "5.0 GB", 10**12: "1.0 TB", 10**15: "1000.0 TB", 25 * 10**14: "2500.0 TB"},
+}
+# The fourth is not all, and the last is not none
+SHARES = {
+    **{(0, 0): "0 %", (0, 9): "0 %", (1, 3): "33.3 %", (99_999, 100_000): "99.9 %", (3, 3): "100 %"},
+    (1, 1_000_000): "under 0.1 %",
+}
 
 
-@pytest.mark.parametrize(
-    ("size_bytes", "shown"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (999_949, "999.9 kB"),
-        (999_999, "1.0 MB"),
-        (10**9 - 1, "1.0 GB"),
-        (10**15, "1000.0 TB"),
-    ],
-)
-def test_a_size_is_below_a_thousand_of_its_unit(size_bytes: int, shown: str) -> None:
-    assert human_size(size_bytes) == shown
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "shown"),
-    [
-        (0, 0, "0 %"),
-        (0, 9, "0 %"),
-        (1, 3, "33.3 %"),
-        (3, 3, "100 %"),
-        (99_999, 100_000, "99.9 %"),  # not all
-        (1, 1_000_000, "under 0.1 %"),  # not none
-    ],
-)
-def test_share(part: int, whole: int, shown: str) -> None:
-    assert format_share(part, whole) == shown
-
-
-def test_distinct_words() -> None:
+def test_figures() -> None:
+    assert {value: format_number(value) for value in NUMBERS} == NUMBERS
+    assert {size: human_size(size) for size in SIZES} == SIZES
+    assert {share: format_share(*share) for share in SHARES} == SHARES
     assert [format_distinct(one) for one in (None, Distinct(1234), Distinct(1234, 0.03))] == ["", "1,234", "~1,234"]
+    assert format_range([1617, 1618]) == "1,617 to 1,618"
+    assert format_range([1618, 1618]) == "1,618"
+    assert format_range([1_000_000, 1_000_001], human_size) == "1.0 MB"
+    assert [plural(number, "class", "classes") for number in (0, 1, 1000)] == ["0 classes", "1 class", "1,000 classes"]
+    assert [plural(number, "row") for number in (1, 2)] == ["1 row", "2 rows"]
 
 
 def test_measured() -> None:
@@ -91,48 +62,31 @@ def test_measured() -> None:
     assert main_numbers(FeatureSummary(classes={"cat": 1})) == ("", None)
 
 
-def test_a_span_of_one_number_is_that_number() -> None:
-    assert format_range([1617, 1618]) == "1,617 to 1,618"
-    assert format_range([1618, 1618]) == "1,618"
-    assert format_range([1_000_000, 1_000_001], human_size) == "1.0 MB"
-
-
-def test_one_is_called_as_one() -> None:
-    assert [plural(number, "class", "classes") for number in (0, 1, 1000)] == ["0 classes", "1 class", "1,000 classes"]
-    assert [plural(number, "row") for number in (1, 2)] == ["1 row", "2 rows"]
-
-
-def test_a_table_has_neither_colours_nor_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_has_neither_colours_nor_markup_and_is_as_wide_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table, wide = (Table(box=None, pad_edge=False, header_style="bold") for _ in range(2))
     table.add_column("[b]split")
     table.add_column(":cat:")
     table.add_row("train", "1")
+    wide.add_column("x" * 30)
 
     assert table_text(table) == "[b]split  :cat:\ntrain     1"
+    assert all(len(line) <= 20 for line in table_text(wide, 20).splitlines())
 
 
-def test_a_table_is_as_wide_as_it_may_be() -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("x" * 30)
-
-    assert all(len(line) <= 20 for line in table_text(table, 20).splitlines())
-
-
-def test_whole_files() -> None:
-    work = JobWork(40, 40, 1_000, size_bytes=5_000_000)
-    assert list(work.sentences(0)) == [
-        "Work: 40 tasks, 40 shards",
-        "Temporary space: the shards themselves, about 5.0 MB",
-    ]
-
-
-def test_records_go_through_runs() -> None:
-    work = JobWork(64, 10, 129, runs=64)
-    assert list(work.sentences(0)) == [
-        "Work: 64 tasks, 64 runs, at most 640 slices, about 10 shards",
-        "Temporary space: as large as all shards, for runs",
-    ]
+@pytest.mark.parametrize(
+    ("work", "tasks", "space"),
+    [
+        (JobWork(40, 40, 1_000, size_bytes=5_000_000), "40 tasks, 40 shards", "the shards themselves, about 5.0 MB"),
+        (
+            JobWork(64, 10, 129, runs=64),
+            "64 tasks, 64 runs, at most 640 slices, about 10 shards",
+            "as large as all shards, for runs",
+        ),
+    ],
+)
+def test_work(work: JobWork, tasks: str, space: str) -> None:
+    assert list(work.sentences(0)) == [f"Work: {tasks}", f"Temporary space: {space}"]
 
 
 def test_requests_are_counted_of_what_lies_in_a_store() -> None:
@@ -150,7 +104,46 @@ def test_fewer_shards_than_keep_all_slots_at_work_are_said() -> None:
         " are idle while the last shards are written"
     )
     assert list(JobWork(8, 8, 8, size_bytes=1).sentences(2)) == said[:-1]
-
-
-def test_one_worker_alone_is_at_work_whatever_the_shards() -> None:
+    # One worker alone is at work whatever the shards
     assert list(JobWork(1, 1, 1, size_bytes=1).sentences(1)) == list(JobWork(1, 1, 1, size_bytes=1).sentences(0))
+
+
+def features_table(**features: FeatureSummary) -> str:
+    return statistics_table(SplitSummary(4_000, 1, 0, features=features))
+
+
+def test_a_row_a_feature() -> None:
+    age = Numbers(minimum=0, maximum=1_999, quantiles={"0.05": 3, "0.25": 9, "0.5": 31, "0.95": 90})
+    table = features_table(
+        age=FeatureSummary(count=3_000, missing=1_000, distinct=Distinct(100), numbers=age),
+        id=FeatureSummary(distinct=Distinct(4_003, 0.03), numbers=Numbers(minimum=-0.5, maximum=0.25)),
+        note=FeatureSummary(missing=0, length_bytes=Numbers(minimum=2, maximum=70)),
+        label=FeatureSummary(classes={"cat": 4_000}),
+    )
+
+    assert [" ".join(line.split()) for line in table.splitlines()] == [
+        "feature missing distinct min 5 % 50 % 95 % max of",
+        "age 1,000 100 0 3 31 90 1,999",
+        "id ~4,003 -0.5 0.25",
+        "note 0 2 70 length in bytes",
+    ]
+    assert features_table(label=FeatureSummary(classes={"cat": 1})) == ""
+    # Names are not markup
+    assert "[red]x :cat: \\x1b  " in features_table(**{"[red]x :cat: \x1b": FeatureSummary(missing=7)})
+
+
+def test_records_that_are_not_parsed_have_no_columns(tmp_path: Path) -> None:
+    assert column_lines(Dataset(str(tmp_path), Manifest("n", "1.0.0", "", (), ()), LocalFiles()), None) == []
+
+
+def test_what_is_said_of_data_cannot_move_a_terminal_s_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    log.set_up()
+    for speak in (log.info, log.log_progress, log.warn, log.error):
+        speak("a class '\x1b[2J'\nand more")
+    log.print_result("a class '\x1b[2J'\nand more")
+    found = capsys.readouterr()
+    shown = r"a class '\x1b[2J'"
+    assert found.err.splitlines() == [
+        rf"{before}{shown}\nand more" for before in ("shardmill: ", "", "shardmill: warning: ", "shardmill: error: ")
+    ]
+    assert found.out.splitlines() == [shown, "and more"]

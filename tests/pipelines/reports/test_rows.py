@@ -1,10 +1,6 @@
-"""Tests of pipelines/reports/rows.py.
+"""Tests of pipelines/reports/rows.py: charts and histograms, and the rows of checks, builds, features and labels."""
 
-* Charts as paths, and histograms over common bins
-* The rows of checks
-* What a version was made of, and how, in words
-* The rows of features
-"""
+from typing import Any
 
 import pytest
 
@@ -25,36 +21,37 @@ from shardmill.quality.stats_values import Bucket, Numbers, TopValue
 def test_bars() -> None:
     assert bars_path([1, 2, 0, 2]) == "M0 24H0V12H24V0H48V24H72V0H96V24"
     assert bars_path([1, 1], top=2) == "M0 24H0V12H96V24"
-
-
-def test_nothing_has_no_bars() -> None:
+    assert bars_path([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"  # what is there is seen
     assert bars_path([]) == bars_path([0, 0]) == ""
 
 
-def test_what_is_there_is_seen() -> None:
-    assert bars_path([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"
+def histogram(*buckets: Bucket) -> Numbers:
+    return Numbers(histogram=buckets)
 
 
-def test_histograms_of_splits_over_the_same_bins() -> None:
-    one = Numbers(histogram=(Bucket(0.0, 2.0, 4), Bucket(3.0, 4.0, 4)))
-    other = Numbers(histogram=(Bucket(2.0, 2.0, 5),))
-
-    assert compute_bin_shares([one, other, None], 4) == [[0.25, 0.25, 0, 0.5], [0, 0, 1, 0], []]
-
-
-def test_powers_of_two_are_bins() -> None:
-    one = Numbers(histogram=(Bucket.of_bits(7, 3), Bucket.of_bits(9, 1)))
-
-    assert compute_bin_shares([one, Numbers(histogram=(Bucket.of_bits(8, 2),))], 24) == [[0.75, 0, 0.25], [0, 1, 0]]
-
-
-@pytest.mark.parametrize("value", [0, 7, -1.5, 1.7e308])
-def test_one_value(value: float) -> None:
-    assert compute_bin_shares([Numbers(histogram=(Bucket(value, value, 3),))], 5) == [[0, 0, 1, 0, 0]]
+@pytest.mark.parametrize(
+    ("numbers", "bins", "shares"),
+    [
+        (
+            [histogram(Bucket(0.0, 2.0, 4), Bucket(3.0, 4.0, 4)), histogram(Bucket(2.0, 2.0, 5)), None],
+            4,
+            [[0.25, 0.25, 0, 0.5], [0, 0, 1, 0], []],
+        ),
+        # Powers of two are bins
+        (
+            [histogram(Bucket.of_bits(7, 3), Bucket.of_bits(9, 1)), histogram(Bucket.of_bits(8, 2))],
+            24,
+            [[0.75, 0, 0.25], [0, 1, 0]],
+        ),
+        *(([histogram(Bucket(value, value, 3))], 5, [[0, 0, 1, 0, 0]]) for value in (0, 7, -1.5, 1.7e308)),
+    ],
+)
+def test_histograms_of_splits_over_the_same_bins(numbers: list[Numbers | None], bins: int, shares: Any) -> None:
+    assert compute_bin_shares(numbers, bins) == shares
 
 
 def test_the_widest_range_there_is() -> None:
-    (found,) = compute_bin_shares([Numbers(histogram=(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1)))], 4)
+    (found,) = compute_bin_shares([histogram(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1))], 4)
 
     assert sum(found) == pytest.approx(1)
 
@@ -70,24 +67,15 @@ def of(severity: Severity, number: int = 0) -> CheckResult:
 def test_hundreds_that_are_unknown_are_one_line() -> None:
     (row,) = rows(*(of("unknown", number) for number in range(1_234)))
 
-    assert row == {
-        "severity": "unknown",
-        "check": "skew",
-        "feature": "1,234: column 0, column 1, column 2, …",
-        "split": "test",
-        "sentence": "1,234 times, such as: sentence 0",
-    }
+    words = {"feature": "1,234: column 0, column 1, column 2, …", "sentence": "1,234 times, such as: sentence 0"}
+    assert row == {"severity": "unknown", "check": "skew", "split": "test", **words}
 
 
 def test_a_few_stand_alone_and_the_gravest_first() -> None:
     found = rows(of("unknown"), of("ok"), of("warn", 1), of("unknown", 2), of("error", 3))
 
-    assert [(row["severity"], row["sentence"]) for row in found] == [
-        ("error", "sentence 3"),
-        ("warn", "sentence 1"),
-        ("unknown", "sentence 0"),
-        ("unknown", "sentence 2"),
-    ]
+    shown = [f"{row['severity']} {row['sentence']}" for row in found]
+    assert shown == ["error sentence 3", "warn sentence 1", "unknown sentence 0", "unknown sentence 2"]
 
 
 def test_each_check_has_its_own_line() -> None:
@@ -97,40 +85,29 @@ def test_each_check_has_its_own_line() -> None:
     assert rows(*other)[0]["feature"] == ""
 
 
-def test_counts_and_options_are_words() -> None:
-    values = {
-        "records": 3_000_000,
-        "in_examples": 1_000,
-        "size_bytes": 43_567,
-        "shard_size": 134_217_728,
-        "splits": {"train": "4/5", "test": "1/5"},
-        "missing": ["", "NA"],
-        "drop": [],
-        "fill": {},
-        "key": None,
-        "no_shuffle": False,
-        "line_numbers": True,
-        "max_reject_fraction": 0.01,
-        "tokenizer": {"name": "t.json", "sha256": "43"},
-        "pattern": "in/*.csv",
-    }
+SHOWN: dict[str, tuple[Any, str]] = {
+    "records": (3_000_000, "3,000,000"),
+    "in_examples": (1_000, "1,000"),
+    "size_bytes": (43_567, "43.6 kB"),
+    "shard_size": (134_217_728, "134.2 MB"),
+    "splits": ({"train": "4/5", "test": "1/5"}, "train 4/5, test 1/5"),
+    "missing": (["", "NA"], '"", NA'),
+    "drop": ([], "none"),
+    "fill": ({}, "none"),
+    "key": (None, "none"),
+    "no_shuffle": (False, "no"),
+    "line_numbers": (True, "yes"),
+    "max_reject_fraction": (0.01, "0.01"),
+    "tokenizer": ({"name": "t.json", "sha256": "43"}, "name t.json, sha256 43"),
+    "pattern": ("in/*.csv", "in/*.csv"),
+}
 
-    assert make_build_rows(values) == [
-        ("records", "3,000,000"),
-        ("records in examples", "1,000"),
-        ("size", "43.6 kB"),
-        ("shard_size", "134.2 MB"),
-        ("splits", "train 4/5, test 1/5"),
-        ("missing", '"", NA'),
-        ("drop", "none"),
-        ("fill", "none"),
-        ("key", "none"),
-        ("no_shuffle", "no"),
-        ("line_numbers", "yes"),
-        ("max_reject_fraction", "0.01"),
-        ("tokenizer", "name t.json, sha256 43"),
-        ("pattern", "in/*.csv"),
-    ]
+
+def test_counts_and_options_are_words() -> None:
+    names = {"in_examples": "records in examples", "size_bytes": "size"}
+    expected = [(names.get(name, name), words) for name, (_, words) in SHOWN.items()]
+
+    assert make_build_rows({name: value for name, (value, _) in SHOWN.items()}) == expected
 
 
 FEATURE = {"name": "x", "kind": "tensor", "dtype": "int64", "alerts": []}
@@ -145,16 +122,12 @@ def test_zeros_and_values_of_lists_are_shares_of_all_values() -> None:
     top = (TopValue(0, 30), TopValue(7, 10))
     one = row(FeatureSummary(count=40, missing=0, numbers=numbers, top_values=top))
     lists = row(FeatureSummary(count=20, missing=0, numbers=numbers, top_values=top, per_example=Numbers(mean=5.0)))
+    sample = row(FeatureSummary(count=20, missing=0, top_values=(TopValue("a", 9),), top_values_from="a sample"))
 
     assert one.columns[1] == ("75.0 %",)
     assert lists.columns[1] == ("30.0 %",)
     assert lists.top == [("0", 30, "30.0 %"), ("7", 10, "10.0 %")]
-
-
-def test_values_of_a_sample_have_no_share() -> None:
-    found = row(FeatureSummary(count=20, missing=0, top_values=(TopValue("a", 9),), top_values_from="a sample"))
-
-    assert found.top == [("a", 9, "")]
+    assert sample.top == [("a", 9, "")]
 
 
 def test_rates_and_channels_of_audio_are_shown() -> None:
@@ -167,14 +140,9 @@ def test_rates_and_channels_of_audio_are_shown() -> None:
 
 
 def test_classes_that_are_gone_come_first_in_their_order() -> None:
-    label = {
-        "name": "pet",
-        "of": "examples",
-        "classes": ["ant", "bee", "cat"],
-        "splits": {"train": {"bee": 4, "cat": 7}},
-    }
+    classes, splits = ["ant", "bee", "cat"], {"train": {"bee": 4, "cat": 7}}
     before = {"version": "1.0.0", "classes": {"ant": 3, "bee": 9, "cat": 7, "dog": 5}}
-    rows = label_rows({**label, "before": before})["rows"]
+    rows = label_rows({"name": "pet", "of": "examples", "classes": classes, "splits": splits, "before": before})["rows"]
 
     assert [(row["name"], row["counts"], row["change"]) for row in rows] == [
         ("ant", [0], "gone"),

@@ -12,7 +12,6 @@ from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.reports.summary import (
     class_lines,
-    human_size,
     job_summary,
     notice_lines,
     reading_code,
@@ -23,6 +22,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.files.image_features import animation_notices
 from shardmill.transforms.stores.storage import write_text
 
+IMAGE = Feature("image", "bytes", "image")
 LABEL = Feature("label", "int64", "class_label", class_names=("a",), role="label")
 
 
@@ -36,31 +36,27 @@ GZIPPED = (SplitEntry("train", (_shard(0, 667, 1_000_000, ".gz"), _shard(1, 666,
 
 def publish(output: Path, **changes: Any) -> ImagesConfig:
     config = ImagesConfig(input="photos", output=str(output), name="flowers")
-    features = (Feature("image", "bytes", "image"), LABEL)
     values: dict[str, Any] = {
-        "features": features,
+        "features": (IMAGE, LABEL),
         "splits": SPLITS,
         "compression": "",
-        "rejects": {"records": 0, "reasons": {}},
+        "input": {"records": 1333},
     }
-    manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1333}} | changes))
+    manifest = Manifest("flowers", "1.0.0", **({"rejects": {"records": 0, "reasons": {}}} | values | changes))
     write_text(f"{config.directory}/{file_names.MANIFEST}", manifest.to_json())
     write_text(f"{config.directory}/{file_names.SUCCESS}", "")
     return config
 
 
+SOURCE, MASK = Feature("name", "bytes", role="source"), Feature("mask", "bytes", "mask", role="label")
+
+
 @pytest.mark.parametrize(
     ("features", "lines"),
     [
-        ((Feature("image", "bytes", "image"), LABEL), ["Classes of 'label': 1: a"]),
-        (
-            (Feature("image", "bytes", "image"), Feature("name", "bytes", role="source")),
-            ["Classes: none; the examples are unlabelled"],
-        ),
-        (
-            (Feature("mask", "bytes", "mask", role="label"), Feature("name", "bytes", role="source")),
-            ["Classes: none; the label is 'mask'"],
-        ),
+        ((IMAGE, LABEL), ["Classes of 'label': 1: a"]),
+        ((IMAGE, SOURCE), ["Classes: none; the examples are unlabelled"]),
+        ((MASK, SOURCE), ["Classes: none; the label is 'mask'"]),
         ((Feature("age", "int64"), Feature("filename", "bytes")), []),  # of a table, whatever it calls its columns
     ],
 )
@@ -71,17 +67,17 @@ def test_classes_are_told_by_what_features_are_for(
     assert class_lines(Manifest("n", "1.0.0", "", features, (), configuration=configuration)) == lines
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("a" * 40, "a" * 40),
-        ("a" * 41, "a" * 39 + "…"),
-        ("\x1b" * 10, r"\x1b" * 10),
-        ("\x1b" * 11, r"\x1b" * 9 + r"\x1" + "…"),  # cut as it is shown: what is escaped takes four times the room
-    ],
-)
-def test_a_name_is_cut_to_the_room_that_it_takes(name: str, shown: str) -> None:
-    assert shorten_name(name) == shown
+# What is escaped is cut as it is shown: it takes four times the room
+NAMES = {
+    "a" * 40: "a" * 40,
+    "a" * 41: "a" * 39 + "…",
+    "\x1b" * 10: r"\x1b" * 10,
+    "\x1b" * 11: r"\x1b" * 9 + r"\x1" + "…",
+}
+
+
+def test_a_name_is_cut_to_the_room_that_it_takes_on_a_line() -> None:
+    assert {name: shorten_name(name) for name in NAMES} == NAMES
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
@@ -126,9 +122,12 @@ def test_a_long_notice_keeps_what_to_do(tmp_path: Path) -> None:
     assert len(line) <= 200
 
 
-def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
-    config = publish(tmp_path)
-    assert "records rejected" not in job_summary(config, open_dataset(config.directory))
+def test_nothing_is_said_of_no_rejects_and_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:
+    dataset = open_dataset((config := publish(tmp_path, splits=SPLITS[::-1])).directory)
+
+    assert "records rejected" not in job_summary(config, dataset)
+    assert "split='train'" in reading_code(dataset)[5]
+    assert len(splits_table(dataset).splitlines()) == 3
 
 
 def code(output: Path, **changes: Any) -> list[str]:
@@ -156,27 +155,3 @@ def test_what_tfds_cannot_read_is_not_read_with_tfds(tmp_path: Path) -> None:
         lines = code(tmp_path / str(number), notices=tuple(animation_notices(Counter({name: 3, "jpeg": 1}))))
         assert lines[0] == "  import shardmill"
         assert not any("tensorflow_datasets" in line for line in lines)
-
-
-def test_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:
-    assert "split='train'" in code(tmp_path, splits=SPLITS[::-1])[5]
-
-
-def test_a_table_has_a_row_a_split(tmp_path: Path) -> None:
-    assert len(splits_table(open_dataset(publish(tmp_path).directory)).splitlines()) == 3
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (1_234_567, "1.2 MB"),
-        (5 * 10**9, "5.0 GB"),
-        (10**12, "1.0 TB"),
-        (25 * 10**14, "2500.0 TB"),
-    ],
-)
-def test_sizes_in_words(size: int, text: str) -> None:
-    assert human_size(size) == text

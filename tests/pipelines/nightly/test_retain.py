@@ -28,6 +28,8 @@ from tests.support.small_data_set import make_version
 pytestmark = pytest.mark.slow
 
 DAY = 86_400.0
+OPTIONS, FOUR = (RetainOptions(min_versions=number, max_age=DAY) for number in (1, 4))
+LEFT = ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]  # what FOUR leaves
 
 
 def days(*ages: float) -> list[VersionState]:
@@ -58,16 +60,12 @@ def test_both_must_allow_it(
         assert [state.version for state in found] == [f"1.0.{index}" for index in gone]
 
 
-def test_versions_are_ordered_by_their_numbers() -> None:
+def test_versions_are_ordered_by_their_numbers_and_what_a_deletion_left_is_none_of_those_that_stay() -> None:
     states = [VersionState(version, True, 0.0) for version in ("1.0.9", "1.0.10", "1.10.0", "1.9.0")]
     states.append(VersionState("2.0.0", True, 9 * DAY))
-
-    assert [state.version for state in find_deletable_versions(states, [], 2, DAY)] == ["1.0.9", "1.0.10", "1.9.0"]
-
-
-def test_what_a_deletion_left_is_none_of_those_that_stay() -> None:
     left = VersionState("1.0.5", False, 0.0)
 
+    assert [state.version for state in find_deletable_versions(states, [], 2, DAY)] == ["1.0.9", "1.0.10", "1.9.0"]
     assert find_deletable_versions([*days(90, 60, 0), left], [], 2, 30 * DAY) == [days(90)[0], left]
     assert find_deletable_versions([*days(90, 60, 0), left], ["1.0.5"], 3, 30 * DAY) == []
 
@@ -106,85 +104,72 @@ def test_what_goes_and_what_stays(tmp_path: Path, case: str) -> None:
 )
 def test_nothing_goes_while_nobody_knows_what_is_named(parent: Path, name: str, content: bytes) -> None:
     write_files(parent, {name: content})
-    said = retain(str(parent), RetainOptions(min_versions=1, max_age=DAY))
+    (sentence,) = retain(str(parent), OPTIONS)
 
     assert len(kept(parent)) == 5
-    (sentence,) = said
     assert sentence.startswith(f"{name} names")
     assert "nothing is deleted" in sentence
 
 
 def test_nothing_goes_while_another_build_may_read_it(parent: Path) -> None:
-    options = RetainOptions(min_versions=1, max_age=DAY)
-    held = lease.take_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123")
-    try:
-        (said,) = retain(str(parent), options)
-    finally:
-        held.leave()
+    with lease.hold_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
+        (said,) = retain(str(parent), OPTIONS)
     assert said.startswith("1.0.5 is being built")
     assert len(kept(parent)) == 6
 
-    assert len(retain(str(parent), options)) == 3
+    assert len(retain(str(parent), OPTIONS)) == 3
     assert kept(parent) == ["1.0.1", "1.0.4"]
 
 
 def test_wherever_it_is_killed_the_next_leaves_nothing(parent: Path, tmp_path: Path) -> None:
     """Not even a folder with a lease in it: from the deletion of the manifest on nobody lists it as a version."""
-    options = RetainOptions(min_versions=4, max_age=DAY)
     whole = Path(shutil.copytree(parent, tmp_path / "copy" / "n"))
     with faulty(None, kill) as counted:
-        retain(str(parent), options)
-    assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
+        retain(str(parent), FOUR)
+    assert kept(parent) == LEFT
     left = set()
     for at in range(counted.count):
         again = Path(shutil.copytree(whole, tmp_path / str(at) / "n"))
 
         def killed(again: Path = again, at: int = at) -> None:
             with faulty(at, kill):
-                retain(str(again), options)
+                retain(str(again), FOUR)
 
         in_child(killed)
         files = {path.name for path in (again / "1.0.0").rglob("*") if path.is_file()}
         left.add("husk" if (again / "1.0.0").exists() and files <= {"LOCK"} else "other")
-        retain(str(again), options)
-        assert kept(again) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"], at
+        retain(str(again), FOUR)
+        assert kept(again) == LEFT, at
     assert left == {"husk", "other"}
 
 
-def test_the_folder_of_a_build_that_begins_stays(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.pipelines.nightly.versions.version_under_way", lambda parent: "")
-    with lease.hold_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
-        retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
-        assert lease.is_lease_held(str(parent / "1.0.5"), "0123")
-
-
 def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> None:
-    options = RetainOptions(min_versions=4, max_age=DAY)
     with faulty(None, fail) as counted:
         retain(str(parent), RetainOptions(min_versions=5, max_age=DAY))
     with faulty(counted.count + 20, fail):
-        said = retain(str(parent), options)
+        said = retain(str(parent), FOUR)
     assert "could not be deleted" in said[0]
 
-    retain(str(parent), options)
-    assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
+    retain(str(parent), FOUR)
+    assert kept(parent) == LEFT
 
 
 def test_a_version_that_a_job_begins_to_build_is_not_deleted(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backfill that takes the lease after it was looked whether anybody builds."""
+    """A backfill that takes the lease after it was looked whether anybody builds, and a new version."""
     directory = str(parent / "1.0.0")
     monkeypatch.setattr("shardmill.pipelines.nightly.versions.version_under_way", lambda parent: "")
-    with lease.hold_lease(directory, "beam-temp-n-0123", "0123"):
-        (said,) = retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
+    with (
+        lease.hold_lease(directory, "beam-temp-n-0123", "0123"),
+        lease.hold_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"),
+    ):
+        (said,) = retain(str(parent), FOUR)
+        assert lease.is_lease_held(str(parent / "1.0.5"), "0123")
 
     assert said.startswith("1.0.0 is not deleted now: ")
     assert "is being built by process" in said
     assert find_damage(directory) == ""
-    assert retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))[0].startswith("deleted 1.0.0")
-    assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
-
-
-OPTIONS = RetainOptions(min_versions=1, max_age=DAY)
+    assert retain(str(parent), FOUR)[0].startswith("deleted 1.0.0")
+    assert kept(parent) == LEFT
 
 
 def test_a_tag_that_is_given_as_its_version_is_withdrawn_keeps_it(

@@ -1,18 +1,78 @@
-"""Options that only a job server knows, and what jobs on a cluster are given where nothing else is said."""
+"""Beam's options: their parser, views of them that are made once, and what only a job server knows."""
 
+import argparse
+import copy
+import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+    TypeOptions,
+)
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from shardmill.errors import UserError
 from shardmill.pipelines.commands.convert import convert_parser
+from shardmill.pipelines.config.beam_flags import CachedOptions, beam_parser, cluster_flags
 from shardmill.pipelines.config.flags import beam_options
+from shardmill.pipelines.jobs import launch
 from shardmill.pipelines.jobs.registry import KINDS
+
+
+def test_it_knows_what_beam_takes_and_gives_back_the_rest() -> None:
+    flags = ["--runner=FlinkRunner", "--direct_num_workers=2", "--region", "here", "--experiments=a", "--experiments=b"]
+    found, rest = beam_parser().parse_known_args([*flags, "--s3_attempts=3", "--no_such_flag", "word"])
+
+    assert rest == ["--no_such_flag", "word"]
+    assert (found.runner, found.direct_num_workers, found.s3_attempts) == ("FlinkRunner", 2, 3)
+    assert (found.region, found.experiments) == ("here", ["a", "b"])
+    assert set(PipelineOptions([]).get_all_options()) <= set(vars(found))
+
+
+def test_what_only_clusters_look_at() -> None:
+    flags = ["--parallelism", "4", "--direct_num_workers=2", "--num_workers=3", "--max_cache_memory_usage_mb=9"]
+    assert cluster_flags(flags) == ["--parallelism", "--num_workers"]
+
+
+def test_a_view_is_made_once_and_shares_its_values() -> None:
+    given = PipelineOptions(["--runner", "DirectRunner"])
+    options = given.view_as(CachedOptions)
+    view = options.view_as(StandardOptions)
+    assert options.view_as(StandardOptions) is view
+    assert options.view_as(CachedOptions) is options
+    given.view_as(StandardOptions).runner = "PrismRunner"
+    assert view.runner == "PrismRunner"
+    view.streaming = True
+    assert given.view_as(StandardOptions).streaming
+    assert options.get_all_options() == given.get_all_options()
+
+
+def test_a_copy_has_values_of_its_own_and_no_credential() -> None:
+    options = PipelineOptions([], impersonate_service_account="somebody").view_as(CachedOptions)
+    assert options.view_as(GoogleCloudOptions).impersonate_service_account == "somebody"
+    assert b"somebody" not in pickle.dumps(options)
+    made = copy.deepcopy(options)
+    made.view_as(GoogleCloudOptions).project = "theirs"
+    made.view_as(StandardOptions).streaming = True
+    assert (made.get_all_options()["project"], made.get_all_options()["streaming"]) == ("theirs", True)
+    assert not options.view_as(StandardOptions).streaming
+
+
+def test_command_lines_and_pipelines_have_them(tmp_path: Path) -> None:
+    for options in (
+        beam_options([], argparse.ArgumentParser()),
+        launch._make_pipeline(PipelineOptions([]), str(tmp_path)).options,
+    ):
+        assert options.view_as(TypeOptions) is options.view_as(TypeOptions)
+
 
 OF_FLINK = ("number_of_execution_retries", "execution_retry_delay", "max_bundle_size", "parallelism")
 PARSER = convert_parser(KINDS["images"])

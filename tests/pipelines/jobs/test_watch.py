@@ -15,6 +15,11 @@ from shardmill.pipelines.jobs.launch import JobWatch, error_to_raise
 from shardmill.transforms.workers.running import Failure, started_path, write_failure
 
 FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
+AT_ONCE = ["--job_server_timeout", "0"]
+
+
+def environment(kind: str) -> list[str]:
+    return ["--runner", "PortableRunner", "--environment_type", kind]
 
 
 @pytest.fixture(autouse=True)
@@ -22,41 +27,30 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_WATCH_INTERVAL_S", -1.0)
 
 
+def look(folder: Path, *flags: str, asked: bool = False) -> JobError | Failure | None:
+    event = threading.Event()
+    if asked:
+        event.set()
+    return JobWatch(str(folder / "failure"), PipelineOptions(list(flags)), event).look()
+
+
 def test_no_worker_begins(tmp_path: Path) -> None:
-    flags = [*FLAGS, "--parallelism", "8", "--job_server_timeout", "0"]
-    gave_up = JobWatch(str(tmp_path / "failure"), PipelineOptions(flags), threading.Event()).look()
-    assert isinstance(gave_up, JobError)
-    assert str(gave_up).startswith("no worker has begun within 0 seconds; expected 8 free slots, as --parallelism asks")
-    assert "workers at here:50000 that have apache-beam 2." in str(gave_up)
-
-
-def test_the_environment_of_workers_is_not_said(tmp_path: Path) -> None:
+    gave_up = str(look(tmp_path, *FLAGS, "--parallelism", "8", *AT_ONCE))
+    assert gave_up.startswith("no worker has begun within 0 seconds; expected 8 free slots, as --parallelism asks")
+    assert "workers at here:50000 that have apache-beam 2." in gave_up
+    # The environment of workers is not said
     config = '{"command": "/opt/boot", "env": {"TOKEN": "secret"}}'
-    process = ["--environment_type", "PROCESS", "--environment_config", config, "--job_server_timeout", "0"]
-    gave_up = JobWatch(str(tmp_path / "failure"), PipelineOptions([*FLAGS[:2], *process]), threading.Event()).look()
-    assert isinstance(gave_up, JobError)
-    assert "and workers that have apache-beam" in str(gave_up)
-    assert "TOKEN" not in str(gave_up)
+    gave_up = str(look(tmp_path, *environment("PROCESS"), "--environment_config", config, *AT_ONCE))
+    assert "and workers that have apache-beam" in gave_up
+    assert "TOKEN" not in gave_up
 
 
-def test_a_worker_may_take_a_minute_and_an_image_longer(tmp_path: Path) -> None:
-    path = str(tmp_path / "failure")
-    assert JobWatch(path, PipelineOptions(FLAGS), threading.Event()).look() is None
-    docker = ["--runner", "PortableRunner", "--environment_type", "DOCKER", "--job_server_timeout", "0"]
-    assert JobWatch(path, PipelineOptions(docker), threading.Event()).look() is None
-
-
-def test_a_job_that_has_begun_may_take_its_time(tmp_path: Path) -> None:
-    path = str(tmp_path / "failure")
-    Path(started_path(path)).touch()
-    assert JobWatch(path, PipelineOptions([*FLAGS, "--job_server_timeout", "0"]), threading.Event()).look() is None
-
-
-def test_a_cluster_that_has_asked_for_a_worker_has_slots(tmp_path: Path) -> None:
-    asked = threading.Event()
-    asked.set()
-    loopback = [*FLAGS[:2], "--environment_type", "LOOPBACK", "--job_server_timeout", "0"]
-    assert JobWatch(str(tmp_path / "failure"), PipelineOptions(loopback), asked).look() is None
+def test_a_job_that_may_take_its_time(tmp_path: Path) -> None:
+    assert look(tmp_path, *FLAGS) is None  # a worker may take a minute
+    assert look(tmp_path, *environment("DOCKER"), *AT_ONCE) is None  # and an image longer
+    assert look(tmp_path, *environment("LOOPBACK"), *AT_ONCE, asked=True) is None  # the cluster has slots
+    Path(started_path(str(tmp_path / "failure"))).touch()
+    assert look(tmp_path, *FLAGS, *AT_ONCE) is None  # it has begun
 
 
 def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
@@ -69,17 +63,20 @@ def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
     assert looking.look() == Failure("Layout", "UserError", "no label")
 
 
+OTHER_FLINK = (
+    "java.io.InvalidClassException: org.apache.flink.api.common.Plan; local class incompatible: stream classdesc"
+    " serialVersionUID = 1, local class serialVersionUID = 2"
+)
+NO_BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 512, but only 9"
+
+
 @pytest.mark.parametrize(
     ("of_flink", "setting"),
     [
-        ("java.io.IOException: Insufficient number of network buffers: required 512, but only 9", "memory.network.max"),
+        (NO_BUFFERS, "memory.network.max"),
         ("java.lang.OutOfMemoryError: Direct buffer memory. The direct", "memory.framework.off-heap.size"),
         ("java.lang.OutOfMemoryError: Metaspace. The", "memory.jvm-metaspace.size"),
-        (
-            "java.io.InvalidClassException: org.apache.flink.api.common.Plan; local class incompatible: stream"
-            " classdesc serialVersionUID = 1, local class serialVersionUID = 2",
-            "job server is for another version of Flink",
-        ),
+        (OTHER_FLINK, "job server is for another version of Flink"),
         ("RuntimeError: ModuleNotFoundError: No module named 'transforms'", "its workers have no shardmill"),
         ("ModuleNotFoundError: No module named 'apache_beam'", "its workers have no Beam; let their image"),
         ("java.net.ConnectException: finishConnect(..) failed: Connection refused", "start a pool of workers at --env"),
@@ -87,9 +84,8 @@ def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
     ],
 )
 def test_what_flink_lacks_is_a_setting_of_it(of_flink: str, setting: str) -> None:
-    error = error_to_raise(
-        RuntimeError(f"Pipeline x failed in state FAILED: {of_flink}\n\tat org.apache.y(Z.java:1)"), None
-    )
+    said = f"Pipeline x failed in state FAILED: {of_flink}\n\tat org.apache.y(Z.java:1)"
+    error = error_to_raise(RuntimeError(said), None)
     assert isinstance(error, JobError)
     assert setting in str(error)
     assert "java" not in str(error)

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,37 +18,20 @@ from shardmill.pipelines.config.images import ImagesConfig, parse_resolution
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.declare import OptionValueError, options_of
 from shardmill.transforms.options.job_options import parse_num_shards, parse_path, parse_size, parse_splits
-from tests.support.command import Run, check_mistake
+from tests.support.command import Run, check_mistake, write_files
 
 MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("4096", 4096),
-        ("500k", 500_000),
-        ("500kB", 500_000),
-        ("1GB", 10**9),
-        ("1gib", 1 << 30),
-        ("128MiB", 128 << 20),
-        ("128 MiB", 128 << 20),
-        ("1.5m", 1_500_000),
-        ("0.5KiB", 512),
-        ("2T", 2 * 10**12),
-        ("7b", 7),
-        ("0", 0),
-        ("1.0000000000000001TiB", 1 << 40),
-    ],
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
+SIZES = {
+    **{"4096": 4096, "500k": 500_000, "500kB": 500_000, "1GB": 10**9, "1gib": 1 << 30, "128MiB": 128 << 20},
+    **{"128 MiB": 128 << 20, "1.5m": 1_500_000, "0.5KiB": 512, "2T": 2 * 10**12, "7b": 7, "0": 0},
+    "1.0000000000000001TiB": 1 << 40,
+}
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "-1", "1e6", "12XB", "1.5.2M", "1,5M", "128 Mi B", "0x10", "1m2"])
-def test_bad_sizes(text: str) -> None:
-    with pytest.raises(OptionValueError, match="is not a size; expected a number and a unit, such as 128MiB or 1GB"):
-        parse_size(text)
+def test_sizes_in_bytes() -> None:
+    assert {text: parse_size(text) for text in SIZES} == SIZES
 
 
 @pytest.mark.parametrize(
@@ -109,37 +93,32 @@ def test_fractions_may_be_a_mapping_or_pairs() -> None:
     assert parse_splits({"train": 0.8, "test": 0.2}) == parse_splits([("train", 0.8), ("test", "0.2")]) == expected
 
 
+NO_SIZE = "is not a size; expected a number and a unit, such as 128MiB or 1GB"
+NO_NUMBERS = "is neither a number nor split=number,…"
+NO_RESOLUTION = "is not WIDTHxHEIGHT in pixels, such as 224x224"
+BAD: list[tuple[Callable[[Any], object], tuple[object, ...], str]] = [
+    (parse_size, ("", "MiB", "-1", "1e6", "12XB", "1.5.2M", "1,5M", "128 Mi B", "0x10", "1m2"), NO_SIZE),
+    (parse_num_shards, ("", "eight", "8.5", "train", "train=", "train=16,test", "train=x", "train=16,"), NO_NUMBERS),
+    (parse_num_shards, ("train=1,train=2",), "^'train=1,train=2' names a split twice$"),
+    (parse_resolution, ("", "224", "224x", "x224", "0x224", "224x0", "-1x5", "224x224x3"), NO_RESOLUTION),
+    (parse_resolution, ("65501x1", "1x65501", "a x b", "22.5x4"), NO_RESOLUTION),
+    (parse_path, ("",), "'' is no path"),
+    (parse_path, (3,), "3 is no path"),
+    (parse_path, ("a\udcff",), "the path is not UTF-8; rename the folder"),
+]
+
+
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [("", "'' is no path"), (3, "3 is no path"), ("a\udcff", "the path is not UTF-8; rename the folder")],
+    ("parse", "value", "message"), [(parse, value, message) for parse, values, message in BAD for value in values]
 )
-def test_what_is_no_path(value: object, message: str) -> None:
+def test_values_that_are_none(parse: Callable[[Any], object], value: object, message: str) -> None:
     with pytest.raises(OptionValueError, match=message):
-        parse_path(value)
-
-
-@pytest.mark.parametrize("text", ["", "eight", "8.5", "train", "train=", "train=16,test", "train=x", "train=16,"])
-def test_bad_num_shards(text: str) -> None:
-    with pytest.raises(OptionValueError, match="is neither a number nor split=number,…"):
-        parse_num_shards(text)
-
-
-def test_num_shards_of_one_split_twice() -> None:
-    with pytest.raises(OptionValueError, match=r"^'train=1,train=2' names a split twice$"):
-        parse_num_shards("train=1,train=2")
+        parse(value)
 
 
 @pytest.mark.parametrize(("text", "size"), [("224x224", (224, 224)), ("640X480", (640, 480)), ("1x65500", (1, 65_500))])
 def test_resolutions(text: str, size: tuple[int, int]) -> None:
     assert parse_resolution(text) == size
-
-
-@pytest.mark.parametrize(
-    "text", ["", "224", "224x", "x224", "0x224", "224x0", "-1x5", "224x224x3", "65501x1", "1x65501", "a x b", "22.5x4"]
-)
-def test_bad_resolutions(text: str) -> None:
-    with pytest.raises(OptionValueError, match="is not WIDTHxHEIGHT in pixels, such as 224x224"):
-        parse_resolution(text)
 
 
 IMAGES = KINDS["images"]
@@ -194,10 +173,9 @@ def test_each_flag_reaches_its_field(flags: list[str], field: str, value: object
 
 def test_every_field_has_a_flag() -> None:
     flags = {action.dest for action in images_parser()._actions} - {"help", argparse.SUPPRESS, *OF_THE_COMMAND}
+    others = {"imagefolder", "labels", "source_version", "split_shards", "checks", "record", "job"}
 
-    assert {*flags, "imagefolder", "labels", "source_version", "split_shards", "checks", "record", "job"} == {
-        field.name for field in dataclasses.fields(ImagesConfig)
-    }
+    assert flags | others == {field.name for field in dataclasses.fields(ImagesConfig)}
 
 
 @pytest.mark.parametrize(
@@ -223,24 +201,15 @@ def test_all_missing_flags_are_named() -> None:
         images_parser().parse_args([])
     usage = "shardmill images --input PATH --output DIR --name NAME [options]"
     assert str(raised.value) == f"the following arguments are required: --input, --output, --name; usage: {usage}"
+    for index, missing in ((2, "--output"), (4, "--name")):
+        with pytest.raises(UserError, match=f"the following arguments are required: {missing};"):
+            images_parser().parse_args(MINIMAL[:index] + MINIMAL[index + 2 :])
 
 
-@pytest.mark.parametrize("missing", ["--output", "--name"])
-def test_required_flags(missing: str) -> None:
-    index = MINIMAL.index(missing)
-    with pytest.raises(UserError, match=f"the following arguments are required: {missing}"):
-        images_parser().parse_args(MINIMAL[:index] + MINIMAL[index + 2 :])
-
-
-def test_labels_file(tmp_path: Path) -> None:
-    (tmp_path / "labels.txt").write_text("rose\ndaisy\n")
+def test_labels_files(tmp_path: Path) -> None:
+    write_files(tmp_path, {"labels.txt": b"rose\ndaisy\n", "latin1.txt": b"r\xf6se\n", "empty.txt": b""})
 
     assert config("--labels_file", str(tmp_path / "labels.txt")).labels == ("rose", "daisy")
-
-
-def test_bad_labels_files(tmp_path: Path) -> None:
-    (tmp_path / "latin1.txt").write_bytes(b"r\xf6se\n")
-    (tmp_path / "empty.txt").touch()
     for name, sentence in (
         ("gone.txt", "No such file or directory"),
         ("latin1.txt", "is not UTF-8"),
@@ -253,14 +222,14 @@ def test_bad_labels_files(tmp_path: Path) -> None:
 
 def test_flags_of_beam_are_passed_through() -> None:
     parser = images_parser()
-    args, rest = parser.parse_known_args(
-        [*MINIMAL, "--runner", "DataflowRunner", "--region=us-east1", "--direct_num_workers", "3"]
-    )
+    words = ["--runner", "DataflowRunner", "--region=us-east1", "--direct_num_workers", "3", "--labels", "team=vision"]
+    args, rest = parser.parse_known_args([*MINIMAL, *words])
     options = beam_options(rest, parser)
 
     assert args.name == "flowers"
     assert options.view_as(StandardOptions).runner == "DataflowRunner"
-    assert options.view_as(GoogleCloudOptions).region == "us-east1"
+    cloud = options.view_as(GoogleCloudOptions)
+    assert (cloud.region, cloud.labels) == ("us-east1", ["team=vision"])
     assert options.view_as(DirectOptions).direct_num_workers == 3
 
 
@@ -274,10 +243,8 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["photos"], r"^unexpected 'photos': no flag is before it; did you mean --input photos\?$"),
         (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
-        (
-            ["--seperator", ";"],
-            "^unknown flag --seperator; did you mean --label_separator\\?$",
-        ),  # not Beam's --user_agent
+        # Not Beam's --user_agent
+        (["--seperator", ";"], "^unknown flag --seperator; did you mean --label_separator\\?$"),
         (["--image_fromat", "x"], "^unknown flag --image_fromat; did you mean --image_format\\?$"),
         (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),  # not --log_format
         (["--log_fromat", "x"], "^unknown flag --log_fromat; did you mean --log_format\\?$"),
@@ -285,6 +252,7 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
         (["--labels", "x"], "^--label, or --labels, is Dataflow's here.* did you mean --labels_file"),
         (["--label", "x"], "^--label, or --labels, is Dataflow's here"),
+        (["--over"], "^unknown flag --over; "),  # no abbreviation
     ],
 )
 def test_unknown_flags(flags: list[str], sentence: str) -> None:
@@ -296,18 +264,6 @@ def test_unknown_flags(flags: list[str], sentence: str) -> None:
 
 def test_the_flags_of_saying_are_all_known_as_such() -> None:
     assert {f"--{option.name}" for option in options_of(BuildOutputOptions)} == set(OUTPUT_FLAGS)
-
-
-def test_no_abbreviations() -> None:
-    _, rest = images_parser().parse_known_args([*MINIMAL, "--over"])
-
-    assert rest == ["--over"]
-
-
-def test_labels_of_a_job_on_dataflow_are_passed_through() -> None:
-    options = beam_options(["--runner", "DataflowRunner", "--labels", "team=vision"], images_parser())
-
-    assert options.view_as(GoogleCloudOptions).labels == ["team=vision"]
 
 
 PARSERS = cli.parsers()
@@ -330,18 +286,11 @@ def test_a_flag_with_one_value_is_given_once(command: str, flag: str, action: ar
             PARSERS[command].parse_known_args(line)
 
 
-def test_a_parser_forgets_the_line_before() -> None:
-    parser = images_parser()
-    for _ in range(2):
-        assert parser.parse_args(MINIMAL).name == "flowers"
-
-
 def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
-    args = convert_parser(KINDS["csv"]).parse_args(
-        [*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"]
-    )
-
-    assert (args.fill, args.overwrite) == (["a=1", "b=2"], True)
+    parser = convert_parser(KINDS["csv"])
+    for _ in range(2):  # a parser forgets the line before
+        args = parser.parse_args([*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"])
+        assert (args.name, args.fill, args.overwrite) == ("flowers", ["a=1", "b=2"], True)
 
 
 @pytest.mark.parametrize("command", KINDS)

@@ -9,18 +9,10 @@ from tests.support.clusters.plans import FlinkPlan
 
 def nodes(*exchanges: str) -> list[dict[str, Any]]:
     """Of exchanges such as `a>b`, which are pipelined, and `a!b`, which are blocking."""
-    names = sorted({name for exchange in exchanges for name in (exchange[0], exchange[2])})
-    return [
-        {
-            "id": name,
-            "inputs": [
-                {"id": exchange[0], "exchange": "blocking" if exchange[1] == "!" else "pipelined"}
-                for exchange in exchanges
-                if exchange[2] == name
-            ],
-        }
-        for name in names
-    ]
+    inputs: dict[str, list[dict[str, str]]] = {name: [] for exchange in exchanges for name in exchange[::2]}
+    for source, kind, target in map(tuple, exchanges):
+        inputs[target].append({"id": source, "exchange": "blocking" if kind == "!" else "pipelined"})
+    return [{"id": name, "inputs": inputs[name]} for name in sorted(inputs)]
 
 
 @pytest.mark.parametrize(
