@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import numpy as np
@@ -22,8 +23,9 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import compressed_damage, reject_file
 from shardmill.transforms.stores.streams import TruncatedError, open_decompressed
 from shardmill.transforms.workers.rejects import Losses
+from tests.support.avro_files import avro, record
 from tests.support.command import Result, Run, write_files
-from tests.support.table_results import Table, check_consistent, convert
+from tests.support.table_results import Table, check_consistent, convert, parquet, read_table
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
 GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)
@@ -81,6 +83,9 @@ def test_how_far_compressed_data_could_be_read(tmp_path: Path, suffix: str, comp
 # End to end.
 
 ROWS = 3_000
+LINES = {"csv": b"%d,%x\n", "jsonl": b'{"id": %d, "name": "%x"}\n', "text": b"%d %x\n"}
+SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "text": "txt", "reshard": "tfrecord"}
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.compress}
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -88,23 +93,14 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes(byte ^ 0x5A for byte in data[at : at + 16]) + data[at + 16 :]
 
 
-def csv_text(first: int, rows: int = ROWS) -> bytes:
-    return b"id,name\n" + b"".join(b"%d,%x\n" % (n, n * 2654435761 % 2**32) for n in range(first, first + rows))
-
-
-def json_text(first: int, rows: int = ROWS) -> bytes:
-    return b"".join(b'{"id": %d, "name": "%x"}\n' % (n, n * 2654435761 % 2**32) for n in range(first, first + rows))
-
-
-def lines_text(first: int, rows: int = ROWS) -> bytes:
-    return b"".join(b"%d %x\n" % (n, n * 2654435761 % 2**32) for n in range(first, first + rows))
-
-
-def records(first: int, rows: int = ROWS) -> bytes:
-    return b"".join(
-        tfrecord.frame_record(example.encode_example({"id": [n], "name": [b"%x" % (n * 2654435761 % 2**32)]}))
-        for n in range(first, first + rows)
-    )
+def content(route: str, file: int, rows: int = ROWS) -> bytes:
+    """A file of `rows` records whose ids begin with those of file number `file`."""
+    pairs = [(n, n * 2654435761 % 2**32) for n in range(file * ROWS, file * ROWS + rows)]
+    if route == "reshard":
+        return b"".join(
+            tfrecord.frame_record(example.encode_example({"id": [n], "name": [b"%x" % name]})) for n, name in pairs
+        )
+    return (b"id,name\n" if route == "csv" else b"") + b"".join(LINES[route] % pair for pair in pairs)
 
 
 def framed_offset(data: bytes, number: int) -> int:
@@ -113,18 +109,6 @@ def framed_offset(data: bytes, number: int) -> int:
     for _ in range(number):
         at += int.from_bytes(data[at : at + 8], "little") + tfrecord.OVERHEAD
     return at
-
-
-TEXTS: dict[str, tuple[str, Callable[..., bytes]]] = {
-    "csv": ("csv", csv_text),
-    "jsonl": ("jsonl", json_text),
-    "text": ("txt", lines_text),
-    "reshard": ("tfrecord", records),
-}
-# Of each route: files that are cut at two thirds, and files that are damaged in their middle. Zstandard has no checksum
-# as it is written by default, so what is damaged there may be other values, and nobody can tell.
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.compress}
-SUFFIXES = {route: ("gz",) if route == "reshard" else tuple(COMPRESSORS) for route in TEXTS}
 
 
 def check_fails_then_passes(run: Run, folder: Path, tmp_path: Path, route: str, *words: str) -> Table:
@@ -141,75 +125,59 @@ def check_fails_then_passes(run: Run, folder: Path, tmp_path: Path, route: str, 
     return table
 
 
-def file_of(row: dict[str, object]) -> int:
-    """Which of some files of ROWS rows a row is of, by its number."""
-    number = row["id"] if "id" in row else int(bytes(row["text"]).split()[0])  # type: ignore[call-overload]
-    return int(number) // ROWS  # type: ignore[call-overload]
+def file_of(row: dict[str, Any]) -> int:
+    """Which of some files of ROWS rows a row is of, by its number; -1 where that is damaged."""
+    number = row["id"] if "id" in row else row["text"].split()[0]
+    return int(number) // ROWS if isinstance(number, int) or number.isdigit() else -1
 
 
-@pytest.mark.parametrize("route", TEXTS)
-def test_compressed_files_that_are_cut(run: Run, tmp_path: Path, route: str) -> None:
-    name, write = TEXTS[route]
-    files = {f"a.{name}": write(0)}
-    size = {"gz": ROWS, "bz2": ROWS, "zst": 6 * ROWS}  # Zstandard gives 128 KiB out at once
-    for number, suffix in enumerate(SUFFIXES[route], 1):
-        data = COMPRESSORS[suffix](write(number * ROWS, size[suffix]))
-        files[f"{number}.{name}.{suffix}"] = data[: len(data) * 2 // 3]
+@pytest.mark.parametrize("route", SUFFIXES)
+def test_compressed_files_that_are_cut_or_damaged(run: Run, tmp_path: Path, route: str) -> None:
+    """Zstandard has no checksum as it is written by default, so damage may be other values, and nobody can tell."""
+    name, compressors = SUFFIXES[route], ("gz",) if route == "reshard" else ("gz", "bz2", "zst")
+    files, cut = {f"10.{name}": content(route, 100)}, dict[str, tuple[int, int]]()
+    for file, suffix in enumerate(compressors, 11):
+        size = 6 * ROWS if suffix == "zst" else ROWS  # Zstandard gives 128 KiB out at once
+        data = COMPRESSORS[suffix](content(route, 10 * file, size))
+        cut[f"{file}.{name}.{suffix}"] = 10 * file, size
+        files[f"{file}.{name}.{suffix}"] = data[: len(data) * 2 // 3]
+    for file, suffix in enumerate(compressors[:2], 15):
+        data = COMPRESSORS[suffix](content(route, 10 * file))
+        files[f"{file}.{name}.{suffix}"] = flipped(data, len(data) * 2 // 3)
     table = check_fails_then_passes(
-        run, write_files(tmp_path / "in", files), tmp_path, route, "nobody knows", "data ends too early"
+        run, write_files(tmp_path / "in", files), tmp_path, route, "about ", "such as ", "nobody knows"
     )
-    kept = Counter(min(file_of(row), 3) for row in table.rows)
-    assert kept[0] == ROWS
-    rejects = {reject["source"]: reject for reject in table.rejects()}
-    assert rejects.keys() == files.keys() - {f"a.{name}"}
-    for number, suffix in enumerate(SUFFIXES[route], 1):
-        reject, lost = rejects[f"{number}.{name}.{suffix}"], size[suffix] - kept[number]
+    kept = Counter(file_of(row) // 10 for row in table.rows)  # what damage makes of a number is lower
+    assert kept[10] == ROWS
+    assert kept[11]  # of gzip, a part was read
+    rejects = {reject["source"]: reject for reject in table.rejects() if "records" in reject}
+    assert rejects.keys() == files.keys() - {f"10.{name}"}
+    for source, (file, size) in cut.items():
+        reject, lost = rejects.pop(source), size - kept[file // 10]
         assert lost > 0
-        if suffix == "zst":  # whose header promises so many bytes
+        assert "data ends too early" in reject["reason"]
+        if source.endswith("zst"):  # whose header promises so many bytes
             assert reject["count"] == "estimated"
             assert 0.9 * lost < reject["records"] < 1.1 * lost
         else:
-            assert reject["count"] == "at least"
-            assert reject["records"] == 1 or not kept[number]
-    assert kept[1]  # of gzip, a part was read
-    assert table.dataset.manifest.rejects["lost"]["uncounted_files"] == min(len(SUFFIXES[route]), 2)
-
-
-@pytest.mark.parametrize("route", TEXTS)
-def test_compressed_files_that_are_damaged(run: Run, tmp_path: Path, route: str) -> None:
-    name, write = TEXTS[route]
-    files = {f"a.{name}": write(0)}
-    for number, suffix in enumerate(SUFFIXES[route][:2], 1):
-        data = COMPRESSORS[suffix](write(number * ROWS))
-        files[f"{number}.{name}.{suffix}"] = flipped(data, len(data) * 2 // 3)
-    table = check_fails_then_passes(run, write_files(tmp_path / "in", files), tmp_path, route, "about ", "such as ")
-    told = table.dataset.manifest.rejects["lost"]
-    rejects = {reject["source"]: reject for reject in table.rejects() if "records" in reject}
-    assert rejects.keys() == files.keys() - {f"a.{name}"}
+            assert (reject["count"], reject["records"] == 1 or not kept[file // 10]) == ("at least", True)
     assert all(reject["count"] == "estimated" and reject["size_bytes"] > 1000 for reject in rejects.values())
-    assert told["records"] == sum(reject["records"] for reject in rejects.values())
-    lost = len(files) * ROWS - len(table.rows)
-    assert lost / 3 < told["records"] < 3 * lost
-    losses = Losses(len(rejects), told["records"], told["size_bytes"], 0, True)
+    lost = len(rejects) * ROWS - (len(table.rows) - sum(kept[file] for file in (10, 11, 12, 13)))
+    assert lost / 3 < sum(reject["records"] for reject in rejects.values()) < 3 * lost
+    told = table.dataset.manifest.rejects["lost"]
+    losses = Losses(len(files) - 1, told["records"], told["size_bytes"], min(len(compressors), 2), True)
+    assert told["records"] == sum(reject.get("records", 0) for reject in table.rejects())
+    assert told["uncounted_files"] == losses.uncounted
     assert str(losses) in table.dataset.manifest.notices
-    refused = run(
-        route, "--input", tmp_path / "in", "--output", tmp_path / "2", "--name", "n", "--on_damaged_file", "reject"
-    )
-    assert refused.status == 1
-    assert f"{table.dataset.manifest.rejects['records']} of " in refused.err
-    assert "more than --max_reject_fraction 0.01 allows" in refused.err
 
 
 def test_a_row_group_that_is_damaged_is_counted_row_by_row(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
     numbers = np.random.default_rng(0)
-    for name in "ab":
-        rows = pa.table({"x": numbers.random(ROWS), "y": numbers.integers(0, 1 << 60, ROWS)})
-        pq.write_table(rows, folder / f"{name}.parquet", row_group_size=ROWS // 2, write_page_checksum=True)
-    group = pq.ParquetFile(folder / "b.parquet").metadata.row_group(1)
+    rows = {"x": numbers.random(ROWS), "y": numbers.integers(0, 1 << 60, ROWS)}
+    data = parquet(pa.table(rows), row_group_size=ROWS // 2, write_page_checksum=True)
+    group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(1)
     at = group.column(0).data_page_offset + group.column(0).total_compressed_size // 2
-    (folder / "b.parquet").write_bytes(flipped((folder / "b.parquet").read_bytes(), at))
+    folder = write_files(tmp_path / "in", {"a.parquet": data, "b.parquet": flipped(data, at)})
     command = ("parquet", "--input", folder, "--output", tmp_path / "out", "--name", "n")
     failed = run(*command)
     assert failed.status == 1
@@ -218,7 +186,7 @@ def test_a_row_group_that_is_damaged_is_counted_row_by_row(run: Run, tmp_path: P
     assert result.status == 0
     assert f"{ROWS // 2:,} of {2 * ROWS:,} records rejected" in result.out
     assert f"NOTE: {ROWS // 2:,} records in 1 damaged file cannot be read, " in result.out
-    table = convert("parquet", folder, tmp_path / "out", "--max_reject_fraction", "0.25", "--overwrite")
+    table = read_table(tmp_path / "out/n")
     check_consistent(table)
     assert run("verify", table.directory).status == 0
     (reject,) = table.rejects()
@@ -231,25 +199,24 @@ def test_a_row_group_that_is_damaged_is_counted_row_by_row(run: Run, tmp_path: P
 
 
 def test_a_parquet_file_without_its_footer_is_estimated_by_the_others(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for name in "ab":
-        pq.write_table(pa.table({"x": np.random.default_rng(0).random(ROWS)}), folder / f"{name}.parquet")
-    data = (folder / "b.parquet").read_bytes()
-    (folder / "b.parquet").write_bytes(data[: len(data) // 2])
+    data = parquet(pa.table({"x": np.random.default_rng(0).random(ROWS)}))
+    folder = write_files(tmp_path / "in", {"a.parquet": data, "b.parquet": data[: len(data) // 2]})
     table = check_fails_then_passes(
         run, folder, tmp_path, "parquet", "b.parquet", "about ", f"{len(data) // 2:,} bytes"
     )
     (reject,) = table.rejects()
     assert abs(reject["records"] - ROWS // 2) < ROWS // 100
     assert (reject["size_bytes"], reject["count"]) == (len(data) // 2, "estimated")
+    refused = run("parquet", "--input", folder, "--output", tmp_path, "--name", "n", "--on_damaged_file", "reject")
+    assert refused.status == 1
+    assert f"{reject['records']} of {ROWS + reject['records']} records were rejected, more than --max" in refused.err
 
 
 def test_records_behind_a_broken_length(run: Run, tmp_path: Path) -> None:
-    stored: dict[str, bytes] = {"a.tfrecord": records(0)[:-3]}
+    stored: dict[str, bytes] = {"a.tfrecord": content("reshard", 0)[:-3]}
     compressors: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, zlib.compress]
     for number, compress in enumerate(compressors, 1):
-        data = records(number * ROWS)
+        data = content("reshard", number)
         stored[f"{number}.tfrecord"] = compress(flipped(data, framed_offset(data, ROWS // 4)))
     folder = write_files(tmp_path / "in", stored)
     table = check_fails_then_passes(run, folder, tmp_path, "reshard", ".tfrecord", "about ", "nobody knows")
@@ -263,58 +230,27 @@ def test_records_behind_a_broken_length(run: Run, tmp_path: Path) -> None:
         assert abs(reject["size_bytes"] / len(stored[reject["source"]]) - 0.75) < 0.1
 
 
-def test_records_that_zlib_compressed_are_read(tmp_path: Path) -> None:
-    stored = {f"{level}.tfrecord": zlib.compress(records(level * ROWS), level) for level in (0, 1, 9)}
-    table = convert("reshard", write_files(tmp_path / "in", stored), tmp_path, "--no_shuffle")
-    assert [row["id"] for row in table.rows] == [
-        n for level in (0, 1, 9) for n in range(level * ROWS, (level + 1) * ROWS)
-    ]
-    assert table.rejects() == []
-
-
-@pytest.mark.parametrize("route", ["csv", "jsonl", "text", "reshard", "parquet", "avro"])
-def test_a_file_that_is_not_there(run: Run, tmp_path: Path, route: str) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    if route == "parquet":
-        name = "parquet"
-        pq.write_table(pa.table({"x": [1, 2, 3]}), folder / "a.parquet")
-    elif route == "avro":
-        name = "avro"
-        with (folder / "a.avro").open("wb") as file:
-            fastavro.writer(
-                file, {"type": "record", "name": "row", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}]
-            )
-    else:
-        name, write = TEXTS[route]
-        (folder / f"a.{name}").write_bytes(write(0))
-    os.symlink("nowhere", folder / f"b.{name}")
-    failed = run(route, "--input", folder, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.9")
+def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in", {"a.csv": content("csv", 0)})
+    os.symlink("nowhere", folder / "b.csv")
+    failed = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.9")
     assert failed.status == 1
-    for word in ("at least 1 record", f"'b.{name}': dangling", "--on_damaged_file reject"):
+    for word in ("at least 1 record", "'b.csv': dangling", "--on_damaged_file reject"):
         assert word in failed.err
 
 
 def test_a_block_of_avro_that_is_damaged_is_counted_and_a_file_that_is_cut_is_not(run: Run, tmp_path: Path) -> None:
-    schema = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
-    written = io.BytesIO()
-    fastavro.writer(written, schema, ({"id": number} for number in range(ROWS)), codec="deflate", sync_interval=2000)
-    data = written.getvalue()
+    data = avro(record(id="long"), ({"id": number} for number in range(ROWS)), 2000, "deflate")
     blocks = list(fastavro.block_reader(io.BytesIO(data)))
     second, last = blocks[1], blocks[-1]
     bad = data[: second.offset + 8] + b"\xff" * (second.size - 24) + data[second.offset + second.size - 16 :]
-    folder = write_files(tmp_path / "in", {"a.avro": data, "b.avro": bad})
-    command = ("avro", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.9")
-    table = convert(command[0], folder, tmp_path / "out", *command[7:])  # known for certain, so no other flag is needed
-    check_consistent(table)
-    (reject,) = table.rejects()
-    assert (reject["records"], reject["count"], reject["size_bytes"]) == (second.num_records, "exact", second.size)
-    assert len(table.rows) == 2 * ROWS - second.num_records
-    cut = write_files(tmp_path / "cut", {"a.avro": data, "b.avro": data[:-20]})
-    table = check_fails_then_passes(run, cut, tmp_path / "2", "avro", "nobody knows", "is cut short")
-    (reject,) = table.rejects()
-    assert (reject["records"], reject["count"], reject["line"]) == (
-        last.num_records,
-        "at least",
-        ROWS - last.num_records + 1,
-    )
+    folder = write_files(tmp_path / "in", {"a.avro": data, "b.avro": bad, "c.avro": data[:-20]})
+    table = check_fails_then_passes(run, folder, tmp_path, "avro", "nobody knows", "is cut short")
+    of_block, of_end = table.rejects()
+    assert (of_block["records"], of_block["count"], of_block["size_bytes"]) == (
+        second.num_records, "exact", second.size,
+    )  # fmt: skip
+    assert (of_end["records"], of_end["count"], of_end["line"]) == (
+        last.num_records, "at least", ROWS - last.num_records + 1,
+    )  # fmt: skip
+    assert len(table.rows) == 3 * ROWS - second.num_records - last.num_records

@@ -112,9 +112,9 @@ def test_the_contents_say_whether_a_file_is_gzipped(tmp_path: Path, name: str, z
     assert read(file_ref(tmp_path, gzip.compress(FILE) if zipped else FILE, name)) == (numbered(EXAMPLES), [])
 
 
-@pytest.mark.parametrize("name", ["file.tfrecord", "file.tfrecord.gz", "file.tfrecord.zlib"])
-def test_zlib_data_under_any_name(tmp_path: Path, name: str) -> None:
-    assert read(file_ref(tmp_path, zlib.compress(FILE), name)) == (numbered(EXAMPLES), [])
+@pytest.mark.parametrize(("name", "level"), [("file.tfrecord", 0), ("file.tfrecord.gz", 1), ("file.tfrecord.zlib", 9)])
+def test_zlib_data_under_any_name(tmp_path: Path, name: str, level: int) -> None:
+    assert read(file_ref(tmp_path, zlib.compress(FILE, level), name)) == (numbered(EXAMPLES), [])
 
 
 @pytest.mark.parametrize(
