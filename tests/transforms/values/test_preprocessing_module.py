@@ -34,6 +34,10 @@ def made(text: str = TEXT) -> PreprocessingModule:
     return PreprocessingModule.from_bytes("preprocessing.py", text.encode())
 
 
+def printed_by(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], cwd="/", capture_output=True, text=True, check=True).stdout
+
+
 def test_it_does_what_its_function_does() -> None:
     assert made()({"a": 2}) == {"a": 5.0}
 
@@ -45,18 +49,7 @@ def test_a_pickle_of_it_holds_the_text_and_runs_it_anew() -> None:
 
     assert b"class Scale" in data
     assert data == pickle.dumps(made())
-    program = f"import pickle; print(pickle.loads({data!r})({{'a': 2}}))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "{'a': 5.0}\n"
-
-
-def test_what_it_defines_reaches_a_process_that_has_no_such_module() -> None:
-    scale = made().function().__globals__["Scale"](3.0)
-    data = pickler.dumps(scale)
-
-    program = f"from apache_beam.internal import pickler; print(pickler.loads({data!r})(2))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "6.0\n"
+    assert printed_by(f"import pickle; print(pickle.loads({data!r})({{'a': 2}}))") == "{'a': 5.0}\n"
 
 
 def test_two_modules_of_one_name_are_two() -> None:
@@ -109,6 +102,19 @@ def write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
+A, FEATURES, INIT = {"a.py": "VALUE = 7"}, {"features.py": "VALUE = 7"}, {"__init__.py": ""}
+CIRCLE = {
+    "lib/__init__.py": "from lib.deep.ops import twice",
+    "lib/deep/__init__.py": "",
+    "lib/deep/ops.py": "from ..base import ONE\nfrom . import more\ndef twice(x): return 2 * x + ONE",
+    "lib/deep/more.py": "import lib.deep.ops",
+    "lib/base.py": "ONE = 1",
+}
+UNUSED = {"lib/unused.py": "raise RuntimeError"}
+STAR = {"lib/__init__.py": "__all__ = ['a']", "lib/a.py": "VALUE = 7"}
+OTHER = {"features.py": "from common.names import VALUE"}
+
+
 @pytest.mark.parametrize(
     ("files", "first", "carried"),
     [
@@ -119,58 +125,23 @@ def write(folder: Path, files: dict[str, str]) -> None:
             ["features.py", "numbers_.py"],
         ),
         # TFX's layout: models/preprocessing.py imports models.features, with and without __init__.py
+        (FEATURES, "from models import features; result = features.VALUE", ["models/features.py"]),
+        (FEATURES | INIT, "from models.features import VALUE as result", ["models/__init__.py", "models/features.py"]),
+        (FEATURES, "from .features import VALUE as result", ["models/features.py"]),
+        (FEATURES, "from . import features; result = features.VALUE", ["models/features.py"]),
         (
-            {"../models/features.py": "VALUE = 7"},
-            "from models import features; result = features.VALUE",
-            ["models/features.py"],
-        ),
-        (
-            {"__init__.py": "", "features.py": "VALUE = 7"},
-            "from models.features import VALUE as result",
-            ["models/__init__.py", "models/features.py"],
-        ),
-        ({"features.py": "VALUE = 7"}, "from .features import VALUE as result", ["models/features.py"]),
-        ({"features.py": "VALUE = 7"}, "from . import features; result = features.VALUE", ["models/features.py"]),
-        (
-            {"__init__.py": "", "../common/names.py": "VALUE = 7", "features.py": "from common.names import VALUE"},
+            OTHER | INIT | {"../common/names.py": "VALUE = 7"},
             "from models.features import VALUE as result",
             ["common/names.py", "models/__init__.py", "models/features.py"],
         ),
         ({"../names.py": "VALUE = 7"}, "from ..names import VALUE as result", ["parent/names.py"]),
         # Packages with sub-folders, relative imports within, and a circle
-        (
-            {
-                "lib/__init__.py": "from lib.deep.ops import twice",
-                "lib/deep/__init__.py": "",
-                "lib/deep/ops.py": "from ..base import ONE\nfrom . import more\ndef twice(x): return 2 * x + ONE",
-                "lib/deep/more.py": "import lib.deep.ops",
-                "lib/base.py": "ONE = 1",
-                "lib/unused.py": "raise RuntimeError",
-            },
-            "import lib; result = lib.twice(3)",
-            ["lib/__init__.py", "lib/base.py", "lib/deep/__init__.py", "lib/deep/more.py", "lib/deep/ops.py"],
-        ),
-        (
-            {"lib/__init__.py": "__all__ = ['a']", "lib/a.py": "VALUE = 7", "lib/b.py": "raise RuntimeError"},
-            "from lib import *; result = a.VALUE",
-            ["lib/__init__.py", "lib/a.py"],
-        ),
+        (CIRCLE | UNUSED, "import lib; result = lib.twice(3)", [*sorted(CIRCLE)]),
+        (STAR | UNUSED, "from lib import *; result = a.VALUE", ["lib/__init__.py", "lib/a.py"]),
         ({"lib/a.py": "VALUE = 7"}, "import lib.a as a; result = a.VALUE", ["lib/a.py"]),
-        (
-            {"lib.py": "raise RuntimeError", "lib/__init__.py": "VALUE = 7"},
-            "from lib import VALUE as result",
-            ["lib/__init__.py"],
-        ),
-        (
-            {"a.py": "VALUE = 7"},
-            "import importlib; result = importlib.import_module('a').VALUE",
-            ["a.py"],
-        ),
-        (
-            {"a.py": "VALUE = 7"},
-            "try:\n    from models_ import a\nexcept ImportError:\n    import a\nresult = a.VALUE",
-            ["a.py"],
-        ),
+        (STAR | {"lib.py": "raise RuntimeError"}, "from lib.a import VALUE as result", ["lib/__init__.py", "lib/a.py"]),
+        (A, "import importlib; result = importlib.import_module('a').VALUE", ["a.py"]),
+        (A, "try:\n    from models_ import a\nexcept ImportError:\n    import a\nresult = a.VALUE", ["a.py"]),
         # Folders without Python, such as numpy/ with data, hide nothing that is installed
         ({"numpy/data.txt": "", "json/old.py": "x = 1"}, "import json; result = 7; import numpy", []),
         ({"notes.py": "no Python at all", "vocabulary.txt": "a"}, "result = 7", []),
@@ -190,9 +161,7 @@ def test_what_it_imports_of_its_folder_travels_with_it(
     assert module({})["x"] == 7
     assert {name.partition(".")[0] for name in set(sys.modules) - before} & {"lib", "models", "features", "a"} == set()
     assert sys.meta_path == finders
-    program = f"import pickle; print(pickle.loads({pickle.dumps(module)!r})({{}}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd="/", capture_output=True, text=True, check=True)
-    assert done.stdout == "{'x': 7}\n"
+    assert printed_by(f"import pickle; print(pickle.loads({pickle.dumps(module)!r})({{}}))") == "{'x': 7}\n"
 
 
 def test_a_folder_named_by_a_relative_path_and_its_imports_when_it_runs(
@@ -215,16 +184,14 @@ def test_a_folder_named_by_a_relative_path_and_its_imports_when_it_runs(
     assert "models" not in sys.modules
 
 
-def test_what_a_neighbour_defines_reaches_a_process_that_has_no_such_module(tmp_path: Path) -> None:
+def test_what_it_and_its_neighbours_define_reaches_a_process_that_has_no_such_module(tmp_path: Path) -> None:
     text = "import scales\nclass Scale:\n    def __call__(self, value): return scales.scale(value)\n"
     write(tmp_path, {"scales.py": SCALE, "lib/kinds.py": text})
     write(tmp_path, {"m.py": "from lib.kinds import Scale\ndef preprocessing_fn(inputs):\n    return {'x': Scale()}"})
+    scales = made().function().__globals__["Scale"](3.0), PreprocessingModule.read(str(tmp_path / "m.py"))({})["x"]
 
-    data = pickler.dumps(PreprocessingModule.read(str(tmp_path / "m.py"))({})["x"])
-
-    program = f"from apache_beam.internal import pickler; print(pickler.loads({data!r})(2))"
-    done = subprocess.run([sys.executable, "-c", program], cwd="/", capture_output=True, text=True, check=True)
-    assert done.stdout == "6\n"
+    program = "from apache_beam.internal import pickler; print(*(pickler.loads(data)(2) for data in {}))"
+    assert printed_by(program.format([pickler.dumps(scale) for scale in scales])) == "6.0 6\n"
 
 
 def test_modules_beside_two_modules_may_have_one_name(tmp_path: Path) -> None:
@@ -238,49 +205,37 @@ def test_modules_beside_two_modules_may_have_one_name(tmp_path: Path) -> None:
     assert one.sha256 == other.sha256
 
 
+EMPTY = {"a.py": ""}
+WHICH, IMPORTED = "which could be {folder}", "what it imports must be"
+
+
 @pytest.mark.parametrize(
     ("files", "first", "sentence"),
     [
-        ({"features.py": "x = (1"}, "import features", "m.py: features.py line 1 is no Python: '(' was never closed"),
+        ({"a.py": "x = (1"}, "import a", "m.py: a.py line 1 is no Python: '(' was never closed"),
         (
             {"a.py": "import b", "b.py": "x = 1\ny = x / 0"},
             "import a",
             "m.py: b.py line 2 does not import: ZeroDivisionError",
         ),
-        (
-            {"a.py": ""},
-            "from a import thing",
-            "line 1 does not import: ImportError: cannot import name 'thing' from 'a'",
-        ),
-        (
-            {"a.py": ""},
-            "import nowhere_at_all",
-            "line 1 does not import: No module named 'nowhere_at_all'; what it imports must be",
-        ),
-        (
-            {"a.so": ""},
-            "import a",
-            "No module named 'a'; what it imports must be installed, here and on workers, or be a .py file",
-        ),
+        (EMPTY, "from a import b", "line 1 does not import: ImportError: cannot import name 'b' from 'a'"),
+        (EMPTY, "import nowhere", f"line 1 does not import: No module named 'nowhere'; {IMPORTED}"),
+        ({"a.so": ""}, "import a", f"No module named 'a'; {IMPORTED} installed, here and on workers, or be a .py file"),
         (
             {"numpy.py": ""},
             "import os\nimport numpy",
-            "m.py line 2 imports 'numpy', which could be {folder}/numpy.py and the installed ",
+            f"m.py line 2 imports 'numpy', {WHICH}/numpy.py and the installed ",
         ),
-        (
-            {"json/__init__.py": ""},
-            "import json.decoder",
-            "which could be {folder}/json/__init__.py and the installed ",
-        ),
+        ({"json/__init__.py": ""}, "import json.decoder", f"{WHICH}/json/__init__.py and the installed "),
         (
             {"a.py": "import statistics", "statistics.py": ""},
             "import a",
             "m.py: a.py line 1 imports 'statistics', which could be",
         ),
         (
-            {"__init__.py": "", "a.py": "", "../a.py": ""},
+            EMPTY | INIT | {"../a.py": ""},
             "import a",
-            "m.py line 1 imports 'a', which could be {folder}/../a.py and {folder}/a.py; rename one of them",
+            f"m.py line 1 imports 'a', {WHICH}/../a.py and {{folder}}/a.py; rename one of them",
         ),
         (
             {"a.py": f"x = '{'y' * (1 << 20)}'"},
@@ -289,7 +244,7 @@ def test_modules_beside_two_modules_may_have_one_name(tmp_path: Path) -> None:
         ),
         (
             {"words.txt": "a"},
-            "words = open(__file__[:-4] + 'words.txt')",
+            "open(__file__[:-4] + 'words.txt')",
             "of its folder only the modules that it imports travel",
         ),
         (
