@@ -5,21 +5,17 @@ import bz2
 import gzip
 import zlib
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
-from shardmill.data.example import decode_example, encode_example
+from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.example_decoding import decode_examples, infer_examples
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
 from tests.support import format_files
@@ -260,106 +256,6 @@ def test_records_that_are_no_examples(tmp_path: Path, size: int) -> None:
         Reject("file.tfrecord", number, "read", f"record {number} is not a tf.train.Example") for number in (2, 4)
     ]
     assert infer(file, size).rows == 4
-
-
-FEATURES = st.dictionaries(
-    st.sampled_from(["a", "b", "c"]),
-    st.one_of(
-        st.lists(st.binary(max_size=5), min_size=1, max_size=3),
-        st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=3).map(
-            lambda values: np.array(values, np.int64)
-        ),
-        st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(lambda values: np.array(values, np.float32)),
-    ),
-)
-# Feature `a`, a list without a value: of bytes, of floats, of integers.
-EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS = (
-    b"\n\t\n\x07\n\x01a\x12\x02" + tag + b"\x00" for tag in (b"\x0a", b"\x12", b"\x1a")
-)
-ODD_RECORDS = st.sampled_from([b"\xff", b"", EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS])
-RECORDS = st.lists(st.one_of(FEATURES.map(encode_example), ODD_RECORDS), max_size=8)
-
-
-def plain(values: Any, kind: pa.DataType) -> list[Any]:
-    """A feature as one of `kind`."""
-    found = list(values)
-    if kind.value_type == pa.large_binary():
-        return [
-            value if isinstance(value, bytes) else repr(value.item()).encode().replace(b"inf", b"Infinity")
-            for value in found
-        ]
-    return [float(np.float32(value)) if kind.value_type == pa.float32() else int(value) for value in found]
-
-
-@given(RECORDS)
-@settings(max_examples=200, deadline=None)
-def test_decoded_as_one_by_one(records: list[bytes]) -> None:
-    features, bad = decode_examples(pa.array(records, pa.large_binary()))
-    features.validate(full=True)
-
-    assert features.num_rows == len(records)
-    assert bad.tolist() == [record == b"\xff" for record in records]
-    rows: list[dict[str, Any]] = [{} if record == b"\xff" else dict(decode_example(record)) for record in records]
-    assert features.schema.names == sorted({name for row in rows for name in row})
-    for name, column in zip(features.schema.names, features.columns):
-        assert column.to_pylist() == [plain(row[name], column.type) if name in row else None for row in rows]
-
-
-@given(RECORDS, st.integers(0, 8))
-@settings(max_examples=200, deadline=None)
-def test_types_do_not_depend_on_how_records_are_cut(records: list[bytes], cut: int) -> None:
-    whole, merged = inferred(records), inferred(records[:cut]).merge(inferred(records[cut:]))
-
-    assert dict(whole.types) == dict(merged.types)
-    assert whole.rows == merged.rows
-
-
-def inferred(records: list[bytes]) -> Inferred:
-    return infer_examples(decode_examples(pa.array(records, pa.large_binary()))[0])
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_lists_without_values_have_no_say(number: int) -> None:
-    records = [EMPTY_FLOATS] * number + [encode_example({"a": [7]}), EMPTY_FLOATS]
-    expected = {"a": ColumnType("int64", -1, number + 2, empty=number + 1)}
-
-    for cut in range(len(records)):
-        assert inferred(records[:cut]).merge(inferred(records[cut:])).types == expected
-
-
-def test_types() -> None:
-    records = [
-        encode_example(
-            {"scalar": [1], "pair": [b"x", b"y"], "ragged": np.array([1.5]), "empty": np.zeros(0), "sometimes": [1]}
-        ),
-        encode_example({"scalar": [2], "pair": [b"x", b"y"], "ragged": np.array([1.5, 2]), "empty": np.zeros(0)}),
-    ]
-    features, _ = decode_examples(pa.array(records, pa.large_binary()))
-
-    assert infer_examples(features) == Inferred(
-        {
-            "empty": ColumnType("float32", 0, 2),
-            "pair": ColumnType("bytes", 2, 2),
-            "ragged": ColumnType("float32", -1, 2),
-            "scalar": ColumnType("int64", None, 2),
-            "sometimes": ColumnType("int64", None, 1),
-        },
-        2,
-    )
-    assert infer_examples(features, ["pair"], [ValuesOf("scalar")]) == Inferred(
-        {"pair": ColumnType("bytes", 2, 2)}, 2, {"scalar": frozenset({"1", "2"})}
-    )
-    assert infer_examples(features, ["pair"], [ValuesOf("pair")]).values == {"pair": frozenset({"x", "y"})}
-    assert infer_examples(features, [], [ValuesOf("absent")]) == Inferred({}, 2)
-
-
-def test_a_feature_of_no_kind_is_absent() -> None:
-    nothing = tf.train.Example(features=tf.train.Features(feature={"x": tf.train.Feature()})).SerializeToString()
-    records = pa.array([nothing, encode_example({"x": [1]})], pa.large_binary())
-
-    assert decode_examples(records)[0].to_pylist() == [{"x": None}, {"x": [1]}]
-    assert decode_examples(records[:1])[0].num_columns == 0
-    assert infer_examples(decode_examples(records[:1])[0]) == Inferred({}, 1)
 
 
 def test_infer_honours_columns_and_values(tmp_path: Path) -> None:

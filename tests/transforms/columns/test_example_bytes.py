@@ -1,4 +1,4 @@
-"""Framing of many records: read by shardmill.data.tfrecord and by TensorFlow."""
+"""Framing of many records, as shardmill.data.tfrecord and TensorFlow read them, and varints of arrays."""
 
 import io
 from pathlib import Path
@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
-from shardmill.transforms.columns.example_bytes import RecordFramer, frame, payload_hashes
+from shardmill.data.example import encode_varint
+from shardmill.transforms.columns.example_bytes import (
+    RecordFramer,
+    encode_varints,
+    frame,
+    max_size,
+    payload_hashes,
+    varint_widths,
+)
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -55,13 +63,6 @@ def test_hashes_are_those_of_the_payloads(records: list[bytes], seed: int) -> No
     assert hashes.tolist() == [[xxhash.xxh3_64_intdigest(record, own) for record in records] for own in (seed, 7)]
 
 
-def test_the_seed_changes_the_hashes() -> None:
-    framed = frame(array([b"one", b"two"]))
-
-    one, other = payload_hashes(framed, [1, 2])
-    assert not (one == other).any()
-
-
 @given(RECORDS, st.integers(0, 20), st.integers(0, 20))
 @settings(max_examples=100, deadline=None)
 def test_slices(records: list[bytes], start: int, count: int) -> None:
@@ -93,3 +94,50 @@ def test_checksums_of_lengths(size: int) -> None:
     record = bytes(size)
 
     assert frame(array([record, b"x", record])).to_pylist() == list(map(tfrecord.frame_record, (record, b"x", record)))
+
+
+# Varints
+
+LIMITS = [*(1 << bits for bits in range(0, 64, 7)), (1 << 32), (1 << 64) - 1]
+NUMBERS = st.one_of(
+    st.integers(0, (1 << 64) - 1),
+    st.integers(0, 64).map(lambda bits: (1 << bits) - 1),
+    st.sampled_from(LIMITS),
+)
+
+
+def beginnings(items: np.ndarray, lengths: list[int]) -> list[bytes]:
+    return [item.tobytes()[:length] for item, length in zip(items, lengths)]
+
+
+@given(st.one_of(st.lists(NUMBERS, min_size=1, max_size=20), NUMBERS.map(lambda number: [number] * 3)))
+@settings(max_examples=200, deadline=None)
+def test_those_of_one_number_each(numbers: list[int]) -> None:
+    values = np.array(numbers, np.uint64)
+    expected = [encode_varint(number) for number in numbers]
+    lengths = list(map(len, expected))
+    widths = varint_widths(values)
+
+    assert np.broadcast_to(widths, len(values)).tolist() == lengths
+    assert isinstance(widths, int) == (len(set(lengths)) == 1)
+    assert max_size(widths) == max(lengths)
+    assert beginnings(encode_varints(values, widths), lengths) == expected
+
+
+@given(st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=10))
+@settings(max_examples=100, deadline=None)
+def test_widths_of_signed_numbers(numbers: list[int]) -> None:
+    widths = varint_widths(np.array(numbers, np.int64))
+
+    assert np.broadcast_to(widths, len(numbers)).tolist() == [len(encode_varint(number)) for number in numbers]
+
+
+@pytest.mark.parametrize("number", [0, 127, 128, 1 << 35, (1 << 64) - 1])
+def test_the_width_of_one_number(number: int) -> None:
+    assert varint_widths(number) == len(encode_varint(number))
+
+
+def test_no_numbers() -> None:
+    none = np.zeros(0, np.uint64)
+
+    assert encode_varints(none, varint_widths(none)).shape == (0,)
