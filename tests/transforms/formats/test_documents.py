@@ -90,13 +90,6 @@ def test_damage_costs_the_documents_that_it_is_in(tmp_path: Path) -> None:
     assert texts == [(1, "one"), (5, "three")]
     assert [(reject.line, reject.reason) for reject in rejects] == [(3, "not utf-8: line 4")]
 
-    text = "".join(f"text {number} of some words\n{END}\n" for number in range(5000)).encode()
-    cut = gzip.compress(text)[:-4000]
-    (texts, _), rejects, _ = read(DocumentsFormat(1 << 10, separator=END), file_ref(tmp_path, cut, "a.txt.gz"))
-    assert [text for _, text in texts] == [f"text {number} of some words" for number in range(len(texts))]
-    assert 0 < len(texts) < 5000
-    assert any(reject.is_loss for reject in rejects)
-
 
 def test_a_file_without_the_separator_is_said(tmp_path: Path) -> None:
     (texts, _), _, notices = read(DocumentsFormat(2, separator=END), file_ref(tmp_path, b"a\nb\n"))

@@ -1,6 +1,5 @@
 """JSON lines as rows: beside the rules of transforms.columns.types applied value by value, in every block size."""
 
-import gzip
 import json
 import math
 from pathlib import Path
@@ -262,16 +261,6 @@ def test_blank_lines_are_counted_and_lines_numbered(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     assert table(tmp_path, '\ufeff{"x": 1}')[1:] == ([{"x": 1}], [])
-
-
-def test_a_truncated_gzip_file_gives_what_precedes(tmp_path: Path) -> None:
-    data = b"".join(b'{"x": %d}\n' % (number * 7919) for number in range(1000))
-    file = file_ref(tmp_path, gzip.compress(data)[:-40], "file.jsonl.gz")
-    rows, _, rejects, _ = read(JsonLinesFormat(64), file, {"x": ColumnType("int64", None, 0)})
-
-    assert [row["x"] for row in rows] == [number * 7919 for number in range(len(rows))]
-    assert len(rows) > 500
-    assert [reject.line for reject in rejects] == [len(rows) + 1]
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), max_size=12), st.integers(1, 200))
