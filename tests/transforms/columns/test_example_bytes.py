@@ -100,9 +100,7 @@ def test_checksums_of_lengths(size: int) -> None:
 
 LIMITS = [*(1 << bits for bits in range(0, 64, 7)), (1 << 32), (1 << 64) - 1]
 NUMBERS = st.one_of(
-    st.integers(0, (1 << 64) - 1),
-    st.integers(0, 64).map(lambda bits: (1 << bits) - 1),
-    st.sampled_from(LIMITS),
+    st.integers(0, (1 << 64) - 1), st.integers(0, 64).map(lambda bits: (1 << bits) - 1), st.sampled_from(LIMITS)
 )
 
 

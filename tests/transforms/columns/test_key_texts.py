@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,10 +18,12 @@ from shardmill.transforms.columns.example_decoding import decode_parts, feature_
 from shardmill.transforms.columns.text import key_texts, key_texts_of_values, without_leading_zeros
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.csv import CsvFormat
-from shardmill.transforms.formats.format import FileRef, KeyColumn, RecordFormat, key_column_name
+from shardmill.transforms.formats.format import KeyColumn, RecordFormat, key_column_name
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from tests.support.bad_tables import parquet
+from tests.support.format_files import blocks, file_ref
 
 _DAY = datetime(2024, 1, 2)
 _MOMENT = datetime(2024, 1, 2, 3, 4, 5, 600_000)
@@ -138,25 +139,16 @@ def test_equal_numbers_have_one_key_and_others_another(numbers: list[int | float
     ]
 
 
-def _keys(found: RecordFormat, path: Path) -> list[bytes | None]:
+def _keys(found: RecordFormat, folder: Path, data: bytes) -> list[bytes | None]:
     """The keys `k` of all rows of a file, in their order; the column is no feature."""
-    blocks = list(found.index(FileRef(path.name, str(path), path.stat().st_size)))
-    types = {"x": ColumnType("int64", None, 0)}
     keys: list[bytes | None] = []
-    for block in blocks:
-        for rows in found.read(block, types, [KeyColumn("k")]):  # type: ignore[arg-type]
+    for block in blocks(found, file_ref(folder, data)):
+        for rows in found.read(block, {"x": ColumnType("int64", None, 0)}, [KeyColumn("k")]):
             assert not rows.rejects
-            keys += rows.batch[key_column_name("k")].to_pylist()
-    return keys
-
-
-def _example_keys(found: TFRecordFormat, path: Path) -> list[bytes | None]:
-    """As `_keys`, of the features of existing Examples."""
-    blocks = list(found.index(FileRef(path.name, str(path), path.stat().st_size)))
-    keys: list[bytes | None] = []
-    for block in blocks:
-        for rows in found.read(block, {}):  # type: ignore[arg-type]
-            keys += feature_key_texts(decode_parts(rows.batch["record"]), "k").to_pylist()
+            if isinstance(found, TFRecordFormat):
+                keys += feature_key_texts(decode_parts(rows.batch["record"]), "k").to_pylist()
+            else:
+                keys += rows.batch[key_column_name("k")].to_pylist()
     return keys
 
 
@@ -165,24 +157,14 @@ def _example_keys(found: TFRecordFormat, path: Path) -> list[bytes | None]:
 def test_every_format_and_block_size_gives_the_same_keys(tmp_path: Path, values: list[Any], block_size: int) -> None:
     expected = key_texts_of_values(values).to_pylist()
     rows = [{"x": number, "k": value} for number, value in enumerate(values)]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert _keys(JsonLinesFormat(block_size), path) == expected
-
-    path = tmp_path / "rows.csv"
-    path.write_text("x,k\n" + "".join(f"{row['x']},{row['k']!s}\n" for row in rows))
-    assert _keys(CsvFormat(block_size=block_size), path) == expected
-
-    path = tmp_path / "rows.parquet"
-    found = []
-    for value in values:  # a file of one kind for each
-        pq.write_table(pa.table({"k": [value], "x": [1]}), path)
-        found += _keys(ParquetFormat(), path)
-    assert found == expected
-
-    path = tmp_path / "rows.tfrecord"
+    json_lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    assert _keys(JsonLinesFormat(block_size), tmp_path, json_lines.encode()) == expected
+    csv = "x,k\n" + "".join(f"{row['x']},{row['k']!s}\n" for row in rows)
+    assert _keys(CsvFormat(block_size=block_size), tmp_path, csv.encode()) == expected
+    tables = [parquet(pa.table({"k": [value], "x": [1]})) for value in values]  # a file of one kind for each
+    assert [key for table in tables for key in _keys(ParquetFormat(), tmp_path, table)] == expected
     # Whole numbers beyond 2^24 are others once they are floats, and an Example knows no booleans.
     plain = [str(value) if isinstance(value, bool) else value for value in values]
     examples = [{"k": [value.encode()] if isinstance(value, str) else np.array([value])} for value in plain]
-    path.write_bytes(b"".join(tfrecord.frame_record(encode_example(example)) for example in examples))
-    assert _example_keys(TFRecordFormat(block_size), path) == expected
+    records = b"".join(tfrecord.frame_record(encode_example(example)) for example in examples)
+    assert _keys(TFRecordFormat(block_size), tmp_path, records) == expected

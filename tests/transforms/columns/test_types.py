@@ -1,7 +1,9 @@
-"""A manifest's columns: types from all rows in any order, values as entries of an Example."""
+"""Types of values and columns, in any order, shapes of nested lists, and values as entries of an Example."""
 
+import json
 import math
 import warnings
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,18 @@ from hypothesis import strategies as st
 
 from shardmill.data import example
 from shardmill.data.features import Feature
-from shardmill.transforms.columns.types import ColumnError, ColumnType, leaf_values, merge_types, value_type
+from shardmill.transforms.columns.types import (
+    MAX_RANK,
+    ColumnError,
+    ColumnType,
+    check_shape,
+    format_shape,
+    leaf_values,
+    merge_types,
+    preview_value,
+    shape_and_values,
+    value_type,
+)
 from shardmill.transforms.files.references import encode_columns
 
 CSV, JSON = True, False
@@ -20,32 +33,11 @@ CSV, JSON = True, False
 @pytest.mark.parametrize(
     ("text", "dtype"),
     [
-        ("0", "int64"),
-        ("-0", "int64"),
-        ("+7", "int64"),
-        ("42", "int64"),
-        ("9223372036854775807", "int64"),
-        ("-9223372036854775808", "int64"),
-        ("9223372036854775808", "bytes"),
-        ("9" * 5000, "bytes"),  # longer than Python turns into an integer
-        ("-" + "9" * 5000, "bytes"),
-        ("007", "bytes"),
-        ("-01", "bytes"),
-        ("00", "bytes"),
-        ("0.5", "float32"),
-        ("-1e-3", "float32"),
-        (".5", "float32"),
-        ("nan", "float32"),
-        ("-Infinity", "float32"),
-        ("1_000", "bytes"),
-        ("1_0.5", "bytes"),
-        ("0x10", "bytes"),
-        ("1,5", "bytes"),
-        ("true", "bool"),
-        ("FALSE", "bool"),
-        ("tRUE", "bytes"),
-        (" 1", "bytes"),
-        ("rose", "bytes"),
+        *((text, "int64") for text in ("0", "-0", "+7", "9223372036854775807", "-9223372036854775808")),
+        *((text, "bytes") for text in ("9223372036854775808", "007", "1_0.5", "1,5", " 1", "tRUE", "rose")),
+        *((sign + "9" * 5000, "bytes") for sign in ("", "-")),  # longer than Python turns into an integer
+        *((text, "float32") for text in ("0.5", "-1e-3", "nan", "-Infinity")),
+        *((text, "bool") for text in ("true", "FALSE")),
     ],
 )
 def test_types_of_text(text: str, dtype: str) -> None:
@@ -59,19 +51,10 @@ def test_types_of_text(text: str, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("value", "dtype", "length"),
     [
-        (3, "int64", None),
-        (True, "bool", None),
-        ((1 << 63) - 1, "int64", None),
-        (-(1 << 63), "int64", None),
-        (0.5, "float32", None),
-        ("7", "bytes", None),
-        ("", "bytes", None),
-        ([1, 2, 3], "int64", 3),
-        ([1, 2.5], "float32", 2),
-        ([1, "a"], "bytes", 2),
-        ([True, False], "bool", 2),
-        ([True, 1], "bytes", 2),
-        ([], "int64", 0),
+        *((value, "int64", None) for value in (3, (1 << 63) - 1, -(1 << 63))),
+        *((value, dtype, None) for value, dtype in ((True, "bool"), (0.5, "float32"), ("7", "bytes"), ("", "bytes"))),
+        *(([1, 2, 3], "int64", 3), ([1, 2.5], "float32", 2), ([1, "a"], "bytes", 2), ([], "int64", 0)),
+        *(([True, False], "bool", 2), ([True, 1], "bytes", 2)),
     ],
 )
 def test_types_of_json(value: Any, dtype: str, length: int | None) -> None:
@@ -263,3 +246,108 @@ def test_entries_stand_in_the_order_of_the_types() -> None:
 
     assert decoded({"a": 0.5, "b": 1, "other": 2}, types) == {"b": [1], "a": [np.float32(0.5)]}
     assert list(decoded({"a": 0.5, "b": 1}, types)) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "values"),
+    [
+        ([], (0,), []),
+        ([1, 2], (2,), [1, 2]),
+        ([[1, 2], [3, 4], [5, 6]], (3, 2), [1, 2, 3, 4, 5, 6]),
+        ([[["a"], ["b"]]], (1, 2, 1), ["a", "b"]),
+    ],
+)
+def test_shapes(value: list[Any], shape: tuple[int, ...], values: list[Any]) -> None:
+    assert shape_and_values(value) == (shape, values)
+    assert leaf_values(value) == values
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ([[1], [1, 2]], "lists of 1 and of 2 in one list; expected lists of one length"),
+        ([[1], []], "lists of 0 and of 1 in one list"),
+        ([[1], 2], "a list of lists and values"),
+        ([[], []], r"a list of empty lists; expected \[\] where there are none"),
+        (json.loads("[" * (MAX_RANK + 1) + "1" + "]" * (MAX_RANK + 1)), f"lists nested more than {MAX_RANK} deep"),
+        (json.loads("[" * 900 + "]" * 900), "nested more than"),
+    ],
+)
+def test_what_has_no_shape(value: list[Any], reason: str) -> None:
+    with pytest.raises(ColumnError, match=f"^{reason}" if reason[0] != "n" else reason):
+        shape_and_values(value)
+
+
+def test_words() -> None:
+    assert format_shape((None, 4)) == "any number x 4"
+    assert preview_value([[1.5, "ä"]]) == '[[1.5, "\\u00e4"]]'
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert preview_value(deep) == "a value nested too deep"
+    while deep:  # or else taking it apart is a recursion, too
+        deep = deep.pop()
+
+
+def type_of(values: list[Any]) -> ColumnType:
+    found = [one for one in (value_type(value, is_text=False) for value in values) if one is not None]
+    return reduce(ColumnType.merge, found)
+
+
+@pytest.mark.parametrize(
+    ("values", "shape"),
+    [
+        ([[[1, 2]], [[3, 4]]], (1, 2)),
+        ([[[1, 2]], [[3, 4], [5, 6]]], (None, 2)),
+        ([[[1, 2]], []], (None, 2)),
+        ([[], [[1, 2]], [[3, 4]], [[5]]], (None, 2)),
+        ([[1, 2], [[1, 2]], [[3, 4]]], (1, 2)),
+        ([[[1, 2]], [[3]]], (1, 1)),
+        ([1, 2, [[1]]], ()),
+        ([1, 2, [[1]], []], (None,)),
+        ([[[[1, 2]]]], (1, 1, 2)),
+    ],
+)
+def test_most_rows_decide(values: list[Any], shape: tuple[int | None, ...]) -> None:
+    feature = type_of(values).feature("x", len(values))
+
+    assert feature.shape == type_of(values[::-1]).feature("x", len(values)).shape == shape
+    assert feature.required
+
+
+PAIRS = st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), max_size=2)
+NESTED = st.one_of(
+    PAIRS,
+    PAIRS,
+    st.sampled_from([None, 1, 2.5, "a", [], [], [1], [1, 2], ["a"], [[1]], [["a"]], [[1, 2, 3]], [[[1], [2]]]]),
+)
+
+
+@given(st.lists(NESTED, min_size=1, max_size=12), st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_partition_in_any_order_merges_to_the_type_of_all(values: list[Any], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(values))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
+    nothing = ColumnType("int64", None, 0)
+    parts = [
+        reduce(
+            ColumnType.merge, filter(None, (value_type(value, is_text=False) for value in shuffled[begin:end])), nothing
+        )
+        for begin, end in zip([0, *cuts], [*cuts, len(values)])
+    ]
+    merged = reduce(ColumnType.merge, parts)
+    expected = reduce(ColumnType.merge, filter(None, (value_type(value, is_text=False) for value in values)), nothing)
+
+    assert merged == reduce(ColumnType.merge, parts[::-1]) == expected
+    present = [value for value in values if value is not None]
+    assert merged.present + sum(other.present for other in merged.minority_types) == len(present)
+    if present:
+        assert sum(_fits(value, merged) for value in present) == merged.present
+
+
+def _fits(value: Any, column: ColumnType) -> bool:
+    try:
+        check_shape(value, column)
+    except ColumnError:
+        return False
+    return True

@@ -37,10 +37,7 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
     assert BAD.to_json() == {"source": "a.csv", "line": 3, "stage": "read", "reason": "the row has 2 fields"}
     position = {"source": "c.csv.gz", "line": 41, "stage": "read", "reason": "damaged"}
     assert REST.to_json() == {**position, "records": 60, "size_bytes": 700, "count": "estimated"}
-    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, reject_file("e", 9, "no"))] == [
-        False,
-        *[True] * 4,
-    ]
+    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, reject_file("e", 9, "no"))] == [False, *[True] * 4]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Files of lines as blocks and pieces: whatever the sizes, every byte is in one piece, under its line."""
+"""Files of lines as blocks and pieces, whatever the sizes, and encodings to UTF-8."""
 
 import bz2
 import gzip
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,18 @@ from hypothesis import strategies as st
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import FileRef
-from shardmill.transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
+from shardmill.transforms.formats.line_blocks import (
+    BOM,
+    Piece,
+    Utf8Stream,
+    encoding_name,
+    index_lines,
+    is_ascii_transparent,
+    is_utf8,
+    read_pieces,
+    to_utf8,
+)
+from tests.support.command import REPOSITORY, Run, check_mistake, write_files
 from tests.support.format_files import file_ref
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -137,3 +149,85 @@ def test_blank_lines_are_one_piece_however_many_there_are(
     assert isinstance(piece, Piece)
     assert (piece.data, piece.first_line) == (newline * 1000, 1)
     assert len(pieces(file_ref(tmp_path, b"a\n" * 1000), 1 << 20, 1 << 20)) >= 100
+
+
+CODECS = [
+    *("utf-8", "iso8859-1", "cp1252", "utf-16", "utf-16-be", "utf-32", "utf-7", "shift_jis", "gb18030", "iso2022_jp"),
+    "cp037",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("UTF8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "iso8859-1"), ("Windows-1252", "cp1252")],
+)
+def test_names(name: str, expected: str) -> None:
+    assert encoding_name(name) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["", "utf-9", "a\0b", "rot13", "zip", "idna", "punycode", "unicode_escape", "raw_unicode_escape"]
+)
+def test_names_that_are_no_good(name: str) -> None:
+    with pytest.raises(ValueError, match=r"expected one such as utf-8"):
+        encoding_name(name)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "special", "keeps"),
+    [
+        *((encoding, b',"\r\n', True) for encoding in ("utf-8", "ascii", "iso8859-1", "shift_jis")),
+        *((encoding, b'|"\r\n', True) for encoding in ("cp1252", "euc_kr")),
+        *(("shift_jis", b'|"\r\n', False), ("big5", b'\\"\r\n', False)),
+        *((encoding, b",\n", False) for encoding in ("utf-16", "utf-32-be", "utf-7", "iso2022_jp", "hz", "cp037")),
+    ],
+)
+def test_keeps_bytes(encoding: str, special: bytes, keeps: bool) -> None:
+    assert is_ascii_transparent(encoding, special) is keeps
+
+
+def test_is_utf8() -> None:
+    assert all(map(is_utf8, (b"", b"a\0", "é日😀".encode())))
+    assert not any(map(is_utf8, (b"\xff", b"a\xc3", b"\xed\xb3\xbf", b"\xc0\x80")))
+
+
+@given(st.binary(max_size=60), st.sampled_from(CODECS))
+def test_what_cannot_be_decoded_is_no_utf8(data: bytes, encoding: str) -> None:
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        assert not is_utf8(to_utf8(data, encoding))
+    else:
+        if not any("\ud800" <= char <= "\udfff" for char in text):  # utf-7 can hold lone surrogates
+            assert to_utf8(data, encoding) == text.encode()
+
+
+@given(
+    st.binary(max_size=60), st.sampled_from(["cp1252", "utf-16-le", "gb18030", "shift_jis", "cp037"]), st.integers(3, 9)
+)
+def test_a_stream_that_is_not_in_its_encoding(data: bytes, encoding: str, size: int) -> None:
+    stream = Utf8Stream(io.BytesIO(data), encoding)
+
+    parts = list(iter(lambda: stream.read(size), b""))
+
+    assert is_utf8(b"".join(parts)) == is_utf8(to_utf8(data, encoding).removeprefix(b"\xef\xbb\xbf"))
+
+
+@pytest.mark.parametrize("command", [("csv",), ("text",), ("text", "--record", "file")], ids=" ".join)
+def test_an_encoding_of_no_files_is_refused_by_every_route(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    suffix = "csv" if command == ("csv",) else "txt"
+    folder = write_files(tmp_path / "in", {f"a.{suffix}": b"id,path\n1,C:\\new\\table\n"})
+    result = run(*command, "--input", folder, "--output", tmp_path / "out", "--name", "n", "--encoding", "rot13")
+    check_mistake(result, "rot13", "expected one such as utf-8")
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_name_stands_for_one_error_handler() -> None:
+    """A handler is the whole process's: a second one registered under its name would take the place of the first."""
+    sources = [
+        path.read_text()
+        for folder in ("src/shardmill", "transforms", "pipelines")
+        for path in (REPOSITORY / folder).rglob("*.py")
+    ]
+
+    assert sum(text.count("codecs.register_error(") for text in sources) == 1

@@ -129,11 +129,13 @@ def test_batches_and_their_order_do_not_show(tmp_path: Path, step: int, monkeypa
     _, whole = found(analysis(), tmp_path / "whole", batch)
     monkeypatch.setattr(analyzers, "_MAX_COUNTS_HELD", 3)  # all is merged and written several times
     monkeypatch.setattr(analyzers, "_MAX_KEY_BYTES_HELD", 100)
+    monkeypatch.setattr(analyzers, "_COUNT_BYTES_AT_ONCE", 1)  # and parts are merged one at a time
 
     gathered, parted = found(analysis(), tmp_path / "parted", batch, step)
 
     assert parted == whole
     assert len({section.path for section in gathered.spilled}) > 6
+    assert len(analyzers.part_ranges(gathered.spilled, 1)) == analyzers.PARTS
 
 
 def test_other_splits_do_not_show(tmp_path: Path) -> None:
@@ -184,17 +186,6 @@ def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
     assert vocabulary.entries["value"].to_pylist() == [b"a", b"\xff\x00"]
     assert vocabulary.unknown_counts == {"train": (6, 3)}
     assert b"".join(map(bytes, analyzers.vocabulary_lines(vocabulary.entries))) == b"a\n\xff\x00\n"
-
-
-def test_parts_are_merged_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = examples()
-    _, at_once = found(analysis(), tmp_path / "a", batch)
-    monkeypatch.setattr("shardmill.transforms.values.analyzers._COUNT_BYTES_AT_ONCE", 1)
-
-    gathered, in_parts = found(analysis(), tmp_path / "b", batch)
-
-    assert in_parts == at_once
-    assert len(analyzers.part_ranges(gathered.spilled, 1)) == analyzers.PARTS
 
 
 @pytest.mark.parametrize(
@@ -284,9 +275,6 @@ def test_what_would_have_changed_is_said() -> None:
         "rooms: the boundaries of buckets would be 2, 5",
         "city: 1 of 2 entries would be those of d 1.0.0",
     ]
-
-
-def test_of_constants_of_these_examples_nothing_is_said() -> None:
     assert list(drift_notices(TransformFile({"train": 9}, ()))) == []
 
 

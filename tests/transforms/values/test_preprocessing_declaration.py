@@ -10,7 +10,6 @@ import pytest
 
 from shardmill.data.features import Feature, Renames
 from shardmill.errors import UserError
-from shardmill.transforms.values import preprocessing_declaration
 from shardmill.transforms.values.preprocessing_declaration import Declaration, check_transform
 from shardmill.transforms.values.preprocessing_sources import parse_transform
 
@@ -47,26 +46,6 @@ FEATURES = (
 
 def parsed(text: str) -> Declaration:
     return parse_transform(text.encode(), "t.yaml")
-
-
-def test_every_step_has_its_parameters() -> None:
-    found = {chain.name: chain.steps for chain in parsed(WHOLE).chains}
-
-    assert found == {
-        "age": (preprocessing_declaration.ZScore(),),
-        "fare": (preprocessing_declaration.Log1p(), preprocessing_declaration.MinMax(0, 1)),
-        "city": (preprocessing_declaration.Vocabulary(top_k=1000, num_oov_buckets=1),),
-        "review": (
-            preprocessing_declaration.Lower(),
-            preprocessing_declaration.Tokenize("[^a-z]+"),
-            preprocessing_declaration.Vocabulary(frequency_threshold=2, default_value=-7),
-        ),
-        "income_scaled": (preprocessing_declaration.MinMax(-1, 1),),
-        "income_bucket": (preprocessing_declaration.Bucketize(10), preprocessing_declaration.OneHot()),
-        "tag": (preprocessing_declaration.Fill("none"), preprocessing_declaration.Hash(100)),
-        "years": (preprocessing_declaration.Buckets((18, 30, 65)),),
-    }
-    assert [feature for feature, _ in parsed(WHOLE).dropped] == ["id"]
 
 
 def test_features_that_are_not_named_stay_and_those_that_are_dropped_go() -> None:

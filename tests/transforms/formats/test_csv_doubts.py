@@ -39,7 +39,10 @@ def problem(header: str, rows: list[str], delimiter: str = ",", given: bool = Fa
         ("%", ["time,temp", "1,2.5", "2,3.5"], ",", "--comment '%'"),
         ("#version 2", ["time,temp", "1,2.5", "2,3.5"], ",", "--comment '#'"),
         ('"fixed acidity";"volatile acidity"', ["7;0.1", "8;0.2"], ",", "--delimiter ';'"),
-        ("a;b", ["1,5;2,5", "2,5;3,5"], ",", "--delimiter ';'"),
+        (
+            *("a;b", ["1,5;2,5", "2,5;3,5"], ","),
+            "the header is one column, 'a;b'; give --delimiter ';' if that separates columns, or --delimiter ',' if it",
+        ),
         ("a\tb", ["1\t2", "3\t4"], ",", "--delimiter tab"),
         ("a,b,c", ["1|2|3", "4|5|6"], ",", "--skip_lines 1 --delimiter '|' --columns a,b,c"),
         ("569,3,malignant,benign", ["1,2,3,4,0", "5,6,7,8,1"], ",", "column_5 (5 names)"),

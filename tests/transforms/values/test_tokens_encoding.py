@@ -1,6 +1,4 @@
-"""transforms.values.tokens_encoding: cut texts have the tokens of whole ones, and tokenizers whose tokens reach
-further are
-known."""
+"""Tokens of words and of texts, words that are tokenized once, and blocks with the documents that they cut."""
 
 import json
 from collections.abc import Callable
@@ -15,9 +13,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from shardmill.transforms.columns.example_bytes import frame
+from shardmill.transforms.records.run_file import framed_sizes
 from shardmill.transforms.values import tokens_encoding
 from shardmill.transforms.values.tokenizer import TokenizerFile
-from shardmill.transforms.values.tokens_encoding import cut_words, encode, has_separate_words
+from shardmill.transforms.values.tokens_encoding import (
+    cached_tokens,
+    cut_words,
+    divide_tokens,
+    document_records,
+    encode,
+    has_separate_words,
+    token_counts,
+    token_ids,
+    total_tokens,
+)
 
 END = "<|endoftext|>"
 _LLAMA_3, _QWEN_2 = tokens_encoding._EXPRESSIONS
@@ -148,3 +158,105 @@ def test_an_added_token_of_two_words_keeps_texts_whole() -> None:
     assert has_separate_words(json.dumps(content))
     content["added_tokens"][0]["content"] = "end of text"
     assert not has_separate_words(json.dumps(content))
+
+
+# Words that are known
+
+
+@pytest.fixture
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_encoding, "_known", {})
+
+
+class Asked:
+    """Tokens of a word: its letters; and the words that were asked for."""
+
+    def __init__(self, plus: int = 0) -> None:
+        self.words: list[list[str]] = []
+        self._plus = plus
+
+    def __call__(self, words: pa.LargeStringArray) -> pa.LargeListArray:
+        self.words.append(words.to_pylist())
+        return pa.array([[ord(c) + self._plus for c in word] for word in words.to_pylist()], pa.large_list(pa.int64()))
+
+
+def _tokens(words: list[str], asked: Asked, key: str = "t") -> list[list[int]]:
+    return cached_tokens(pa.array(words, pa.large_string()), key, asked).to_pylist()
+
+
+def _expected(words: list[str], plus: int = 0) -> list[list[int]]:
+    return [[ord(c) + plus for c in word] for word in words]
+
+
+@pytest.mark.usefixtures("_nothing_known")
+def test_what_was_met_is_not_asked_for_again() -> None:
+    asked = Asked()
+    for words in (["a", "", "ab"], ["ab", "c", "a", "dé"], ["dé", ""], []):
+        assert _tokens(words, asked) == _expected(words)
+    assert asked.words == [["a", "", "ab"], ["c", "dé"], [], []]
+
+
+@pytest.mark.usefixtures("_nothing_known")
+def test_another_tokenizer_has_its_own() -> None:
+    one, other = Asked(), Asked(7)
+    assert _tokens(["a", "b"], one) == _expected(["a", "b"])
+    assert _tokens(["b", "a"], other, "u") == _expected(["b", "a"], 7)
+    assert _tokens(["b", "a"], one) == _expected(["b", "a"])
+
+
+@pytest.mark.usefixtures("_nothing_known")
+def test_slices_are_words_too() -> None:
+    asked = Asked()
+    words = pa.array(["x", "a", "b", "y"], pa.large_string())
+    assert cached_tokens(words[1:3], "t", asked).to_pylist() == _expected(["a", "b"])
+    assert cached_tokens(words[2:], "t", asked).to_pylist() == _expected(["b", "y"])
+    assert asked.words == [["a", "b"], ["y"]]
+
+
+@pytest.mark.usefixtures("_nothing_known")
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of the last batch stay; those of a batch that is too large do not."""
+    monkeypatch.setattr(tokens_encoding, "MOST_BYTES", 2000)
+    asked = Asked()
+    many = [f"{n:05}" for n in range(30)]
+    for words in (many[:20], many[10:25], many[10:25], [f"{n:06}" for n in range(100)], many[10:25]):
+        assert _tokens(words, asked) == _expected(words)
+        known = tokens_encoding._known["t"]
+        assert known.size_bytes <= 2000
+    assert asked.words[1:3] == [many[20:25], []]
+    assert asked.words[4] == []
+
+
+# Blocks
+
+LISTS = [[5, 70_000], [1], [2, 3, 4]]
+
+
+@pytest.mark.parametrize(("end", "behind"), [(None, []), (9, [9])])
+def test_a_record_is_the_tokens_of_a_document_and_its_size_says_how_many(end: int | None, behind: list[int]) -> None:
+    ids = pa.array([[0], *LISTS], pa.large_list(pa.int64()))[1:]
+    records = document_records(ids, end)
+
+    found = [token_ids(np.frombuffer(record, np.uint8)).tolist() for record in records.to_pylist()]
+    assert found == [[*tokens, *behind] for tokens in LISTS]
+    sizes = framed_sizes(frame(records))
+    assert token_counts(sizes).tolist() == [len(tokens) for tokens in found]
+    assert total_tokens(len(found), int(sizes.sum())) == sum(map(len, found))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(1, 12), st.integers(1, 8))
+def test_shares_are_the_blocks_of_one_stream(sizes: list[int], block: int, shards: int) -> None:
+    tokens = np.array(sizes)
+    blocks = sum(sizes) // block
+    if shards > blocks:
+        return
+    firsts, each = divide_tokens(tokens, block, shards)
+
+    assert sum(share.blocks for share in each) == blocks
+    assert max(share.blocks for share in each) - min(share.blocks for share in each) <= 1
+    starts = np.concatenate(([0], np.cumsum(tokens)))
+    position = 0
+    for first, share in zip([0, *firsts], each, strict=True):
+        assert starts[first] + share.skip == position
+        assert share.skip < tokens[first]
+        position += share.blocks * block

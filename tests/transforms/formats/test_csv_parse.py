@@ -1,0 +1,176 @@
+"""A CSV text read forwards, its head, and pieces of whole records as columns of text."""
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardmill.errors import UserError
+from shardmill.transforms.formats import csv_parse
+from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_parse import (
+    MAX_PIECE,
+    START_BYTES,
+    CsvPiece,
+    Head,
+    LostRecords,
+    Table,
+    check_length,
+    check_start,
+    parse_piece,
+    read_head,
+    read_pieces,
+    read_ranges,
+    row_lines,
+    split_piece,
+)
+from shardmill.transforms.formats.csv_scan import line_ends
+from shardmill.transforms.stores.streams import TruncatedError
+
+DIALECT = Dialect()
+NOTHING = Head(b"", 1, 0, 1, b"")
+RAW = st.lists(
+    st.sampled_from([b'"', b'""', b",", b"\n", b"\r\n", b"\r", b"a", b',"', b'",', b'"\n']), max_size=40
+).map(b"".join)
+
+
+class Dribble:
+    """A stream that gives a few bytes at a time, whatever it is asked for, and perhaps fails at the end."""
+
+    def __init__(self, data: bytes, size: int, fails: bool = False) -> None:
+        self._data, self._size, self._fails = io.BytesIO(data), size, fails
+
+    def read(self, size: int, /) -> bytes:
+        data = self._data.read(min(size, self._size))
+        if self._fails and not data:
+            raise TruncatedError("cut")
+        return data
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        (b"", Head(b"", 1, 0, 1, b"")),
+        (b"\n\r\n", Head(b"", 3, 3, 3, b"")),
+        (b"a", Head(b"a", 1, 1, 1, b"")),
+        (b"a\nb", Head(b"a\n", 1, 2, 2, b"b")),
+        (b"a\r\nb", Head(b"a\r\n", 1, 3, 2, b"b")),
+        (b"a\r", Head(b"a\r", 1, 2, 2, b"")),
+        (b'\r\n\n"a\n"\n\nb', Head(b'"a\n"\n', 3, 8, 5, b"\nb")),
+    ],
+)
+def test_head(text: bytes, head: Head) -> None:
+    assert read_head(io.BytesIO(text), DIALECT, "a.csv") == head
+
+
+@given(RAW, st.integers(1, 9))
+def test_what_is_lost(text: bytes, size: int) -> None:
+    *pieces, lost = read_pieces(Dribble(text, size, fails=True), DIALECT, size, "a.csv", NOTHING)
+
+    assert isinstance(lost, LostRecords)
+    assert str(lost.error) == "cut"
+    kept = b"".join(piece.text for piece in pieces if isinstance(piece, CsvPiece))
+    assert text.startswith(kept)
+    assert lost.line == len(line_ends(kept)) + 1
+
+
+def test_blank_lines_before_the_header_are_read_little_by_little() -> None:
+    sizes: list[int] = []
+
+    class Watched(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            sizes.append(size or 0)
+            return super().read(size)
+
+    text = b"\n\r\n" * 2_000_000
+
+    assert read_head(Watched(text + b"a,b\n"), DIALECT, "a.csv").line == 4_000_001
+    assert max(sizes) <= 2 << 20
+
+
+def test_lines_that_end_in_cr_are_not_held_back() -> None:
+    assert max(len(data) for data, _ in read_ranges(io.BytesIO(b"\r" * 1000), DIALECT, 10, 0)) <= 11
+
+
+def test_a_piece_that_is_too_long() -> None:
+    check_length(MAX_PIECE, 1, "a.csv")
+    with pytest.raises(UserError, match=r"^a.csv, line 7: 2,147,418,113 bytes cannot be parsed at once"):
+        check_length(MAX_PIECE + 1, 7, "a.csv")
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_blank_lines_are_one_piece_however_many_there_are(monkeypatch: pytest.MonkeyPatch, newline: bytes) -> None:
+    monkeypatch.setattr(csv_parse, "MAX_LINES", 10)
+    (piece,) = split_piece(CsvPiece(newline * 1000, 1), DIALECT, "a.csv")
+    assert (piece.text, piece.line) == (newline * 1000, 1)
+    assert len(list(split_piece(CsvPiece(b"a\n" * 1000, 1), DIALECT, "a.csv"))) >= 50
+
+
+TABLE = Table("a.csv", ("a", "b"), Dialect(), ("", "NA"), "utf-8")
+
+
+@pytest.mark.parametrize("text", [b"1,x\n2,y\n", b'1,"x"\n\n2,y', b'1,x\n3\n"4"5,6\n\xff,7\n2,y\n'])
+def test_without_lines_it_is_the_same_but_for_the_lines(text: bytes) -> None:
+    one, other = (parse_piece(CsvPiece(text, 1), TABLE, ["a", "b"], with_lines) for with_lines in (True, False))
+
+    assert one.columns == other.columns
+    assert (one.rows, other.rows) == (2, 2)
+    assert (other.rejects, other.blank_lines) == ([], 0)
+    assert row_lines(CsvPiece(text, 1), other, Dialect()).tolist() == one.lines.tolist()
+
+
+@pytest.mark.parametrize("with_lines", [True, False])
+@pytest.mark.parametrize("text", [b"", b"\n\n", b"1\n", b"\xff,1\n", b'"a"b,1\n'])
+def test_no_rows(text: bytes, with_lines: bool) -> None:
+    found = parse_piece(CsvPiece(text, 1), TABLE, ["a"], with_lines)
+
+    assert (found.rows, len(found.columns[0]), len(found.lines)) == (0, 0, 0)
+
+
+def test_a_record_with_more_than_one_fault_is_one_reject() -> None:
+    found = parse_piece(CsvPiece(b'"a"b\xff\n"c"\xff,d,e\n\xff\n1,2\n', 1), TABLE, ["a"], True)
+
+    assert [reject.line for reject in found.rejects] == [1, 2, 3]
+    assert found.rows == 1
+
+
+@pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[:START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])
+def test_text_is_no_other_format(start: bytes) -> None:
+    check_start(start, "a.csv", "utf-8")
+
+
+def test_a_byte_order_mark_is_fine_in_its_encoding() -> None:
+    check_start(b"\xff\xfea\0", "a.csv", "utf-16")
+    with pytest.raises(UserError, match=r"^a.csv is not CSV; it begins like UTF-16"):
+        check_start(b"\xff\xfea\0", "a.csv", "utf-8")
+
+
+WIDE = Table("a.csv", tuple(f"c{number}" for number in range(300)), Dialect(), ("",), "utf-8")
+ROWS = [",".join(str(row * number % 7 or "") for number in range(300)) for row in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [ROWS, [*ROWS, ""], [*ROWS[:1], "", *ROWS[1:]], [*ROWS[:1], "1,2", *ROWS[1:]], ['"a' + ROWS[0][1:]], ["x,y" * 150]],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_wide_rows_are_parsed_as_arrow_parses_them(
+    lines: list[str], newline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, wanted = newline.join(lines).encode(), ["c299", "c0", "c7"]
+
+    def parse() -> Any:
+        try:
+            columns, rows = csv_parse._parse(text, WIDE, wanted)
+        except pa.ArrowInvalid:
+            return "invalid"
+        return [column.to_pylist() for column in columns], rows, [column.null_count for column in columns]
+
+    found = parse()
+    monkeypatch.setattr(csv_parse, "_FEW_ROWS", 0)
+    assert found == parse()
+    if lines == ROWS:
+        assert found[0][2] == [None if not row * 7 % 7 else b"" for row in (1, 2, 3)]
