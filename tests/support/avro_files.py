@@ -1,12 +1,14 @@
 """Avro files, and what AvroFormat makes of them."""
 
 import io
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import fastavro
 
+from shardmill.data.example import encode_varint
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.format import FileRef
 from tests.support import format_files
@@ -34,6 +36,12 @@ def avro(schema: Any, rows: Iterable[Any], block_bytes: int = 200, codec: str = 
     out = io.BytesIO()
     fastavro.writer(out, schema, rows, codec=codec, sync_interval=block_bytes, sync_marker=SYNC)
     return out.getvalue()
+
+
+def with_schema(data: bytes, schema: Any) -> bytes:
+    """The blocks of a file without compression, below a header with another schema."""
+    text = json.dumps(schema).encode()
+    return b"Obj\x01\x02\x16avro.schema" + encode_varint(2 * len(text)) + text + b"\0" + data[data.index(SYNC) :]
 
 
 def column(folder: Path, kind: Any, values: Iterable[Any], fill: str | None = None) -> tuple[Any, ...]:

@@ -101,28 +101,21 @@ def test_a_column_is_the_widest_of_its_values(values: list[str | None]) -> None:
     assert infer_type(column(values)) == (ColumnType(reduce(common_type, types), None, len(types)) if types else None)
 
 
-@given(columns, st.data())
-def test_any_partition_merges_to_the_type_of_all(values: list[str | None], data: st.DataObject) -> None:
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
-    parts = [infer_type(column(values[begin:end])) for begin, end in zip([0, *cuts], [*cuts, len(values)])]
-    found = [part for part in parts if part]
-
-    assert infer_type(column(values)) == (reduce(ColumnType.merge, found) if found else None)
-
-
 def settled(column_type: ColumnType | None) -> ScalarType | None:
     return None if column_type is None else column_type.settle().dtype
 
 
 @given(columns, st.data())
-def test_the_spelling_decides_the_same_in_any_partition(values: list[str | None], data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(values)))
-    found = [part for part in (infer_type(column(values[:cut])), infer_type(column(values[cut:]))) if part]
+def test_any_partition_merges_to_the_type_of_all(values: list[str | None], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
+    parts = [infer_type(column(values[begin:end])) for begin, end in zip([0, *cuts], [*cuts, len(values)])]
+    found = [part for part in parts if part]
     one_by_one = [text_type(value.encode()) for value in values if value is not None]
 
-    expected = settled(reduce(ColumnType.merge, one_by_one)) if one_by_one else None
-    assert settled(infer_type(column(values))) == expected
-    assert not found or settled(reduce(ColumnType.merge, found[::-1])) == expected
+    merged = reduce(ColumnType.merge, found[::-1]) if found else None
+    assert infer_type(column(values)) == merged
+    assert settled(infer_type(column(values))) == settled(merged)
+    assert settled(merged) == (settled(reduce(ColumnType.merge, one_by_one)) if one_by_one else None)
 
 
 @pytest.mark.parametrize(

@@ -48,52 +48,9 @@ def test_types_of_text(text: str, dtype: str) -> None:
     encode_columns({"c": text}, {"c": found})  # and what the type promises can be written
 
 
-@pytest.mark.parametrize(
-    ("value", "dtype", "length"),
-    [
-        *((value, "int64", None) for value in (3, (1 << 63) - 1, -(1 << 63))),
-        *((value, dtype, None) for value, dtype in ((True, "bool"), (0.5, "float32"), ("7", "bytes"), ("", "bytes"))),
-        *(([1, 2, 3], "int64", 3), ([1, 2.5], "float32", 2), ([1, "a"], "bytes", 2), ([], "int64", 0)),
-        *(([True, False], "bool", 2), ([True, 1], "bytes", 2)),
-    ],
-)
-def test_types_of_json(value: Any, dtype: str, length: int | None) -> None:
-    assert value_type(value, JSON) == ColumnType(dtype, length, 1)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(("value", "textual"), [(None, JSON), ("", CSV), (None, CSV)])
 def test_missing_values_have_no_type(value: Any, textual: bool) -> None:
     assert value_type(value, textual) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        ({"a": 1}, '^{"a": 1} is not a number, a string or a list of them$'),
-        ([[1, {}]], "^{} is not a number"),
-        ([[1], 2], "^a list of lists and values"),
-        ([None], "^null is not a number"),
-        (1 << 63, "^9223372036854775808 does not fit a 64-bit integer$"),
-        ([1, -(1 << 63) - 1], "^-9223372036854775809 does not fit"),
-    ],
-)
-def test_what_no_feature_holds(value: Any, sentence: str) -> None:
-    with pytest.raises(ColumnError, match=sentence):
-        value_type(value, JSON)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "merged"),
-    [
-        (ColumnType("int64", None, 1), ColumnType("float32", None, 2), ColumnType("float32", None, 3)),
-        (ColumnType("float32", None, 1), ColumnType("bytes", None, 1), ColumnType("bytes", None, 2)),
-        (ColumnType("int64", 4, 1), ColumnType("int64", 4, 1), ColumnType("int64", 4, 2)),
-        (ColumnType("int64", 4, 1), ColumnType("int64", 3, 1), ColumnType("int64", -1, 2)),
-        (ColumnType("int64", None, 1), ColumnType("int64", 1, 1), ColumnType("int64", -1, 2)),
-    ],
-)
-def test_merge(one: ColumnType, other: ColumnType, merged: ColumnType) -> None:
-    assert one.merge(other) == other.merge(one) == merged
 
 
 SCALARS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.floats(), st.text(max_size=5), st.booleans())
@@ -109,16 +66,6 @@ def types_of(rows: list[dict[str, Any]]) -> dict[str, ColumnType]:
         found = {name: value_type(value, JSON) for name, value in row.items()}
         merged = merge_types(merged, {name: column for name, column in found.items() if column is not None})
     return merged
-
-
-@given(ROWS, st.data())
-@settings(max_examples=100, deadline=None)
-def test_types_know_no_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
-    shuffled = data.draw(st.permutations(rows))
-    cut = data.draw(st.integers(0, len(rows)))
-
-    assert types_of(shuffled) == types_of(rows)
-    assert merge_types(types_of(shuffled[cut:]), types_of(shuffled[:cut])) == types_of(rows)
 
 
 def _is_beyond_float32(value: Any) -> bool:

@@ -23,13 +23,9 @@ def problem(header: str, rows: list[str], delimiter: str = ",", given: bool = Fa
 @pytest.mark.parametrize(
     ("header", "rows", "delimiter", "expected"),
     [
-        ("", IRIS, ",", "looks like data"),
-        ("", ADULT, ",", "looks like data"),
-        ("", MUSHROOM, ",", "looks like data"),
-        ("", PEOPLE, ",", "looks like data"),
+        *(("", rows, ",", "looks like data") for rows in (IRIS, ADULT, MUSHROOM, PEOPLE)),
         ("", ["0 qid:1 1:0.3 2:0.1", "1 qid:1 1:0.4"], ",", "looks like data"),
-        ("", ["1 1:0.3 2:0.1", "0 1:0.4"], ",", "looks like data"),
-        ("", ["5", "6", "9"], ",", "looks like data"),
+        *(("", rows, ",", "looks like data") for rows in (["1 1:0.3 2:0.1", "0 1:0.4"], ["5", "6", "9"])),
         ("", ["1,Rome", "2,Paris", "3,Oslo"], ",", "looks like data"),
         ("", ["2024-01-01,Berlin", "2024-01-02,Paris"], ",", "looks like data"),
         ("", ["1.5\tx", "2.5\ty"], "\t", "looks like data"),

@@ -2,22 +2,19 @@
 
 import bz2
 import gzip
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.formats.line_blocks import (
-    BOM,
     Piece,
-    Utf8Stream,
     encoding_name,
     index_lines,
     is_ascii_transparent,
@@ -54,33 +51,6 @@ def lines_of(found: list[Piece | Reject]) -> list[tuple[int, bytes]]:
 def _split(data: bytes) -> list[bytes]:
     parts = data.split(b"\n")
     return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
-
-
-@given(TEXTS, st.integers(1, 40), st.integers(1, 40))
-@settings(max_examples=200, deadline=None)
-def test_any_sizes_give_the_same_lines(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes, block_size: int, piece_size: int
-) -> None:
-    file = file_ref(tmp_path_factory.mktemp("lines"), data)
-    blocks = list(index_lines(file, block_size))
-    found = pieces(file, block_size, piece_size)
-
-    assert lines_of(found) == list(enumerate(_split(data), 1))
-    assert all(isinstance(piece, Piece) and piece.data.endswith(b"\n") for piece in found[:-1])
-    assert [block.offset for block in blocks] == [sum(block.length for block in blocks[:i]) for i in range(len(blocks))]
-    assert sum(block.length for block in blocks) == len(data)
-    longest = max(map(len, _split(data)), default=0)
-    assert all(block_size <= block.length < block_size + longest for block in blocks[:-1])
-    assert [block.first_line for block in blocks] == [data[: block.offset].count(b"\n") + 1 for block in blocks]
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_a_byte_order_mark_is_stripped_at_the_start_of_the_file_only(tmp_path: Path, suffix: str, size: int) -> None:
-    data = BOM + b"one\n" + BOM + b"two"
-    file = file_ref(tmp_path, COMPRESS[suffix](data) if suffix else data, f"file.txt{suffix}")
-
-    assert lines_of(pieces(file, size, size)) == [(1, b"one\n"), (2, BOM + b"two")]
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -200,17 +170,6 @@ def test_what_cannot_be_decoded_is_no_utf8(data: bytes, encoding: str) -> None:
     else:
         if not any("\ud800" <= char <= "\udfff" for char in text):  # utf-7 can hold lone surrogates
             assert to_utf8(data, encoding) == text.encode()
-
-
-@given(
-    st.binary(max_size=60), st.sampled_from(["cp1252", "utf-16-le", "gb18030", "shift_jis", "cp037"]), st.integers(3, 9)
-)
-def test_a_stream_that_is_not_in_its_encoding(data: bytes, encoding: str, size: int) -> None:
-    stream = Utf8Stream(io.BytesIO(data), encoding)
-
-    parts = list(iter(lambda: stream.read(size), b""))
-
-    assert is_utf8(b"".join(parts)) == is_utf8(to_utf8(data, encoding).removeprefix(b"\xef\xbb\xbf"))
 
 
 @pytest.mark.parametrize("command", [("csv",), ("text",), ("text", "--record", "file")], ids=" ".join)

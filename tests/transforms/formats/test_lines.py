@@ -48,7 +48,7 @@ def expected(data: bytes) -> tuple[list[tuple[int, bytes]], list[int], int]:
 
 PARTS = [
     *(b"\n", b"\n", b"\r\n", b"\r", b" ", b"\t", b"a", b"word and word", b"\0", b"\xff", b"\xe3\x80"),
-    *("ä日本".encode(), "\u3000\xa0".encode()),
+    *("ä日本".encode(), "\u3000\xa0".encode(), b"\xef\xbb\xbf"),
 ]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
 

@@ -148,55 +148,37 @@ def test_a_length_that_looks_like_gzip(tmp_path: Path) -> None:
 @pytest.mark.parametrize("block_size", [1, 50, 1 << 20])
 def test_a_file_cut_short_anywhere(tmp_path: Path, block_size: int) -> None:
     for size in range(1, len(FILE)):
-        check_cut_short(tmp_path, size, block_size)
+        records, rejects = read(file_ref(tmp_path, FILE[:size]), block_size)
+        whole = max(number for number, start in enumerate(STARTS) if start <= size)
 
-
-def check_cut_short(tmp_path: Path, size: int, block_size: int) -> None:
-    records, rejects = read(file_ref(tmp_path, FILE[:size]), block_size)
-    whole = max(number for number, start in enumerate(STARTS) if start <= size)
-
-    assert records == numbered(EXAMPLES[:whole])
-    if size == STARTS[whole]:
-        assert rejects == []
-        return
-    have, need = size - STARTS[whole], STARTS[whole + 1] - STARTS[whole]
-    need = need if have >= 12 else 12
-    assert rejects == [
-        Reject(
-            "file.tfrecord",
-            whole + 1,
-            "read",
-            f"record {whole + 1} at byte {STARTS[whole]} is cut short, {have} of {need} bytes, which are lost",
-            1,
-            have,
-            "at least",
-        )
-    ]
+        assert records == numbered(EXAMPLES[:whole])
+        if size == STARTS[whole]:
+            assert rejects == []
+            continue
+        have, need = size - STARTS[whole], STARTS[whole + 1] - STARTS[whole]
+        lost = f"is cut short, {have} of {need if have >= 12 else 12} bytes, which are lost"
+        reason = f"record {whole + 1} at byte {STARTS[whole]} {lost}"
+        assert rejects == [Reject("file.tfrecord", whole + 1, "read", reason, 1, have, "at least")]
 
 
 @pytest.mark.parametrize("block_size", [1, 1 << 20])
 def test_any_flipped_bit(tmp_path: Path, block_size: int) -> None:
     for bit in range(8 * STARTS[3]):
-        check_flipped(tmp_path, bit, block_size)
+        data = bytearray(FILE)
+        data[bit // 8] ^= 1 << bit % 8
+        number = max(number for number, start in enumerate(STARTS) if start <= bit // 8)
+        records, (reject,) = read(file_ref(tmp_path, bytes(data)), block_size)
+        where = f"record {number + 1} at byte {STARTS[number]}"
 
-
-def check_flipped(tmp_path: Path, bit: int, block_size: int) -> None:
-    data = bytearray(FILE)
-    data[bit // 8] ^= 1 << bit % 8
-    number = max(number for number, start in enumerate(STARTS) if start <= bit // 8)
-    records, rejects = read(file_ref(tmp_path, bytes(data)), block_size)
-    where = f"record {number + 1} at byte {STARTS[number]}"
-
-    if bit // 8 < STARTS[number] + 12:
-        lost = len(FILE) - STARTS[number]
-        assert records == numbered(EXAMPLES)[:number]
-        assert [reject.reason for reject in rejects] == [
-            f"{where} has a length that fails its checksum; the remaining {lost} bytes are lost"
-        ]
-    else:
-        assert records == numbered(EXAMPLES)[:number] + numbered(EXAMPLES)[number + 1 :]
-        assert [reject.reason for reject in rejects] == [f"{where} fails its checksum"]
-    assert [(reject.source, reject.line, reject.stage) for reject in rejects] == [("file.tfrecord", number + 1, "read")]
+        if bit // 8 < STARTS[number] + 12:
+            lost = len(FILE) - STARTS[number]
+            assert records == numbered(EXAMPLES)[:number]
+            what = f"has a length that fails its checksum; the remaining {lost} bytes are lost"
+        else:
+            assert records == numbered(EXAMPLES)[:number] + numbered(EXAMPLES)[number + 1 :]
+            what = "fails its checksum"
+        assert reject.reason == f"{where} {what}"
+        assert (reject.source, reject.line, reject.stage) == ("file.tfrecord", number + 1, "read")
 
 
 def test_a_gzipped_file_cut_short_anywhere(tmp_path: Path) -> None:
