@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from shardmill.data import spans
 from shardmill.data.features import DType
@@ -311,7 +310,7 @@ def text_buffers(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[n
     return data_of(column)[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
-def narrow_codes(codes: NDArray[np.int64], groups: int) -> NDArray[np.unsignedinteger]:
+def narrow_codes(codes: npt.NDArray[np.int64], groups: int) -> npt.NDArray[np.unsignedinteger]:
     """Convert codes below `groups` to the smallest unsigned type: NumPy sorts one or two bytes several times faster."""
     return codes.astype(np.min_scalar_type(max(groups - 1, 0)), copy=False)
 

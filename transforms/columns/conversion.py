@@ -125,22 +125,17 @@ def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) ->
         if dtype == "bool" and kinds <= {bool}:
             return pa.array(values, pa.bool_()).cast(pa.int64())
         if dtype == "float32" and kinds <= {int, float}:
-            return _make_floats(pa.array(values, pa.float64()))
+            numbers = pa.array(values, pa.float64()).to_numpy(zero_copy_only=False)  # JSON has no nan of its own
+            is_exact = not (np.abs(numbers) >= NO_LONGER_EXACT).any()
+            return pa.array(numbers.astype(np.float32), from_pandas=True) if is_exact else None
         if dtype == "bytes" and kinds <= {str}:
             return pa.array(values, pa.large_string()).cast(pa.large_binary())
         if kinds == {str}:  # numbers in quotes, of which --types or --schema makes numbers
-            numbers, misfits = parse_values(pa.array(values, pa.string()).cast(pa.binary()), dtype)
-            return None if len(misfits) else numbers
+            parsed, misfits = parse_values(pa.array(values, pa.string()).cast(pa.binary()), dtype)
+            return None if len(misfits) else parsed
     except (OverflowError, pa.ArrowInvalid):
         pass  # an integer that does not fit
     return None
-
-
-def _make_floats(array: pa.Array) -> pa.Array | None:
-    numbers = array.to_numpy(zero_copy_only=False)  # nan where one is missing: JSON has none of its own
-    if (np.abs(numbers) >= NO_LONGER_EXACT).any():
-        return None
-    return pa.array(numbers.astype(np.float32), from_pandas=True)
 
 
 def convert_value(value: Any, column: ColumnType) -> Any:
@@ -363,14 +358,10 @@ def rounded_values(values: Sequence[Any], floats: pa.Array, limit: int) -> Round
         sample = FloatSample(_finite(numbers), 0, limit)
     if not _are_large(narrow).any():
         return Rounded(sample=sample)
-    found = [_number_text(item) for item in items if item is not None and _is_changed(item)]
+    # Integers, and floats that are large but small enough to be exact
+    exact = [item for item in items if isinstance(item, int) or (item and _EXACT <= abs(item) < _EXACT_DOUBLE)]
+    found = [_number_text(item) for item in exact if item != float(np.float32(item))]
     return replace(_summary(found), sample=sample)
-
-
-def _is_changed(number: int | float) -> bool:
-    """Return True if float32 changes an integer, or a float that is large but small enough to be exact."""
-    is_exact = isinstance(number, int) or _EXACT <= abs(number) < _EXACT_DOUBLE
-    return is_exact and number != float(np.float32(number))
 
 
 def _changed_numbers(numbers: pa.Array, narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
@@ -520,7 +511,8 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
         whole = pa.nulls(len(array), arrow_type(column))
     elif column.length is None:
-        whole = values if len(values) == len(array) else _scatter(values, valid)
+        # Values stand in the rows that are valid, and null in all others
+        whole = values if len(values) == len(array) else values.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
     else:
         wrong = flat.misfits if column.is_variable else flat.misfits | (valid & (flat.lengths != column.length))
         for row in np.flatnonzero(wrong).tolist():
@@ -538,12 +530,6 @@ def _misfit_reason(value: Any, column: ColumnType) -> str:
     except ColumnError as error:
         return str(error)
     return "a list with a null in it"
-
-
-def _scatter(values: pa.Array, valid: Flags) -> pa.Array:
-    """Place `values` in the rows that are valid, and null in all others."""
-    indices = np.cumsum(valid) - 1
-    return values.take(pa.array(indices, mask=~valid))
 
 
 def _fill_missing(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, problems: dict[int, str]) -> pa.Array:
@@ -617,10 +603,6 @@ def to_strings(items: pa.Array) -> pa.Array:
     return items.cast(pa.binary()) if pa.types.is_fixed_size_binary(items.type) else items
 
 
-def _reject_all(items: pa.Array, target: pa.DataType) -> tuple[pa.Array, Flags]:
-    return pa.nulls(len(items), target), np.ones(len(items), bool)
-
-
 def _no_flags(items: pa.Array) -> Flags:
     return np.zeros(len(items), bool)
 
@@ -628,7 +610,7 @@ def _no_flags(items: pa.Array) -> Flags:
 def _parse_texts(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags]:
     """Parse texts as numbers, with the same result as in CSV; items of other types do not fit."""
     if not any(test(items.type) for test in _IS_BYTES):
-        return _reject_all(items, arrow_type(ColumnType(dtype, None, 0)))
+        return pa.nulls(len(items), arrow_type(ColumnType(dtype, None, 0))), np.ones(len(items), bool)
     values, misfits = parse_values(items.cast(pa.binary()), dtype)
     flags = _no_flags(items)
     flags[misfits] = True

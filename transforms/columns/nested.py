@@ -247,20 +247,14 @@ def _json_texts(array: pa.Array) -> list[str]:
     elif any(test(kind) for test in (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_null)):
         return list(map(to_json, array.to_pylist()))
     else:
-        return list(map(to_json, map(_text_or_none, to_strings(array).to_pylist())))
+        return [to_json(value if value is None else as_text(value)) for value in to_strings(array).to_pylist()]
     return [text if valid else "null" for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)]
-
-
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else as_text(value)
 
 
 def _holds_structs(kind: pa.DataType) -> bool:
     """Return True for structs, maps and lists of structs."""
     if is_list(kind):
-        kind = pa.nulls(0, kind.value_type)
-        kind = decode_array(kind).type
-        return bool(pa.types.is_struct(kind))
+        return bool(pa.types.is_struct(decode_array(pa.nulls(0, kind.value_type)).type))
     return bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
 
 

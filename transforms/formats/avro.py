@@ -160,12 +160,6 @@ def storage_schema(schema: Any) -> Any:
     return kept | ({"fields": [storage_schema(field) for field in schema["fields"]]} if "fields" in schema else {})
 
 
-def _to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Convert values that fastavro decoded by `storage_schema` to an array of a type from `arrow_types`."""
-    convert = _converter(kind)
-    return pa.array(values if convert is None else list(map(convert, values)), kind)
-
-
 def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
     """Return what makes values for Arrow of those of fastavro, such as decimals of bytes; None if nothing does."""
     if pa.types.is_decimal(kind):
@@ -255,9 +249,10 @@ class Header:
                 values, kind = [record[source] for record in records], self.fields[source].kind
                 if kind == _NO_TYPE:
                     arrays[source] = pa.array([None if value is None else to_json(value) for value in values], _TEXT)
-                else:
-                    flat = self.nesting.flatten_array(source, _to_arrow(values, kind))
-                    arrays |= {name: array for name, array, _ in flat}
+                    continue
+                convert = _converter(kind)
+                array = pa.array(values if convert is None else list(map(convert, values)), kind)
+                arrays |= {name: flat for name, flat, _ in self.nesting.flatten_array(source, array)}
             return to_batch({name: arrays[name] for name in names if name in self.columns}, len(records))
         except _DAMAGE as error:
             what = f"the block of {frame.records:,} records at byte {frame.start:,}"

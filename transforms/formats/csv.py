@@ -134,7 +134,8 @@ class CsvFormat(RecordFormat):
         object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "encoding", encoding_name(self.encoding))
         for what, char in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
-            if what == "delimiter" and (char == WHITE_SPACE or _is_separator(char)):
+            is_separator = len(char) > 1 and char.isascii() and char.isprintable() and not any(map(str.isalnum, char))
+            if what == "delimiter" and (char == WHITE_SPACE or is_separator):
                 continue
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
                 raise ValueError(
@@ -326,18 +327,9 @@ class CsvFormat(RecordFormat):
         """
         names, columns = list(wanted), set(block.columns)
         there = [name for name in names if name in columns]
-        dialect = self._dialect(block.file.name)
-        comment = self.comment.encode()
-        table = Table(
-            block.file.name,
-            block.columns,
-            dialect,
-            self.missing,
-            self.encoding,
-            comment,
-            self.is_quote_given,
-            partial(self._first_rows, block),
-        )
+        first_rows, comment = partial(self._first_rows, block), self.comment.encode()
+        of_file = block.file.name, block.columns, self._dialect(block.file.name)
+        table = Table(*of_file, self.missing, self.encoding, comment, self.is_quote_given, first_rows)
         parsed = parse_piece(piece, table, there, with_lines)
         columns_there, missing = take_missing_texts(dict(zip(there, parsed.columns)), self.missing, self.strip)
         fill = dict(self.fill)
@@ -552,11 +544,6 @@ def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Arr
     may_fit = (lengths >= len(spelled)) & (lengths <= len(spelled) + MARKS_OF_NAME)
     rows = np.flatnonzero(may_fit & ((first == spelled[0]) | (first <= ord(" ")))) if spelled else ()
     return any(as_text(value).strip(' \t"') == name.strip() for value in texts[name].take(pa.array(rows)).to_pylist())
-
-
-def _is_separator(text: str) -> bool:
-    """Return True if a text of several characters can be between fields."""
-    return len(text) > 1 and text.isascii() and text.isprintable() and not any(map(str.isalnum, text))
 
 
 class _PrefixedStream:

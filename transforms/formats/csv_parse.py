@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -283,24 +284,22 @@ class Table:
     read_first_rows: Callable[[], list[list[str]]] = list  # returns the fields of the file's first rows
 
 
+_no_lines = partial(np.zeros, 0, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """The records of a piece of CSV text, parsed to columns."""
 
     columns: list[pa.Array]  # requested columns, binary arrays with null for empty fields if those are missing
     rows: int  # number of records
-    lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,), on which each record starts
+    lines: Positions = field(default_factory=_no_lines)  # (rows,), on which each record starts
     rejects: list[Reject] = field(default_factory=list)  # invalid records, by line
     blank_lines: int = 0  # number of blank lines
-    long_lines: Positions = field(
-        default_factory=lambda: np.zeros(0, np.int64)
-    )  # of records with an empty field too many
+    long_lines: Positions = field(default_factory=_no_lines)  # of records with an empty field too many
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of records read as UTF-8
-    header_lines: Positions = field(default_factory=lambda: np.zeros(0, np.int64))  # of headers among the records
+    header_lines: Positions = field(default_factory=_no_lines)  # of headers among the records
     quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
-
-
-_NO_LINES = np.zeros(0, np.int64)
 
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
@@ -328,14 +327,16 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     quotes = QuoteEvidence()
     if _may_take_in_rows(text, table):
         quotes = _check_quotes(CsvPiece(text, piece.line), records, keep, table)
-    long = _NO_LINES
+    long = _no_lines()
     try:
-        columns, rows = _parse(_kept_text(text, records, keep | records.is_blank), table, wanted)
+        columns, rows = _parse(_kept_text(text, records, keep | records.is_blank, long), table, wanted)
     except pa.ArrowInvalid:
         parted = find_delimiters(text, table.dialect)
         fields = np.searchsorted(parted, records.stops) - np.searchsorted(parted, records.starts) + 1
         long = np.flatnonzero(keep & (fields == len(table.columns) + 1))
-        long = long[_end_with_delimiter(text, records.stops[long], table.dialect)]
+        codes = np.frombuffer(text, np.uint8)
+        lasts = codes[np.maximum(_content_ends(codes, records.stops[long]) - 1, 0)]
+        long = long[lasts == table.dialect.delimiter[0]]
         fields[long] -= 1
         ragged = np.flatnonzero(keep & (fields != len(table.columns)))
         keep[ragged] = False
@@ -483,7 +484,9 @@ def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Ar
             quoted_strings_can_be_null=True,
         ),
     )
-    return [_one_array(column) for column in read.columns[: len(wanted)]], read.num_rows
+    # One array of each column, which has no chunks without rows
+    chunks = [column.chunks or [pa.array([], column.type)] for column in read.columns[: len(wanted)]]
+    return [parts[0] if len(parts) == 1 else pa.concat_arrays(parts) for parts in chunks], read.num_rows
 
 
 _FEW_ROWS, _MANY_COLUMNS = 512, 256
@@ -548,11 +551,7 @@ def _options(dialect: Dialect) -> pa.csv.ParseOptions:
     )
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-
-
-def _kept_text(text: bytes, records: Records, mask: Flags, long: Positions = _NO_LINES) -> bytes:
+def _kept_text(text: bytes, records: Records, mask: Flags, long: Positions) -> bytes:
     """Return the text of the records to keep, those numbered `long` without their last delimiter."""
     if not mask.all():
         # Where runs of kept records begin and end
@@ -576,11 +575,6 @@ def _content_ends(codes: npt.NDArray[np.uint8], stops: Positions) -> Positions:
         last = codes[np.maximum(stops - 1, 0)]
         stops = stops - np.isin(last, np.frombuffer(_NEWLINES, np.uint8))
     return stops
-
-
-def _end_with_delimiter(text: bytes, stops: Positions, dialect: Dialect) -> Flags:
-    codes = np.frombuffer(text, np.uint8)
-    return codes[np.maximum(_content_ends(codes, stops) - 1, 0)] == dialect.delimiter[0]
 
 
 _MAX_SPLITS = 1000  # of one piece: each scans what is left of a record again

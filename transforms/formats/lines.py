@@ -243,14 +243,8 @@ class _Lines:
     def part(self, start: int, stop: int | None) -> "_Lines":
         """Return the lines from `start` to `stop`."""
         rows = slice(start, stop)
-        return replace(
-            self,
-            starts=self.starts[rows],
-            stops=self.stops[rows],
-            is_blank=self.is_blank[rows],
-            is_invalid=self.is_invalid[rows],
-            first_line=self.first_line + start,
-        )
+        ranges, flags = (self.starts[rows], self.stops[rows]), (self.is_blank[rows], self.is_invalid[rows])
+        return _Lines(self.data, *ranges, *flags, self.first_line + start, self.reasons)
 
 
 @dataclass(frozen=True)

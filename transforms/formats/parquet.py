@@ -630,7 +630,10 @@ class ParquetFormat(RecordFormat):
         except (UnreadableError, OSError) as error:
             problem = unreadable_reason(error, block.file.path)
             reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {problem}"
-            yield empty_rows(types, [_lost_rows(block, row, reason)], keys)
+            promised = block.records or 1
+            lost = max(promised - (row - block.first_line), 1)
+            size_bytes = max(block.length * lost // promised, 1)
+            yield empty_rows(types, [Reject(block.file.name, row, STAGE, reason, lost, size_bytes)], keys)
 
     def _infer(
         self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
@@ -694,10 +697,3 @@ def _guess_kind(source: str, name: str, data: bytes) -> DeclaredColumn:
         )
     message = f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
     return DeclaredColumn("image", is_required=True, message=message)
-
-
-def _lost_rows(block: BlockRef, row: int, reason: str) -> Reject:
-    """Return the Reject of a row group's rows from `row` on, as many as the footer promises."""
-    promised = block.records or 1
-    lost = max(promised - (row - block.first_line), 1)
-    return Reject(block.file.name, row, STAGE, reason, lost, max(block.length * lost // promised, 1))

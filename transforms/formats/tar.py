@@ -87,7 +87,7 @@ class TarFormat(RecordFormat):
         packed = is_compressed(file.name)
         start = first = 0
         last, whole = 0, True
-        keys, has_content = array("Q"), False
+        keys, has_content = array("Q"), False  # the hashes of all keys
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
             reader = self._reader(stream, 0, None, 1, ALL_MEMBERS)
             try:
@@ -112,7 +112,11 @@ class TarFormat(RecordFormat):
             raise UserError(_describe_no_content(file.name, reader.skipped_members))
         for what, (number, name) in sorted(reader.skipped_members.items()):
             yield SkippedItems(what, f"{file.name}: {name}", number)
-        yield from _repeated_keys(file, np.frombuffer(keys, np.uint64))
+        hashes = np.frombuffer(keys, np.uint64)
+        order = np.argsort(hashes, kind="stable")
+        later = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
+        if len(later):
+            yield RecordNotice(REPEATED_KEY, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
         if not last and whole:
             yield SkippedItems(EMPTY_FILE, file.name)
         else:
@@ -260,14 +264,6 @@ def _describe_no_content(file_name: str, skipped: Mapping[str, tuple[int, str]])
         " (.jpg, .png, …), .txt, .json and .cls: convert the others to one of these, or unpack .npy and .wav files for"
         " `shardmill arrays` and `shardmill audio`"
     )
-
-
-def _repeated_keys(file: FileRef, keys: np.ndarray) -> Iterator[RecordNotice]:
-    """Note the samples whose key occurred earlier, given the hashes of all keys."""
-    order = np.argsort(keys, kind="stable")
-    later = order[1:][keys[order[1:]] == keys[order[:-1]]]
-    if len(later):
-        yield RecordNotice(REPEATED_KEY, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
 
 
 def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:

@@ -138,15 +138,9 @@ class TFRecordFormat(RecordFormat):
                 bad = np.zeros(len(records), bool)
                 bad[list(others)] = True
                 bad[~bad] = flag_non_examples(records.filter(pa.array(~bad)))
-                piece.rejects.extend(
-                    Reject(
-                        block.file.name,
-                        int(numbers[row]),
-                        STAGE,
-                        f"record {numbers[row]:,} {reasons.get(row, f'is not a {EXAMPLE}')}",
-                    )
-                    for row in np.flatnonzero(bad).tolist()
-                )
+                for row in np.flatnonzero(bad).tolist():
+                    reason = f"record {numbers[row]:,} {reasons.get(row, f'is not a {EXAMPLE}')}"
+                    piece.rejects.append(Reject(block.file.name, int(numbers[row]), STAGE, reason))
                 records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
             yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
 
@@ -311,7 +305,10 @@ class _Scanner:
     def _pieces(self, stream: BinaryIO) -> Iterator[_Piece]:
         data, want, broken = b"", self._piece_size, False
         while not broken:
-            more = self._more(stream, want)
+            size = max(want, self._piece_size)
+            if self._left is not None and self._left < 2 * size:
+                size = self._left
+            more = self._read(stream, size)
             if not more:
                 break
             data = data + more if data else more
@@ -327,12 +324,6 @@ class _Scanner:
                 data, want = b"", self._piece_size
         if data or self._damage is not None:
             yield self._end(data)
-
-    def _more(self, stream: BinaryIO, want: int) -> bytes:
-        size = max(want, self._piece_size)
-        if self._left is not None:
-            size = self._left if self._left < 2 * size else size
-        return self._read(stream, size)
 
     def _skip(self, stream: BinaryIO, size: int) -> None:
         """Read over `size` bytes without holding them."""
@@ -368,7 +359,10 @@ class _Scanner:
             first = int(bad.argmax())
             left = self._block.end - self._offset - positions[first]
             lost = "the rest of the file is" if self._left is None else f"the remaining {left:,} bytes are"
-            kind = self._kind_of_file() if self._number == 1 and not first and self._stream is None else ""
+            kind = ""
+            if self._number == 1 and not first and self._stream is None:
+                with storage.open_read(self._block.file.path, self._block.end, _FIRST_BYTES) as stream:
+                    kind = _kind_of_data(_read(stream, min(HEAD_BYTES, self._block.end)))
             problem = f"is no record: the file begins as {kind} do" if kind else "has a length that fails its checksum"
             self._damage = f"{problem}; {lost} lost"
             return heads[:first], stops[:first], positions[first], 0, True
@@ -377,10 +371,6 @@ class _Scanner:
             return heads, stops, position, 0, False
         broken = self._left is not None and more > self._left
         return heads[:-1], stops[:-1], positions[-1], more, broken
-
-    def _kind_of_file(self) -> str:
-        with storage.open_read(self._block.file.path, self._block.end, _FIRST_BYTES) as stream:
-            return _kind_of_data(_read(stream, min(HEAD_BYTES, self._block.end)))
 
     def _piece(self, data: bytes, heads: Positions, stops: Positions) -> _Piece:
         starts, ends = heads + _HEADER.size, stops - _FOOTER.itemsize
