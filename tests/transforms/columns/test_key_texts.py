@@ -22,8 +22,8 @@ from shardmill.transforms.formats.format import KeyColumn, RecordFormat, key_col
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
-from tests.support.bad_tables import parquet
 from tests.support.format_files import blocks, file_ref
+from tests.support.table_results import parquet
 
 _DAY = datetime(2024, 1, 2)
 _MOMENT = datetime(2024, 1, 2, 3, 4, 5, 600_000)
