@@ -3,19 +3,19 @@
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from pycocotools.coco import COCO
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
 from tests.support.command import Run
 from tests.support.detection import COLOURS, Scene, Thing, coco_of, draw, scenes, write_coco, write_voc, write_yolo
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.reading import make
 from tests.support.table_results import contents
@@ -183,87 +183,77 @@ def turned_scenes() -> list[Scene]:
     return [Scene(f"{number}.png", (64, 40), things, number) for number in range(1, 9)]
 
 
-def check_boxes(examples: Iterable[Mapping[str, Any]], names: list[str]) -> int:
-    """Check that each box is where its colour is in the picture as it is stored; how many there were."""
-    checked = 0
-    for example in examples:
-        pixels = np.asarray(Image.open(io.BytesIO(example["image"])).convert("RGB")).astype(int)
-        height, width = pixels.shape[:2]
-        for label, box in zip(example["objects/label"], example["objects/bbox"], strict=True):
-            like = np.abs(pixels - COLOURS[names[label]]).max(2) < 100
-            rows, columns = np.flatnonzero(like.any(1)), np.flatnonzero(like.any(0))
-            found = [rows[0] / height, columns[0] / width, (rows[-1] + 1) / height, (columns[-1] + 1) / width]
-            np.testing.assert_allclose(box, found, atol=1.6 / min(height, width))
-            checked += 1
-    return checked
+def edges_of(colour: str, pixels: np.ndarray) -> tuple[int, int, int, int]:
+    """Where a colour is: its first row and column, and those behind its last."""
+    like = np.abs(pixels - COLOURS[colour]).max(2) < 100
+    rows, columns = np.flatnonzero(like.any(1)), np.flatnonzero(like.any(0))
+    return int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
 
 
-_PNG = ("--image_format", "png")
+def upright(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The annotations of pictures as Pillow turns them: what is red is looked for in the turned pixels."""
+    categories = {category["id"]: category["name"] for category in content["categories"]}
+    for image in content["images"]:
+        turned = ImageOps.exif_transpose(Image.open(folder / image["file_name"]))
+        image["width"], image["height"] = turned.size
+        for item in content["annotations"]:
+            if item["image_id"] == image["id"]:
+                colour, pixels = categories[item["category_id"]], np.asarray(turned.convert("RGB")).astype(int)
+                top, left, bottom, right = edges_of(colour, pixels)
+                item["bbox"] = [left, top, right - left, bottom - top]
+    return content
 
 
 @pytest.mark.parametrize(
     ("seen", "flags"),
     [
-        ("stored", ()),
-        ("upright", ()),
-        ("stored", _PNG),
-        ("stored", ("--resize", "50x50", *_PNG)),
-        ("stored", ("--resize", "90x30", "--resize_mode", "contain", *_PNG)),
-        ("upright", ("--resize", "60x60", "--resize_mode", "cover", *_PNG)),
+        ("stored", ""),
+        ("upright", ""),
+        ("stored", "--image_format png"),
+        ("stored", "--image_format png --resize 50x50"),
+        ("stored", "--image_format png --resize 90x30 --resize_mode contain"),
+        ("upright", "--image_format png --resize 60x60 --resize_mode cover"),
     ],
 )
-def test_boxes_move_with_the_picture(tmp_path: Path, seen: str, flags: tuple[str, ...]) -> None:
+def test_boxes_move_with_the_picture(jobs: Jobs, tmp_path: Path, seen: str, flags: str) -> None:
+    """Each box is where its colour is in the picture as it is stored."""
     drawn = turned_scenes()
-    content = coco_of(drawn)
     for scene in drawn:
-        draw(scene, tmp_path)
-    if seen == "upright":  # where an annotator saw the pictures turned: its sizes and boxes are of those
-        content = upright(content, tmp_path)
-    (tmp_path / "instances.json").write_text(json.dumps(content))
+        draw(scene, tmp_path / "pictures")
+    # where an annotator saw the pictures turned, its sizes and boxes are of those
+    content = upright(coco_of(drawn), tmp_path / "pictures") if seen == "upright" else coco_of(drawn)
+    jobs.write({"i.json": json.dumps(content)})
+    made = jobs.build(f"images --coco in/i.json --input pictures --boxes_seen {seen} {flags}")
 
-    given = ("--coco", tmp_path / "instances.json", "--boxes_seen", seen, *flags)
-    directory = make("images", None, tmp_path / "out", *given)
-
-    names = (directory / "objects-label.labels.txt").read_text().split()
-    assert check_boxes(shardmill.examples(directory, "train"), names) == 24
-
-
-def upright(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The annotations of pictures as Pillow turns them: what is red is looked for in the turned pixels."""
-    from PIL import ImageOps
-
-    categories = {category["id"]: category["name"] for category in content["categories"]}
-    for image in content["images"]:
-        turned = ImageOps.exif_transpose(Image.open(folder / image["file_name"]))
-        image["width"], image["height"] = turned.size
-        pixels = np.asarray(turned.convert("RGB")).astype(int)
-        for item in content["annotations"]:
-            if item["image_id"] == image["id"]:
-                like = np.abs(pixels - COLOURS[categories[item["category_id"]]]).max(2) < 100
-                rows, columns = np.flatnonzero(like.any(1)), np.flatnonzero(like.any(0))
-                wide, high = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
-                item["bbox"] = [int(columns[0]), int(rows[0]), int(wide), int(high)]
-    return content
+    names = (made.directory / "objects-label.labels.txt").read_text().split()
+    checked = 0
+    for example in made.examples():
+        pixels = np.asarray(Image.open(io.BytesIO(example["image"])).convert("RGB")).astype(int)
+        height, width = pixels.shape[:2]
+        for label, box in zip(example["objects/label"], example["objects/bbox"], strict=True):
+            found = np.array(edges_of(names[label], pixels)) / [height, width, height, width]
+            np.testing.assert_allclose(box, found, atol=1.6 / min(height, width))
+            checked += 1
+    assert checked == 24
 
 
-def test_a_night_takes_pictures_that_did_not_change_with_the_boxes_of_today(tmp_path: Path) -> None:
+def test_a_night_takes_pictures_that_did_not_change_with_the_boxes_of_today(jobs: Jobs, tmp_path: Path) -> None:
     """Boxes are of the picture that was found; the older version says how large it was, and how it was turned."""
-    drawn, flags = turned_scenes(), ("--resize", "50x50", *_PNG, "--boxes_seen", "stored")
+    drawn = turned_scenes()
     for scene in drawn:
-        draw(scene, tmp_path)
-        os.utime(tmp_path / scene.name, ns=(10**18, 10**18))
-    path = tmp_path / "instances.json"
+        draw(scene, tmp_path / "in")
+        os.utime(tmp_path / "in" / scene.name, ns=(10**18, 10**18))
     content = coco_of(drawn)
     content["annotations"][0]["bbox"] = [0, 0, 0, 0]
-    path.write_text(json.dumps(content))
-    night = ("--coco", path, *flags, "--max_reject_fraction", 1)
-    make("images", None, tmp_path / "out", *night, "--reuse", "record")
-    path.write_text(json.dumps(coco_of(drawn)))
+    flags = "--resize 50x50 --image_format png --boxes_seen stored --max_reject_fraction 1"
+    night = f"images --input in --coco i.json {flags}"
+    jobs.build(f"{night} --reuse record", files={"../i.json": json.dumps(content)})
+    jobs.write({"../i.json": json.dumps(coco_of(drawn))})
 
-    found = make("images", None, tmp_path / "out", *night, "--reuse", "LATEST", "--overwrite")
-    record = json.loads((tmp_path / "out/n/builds/1.0.0.json").read_text())
+    found = jobs.build(f"{night} --reuse LATEST --overwrite").directory
+    record = json.loads((found.parent / "builds/1.0.0.json").read_text())
     assert (record["reused"], record["read"]) == (7, 1)
-    assert contents(found) == contents(make("images", None, tmp_path / "whole", *night))
+    assert contents(found) == contents(jobs.build(f"{night} --output whole").directory)
 
 
 def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Path, run: Run) -> None:
@@ -290,19 +280,16 @@ def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Pa
         assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.1", name
 
 
-def test_labels_files_say_the_ids_of_objects(tmp_path: Path) -> None:
-    file = write_voc(tmp_path / "v", {"train": SCENES[:6]})
-    (tmp_path / "labels.txt").write_text("red\nblue\n")
-    flags = ("--labels_file", tmp_path / "labels.txt", "--on_new_label")
-
-    appended = make("images", None, tmp_path / "a", "--voc", file, *flags, "append")
-    assert (appended / "objects-label.labels.txt").read_text() == "red\nblue\ngreen\n"
-    rejected = make("images", None, tmp_path / "r", "--voc", file, *flags, "reject", "--max_reject_fraction", 1)
+def test_labels_files_say_the_ids_of_objects(jobs: Jobs, tmp_path: Path) -> None:
+    write_voc(tmp_path / "v", {"train": SCENES[:6]})
+    line = "images --voc v --labels_file labels.txt --on_new_label"
+    made = jobs.build(f"{line} append", files={"../labels.txt": "red\nblue\n"})
+    assert (made.directory / "objects-label.labels.txt").read_text() == "red\nblue\ngreen\n"
+    made = jobs.build(f"{line} reject --max_reject_fraction 1 --overwrite")
     with_green = sum(any(thing.colour == "green" for thing in scene.things) for scene in SCENES[:6])
     assert 0 < with_green < 6
-    assert len(by_name(rejected)) == 6 - with_green
-    reasons = json.loads((rejected / "manifest.json").read_text())["rejects"]["reasons"]
-    assert reasons == {"class 'green' of an object is not in --labels_file": with_green}
+    assert len(by_name(made.directory)) == 6 - with_green
+    assert made.manifest.rejects["reasons"] == {"class 'green' of an object is not in --labels_file": with_green}
 
 
 def test_a_dry_run_counts_objects(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
