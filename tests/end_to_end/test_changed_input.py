@@ -79,9 +79,14 @@ def check_changed(jobs: Jobs, patch: pytest.MonkeyPatch, line: str, name: str) -
     jobs.build(line)
 
 
-@pytest.mark.parametrize("change", [replace_by_a_copy, touch])
-@pytest.mark.parametrize("moment", ["indexed", "read"])
-@pytest.mark.parametrize("command", list(WRITERS))
+@pytest.mark.parametrize(
+    ("command", "moment", "change"),
+    [
+        *((command, "indexed", touch) for command in WRITERS),
+        *((command, "read", replace_by_a_copy) for command in WRITERS),
+        *(("csv", "indexed", replace_by_a_copy), ("csv", "read", touch)),
+    ],
+)
 def test_a_changed_file_fails_the_job(
     command: str, moment: str, change: Callable[[Path], None], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,9 +185,13 @@ WHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("change", [replace_by_a_copy, touch])
 @pytest.mark.parametrize(
-    ("kind", "moment"), [*((kind, "listed") for kind in WHOLE), ("rows", "read"), ("packed rows", "read")]
+    ("kind", "moment", "change"),
+    [
+        *((kind, "listed", (touch, replace_by_a_copy)[number % 2]) for number, kind in enumerate(WHOLE)),
+        ("images", "listed", replace_by_a_copy),
+        *((kind, "read", change) for kind in ("rows", "packed rows") for change in (touch, replace_by_a_copy)),
+    ],
 )
 def test_a_changed_whole_file_fails_the_job(
     kind: str, moment: str, change: Callable[[Path], None], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
