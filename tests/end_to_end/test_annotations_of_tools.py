@@ -23,6 +23,7 @@ from tests.support.detection import (
     yolo_of,
 )
 from tests.support.jobs import Built, Jobs
+from tests.support.reading import make
 
 _SCENES = [Scene(f"{index}.png", (64, 48), (Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)]
 _LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
@@ -207,7 +208,10 @@ def kaggle(scene: Scene, thing: Any) -> str:
     return f"images\\{scene.name}; {thing.colour}; {'; '.join(map(str, thing.box))}"
 
 
-def objects_of(made: Built) -> dict[str, list[tuple[str, tuple[float, ...], float]]]:
+Objects = list[tuple[str, tuple[float, ...], float]]
+
+
+def objects_of(made: Built) -> dict[str, Objects]:
     """Each picture's objects: class, box and area in square pixels."""
     (label,) = (item for item in made.manifest.features if item.name == "objects/label")
     names = list(label.class_names or ())
@@ -219,6 +223,14 @@ def objects_of(made: Built) -> dict[str, list[tuple[str, tuple[float, ...], floa
                 (names[one], tuple(np.round(box, 5).tolist()), round(float(area), 2)) for one, box, area in rows
             )
     return found
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Objects]:
+    """The objects that --coco makes of the same boxes."""
+    folder = tmp_path_factory.mktemp("coco")
+    path = write_coco(folder / "in", DRAWN)
+    return objects_of(Built(make("images", None, folder, "--coco", path)))
 
 
 CORNERS = "filename,width,height,class,xmin,ymin,xmax,ymax"
@@ -239,16 +251,16 @@ CORNERS = "filename,width,height,class,xmin,ymin,xmax,ymax"
     ],
     ids=["Roboflow", "spaces", "Open Images", "bbox", "x, y, w, h"],
 )
-def test_boxes_are_those_of_coco(jobs: Jobs, tmp_path: Path, content: bytes, name: str, notice: str) -> None:
+def test_boxes_are_those_of_coco(
+    jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], content: bytes, name: str, notice: str
+) -> None:
     for scene in DRAWN:
         draw(scene, tmp_path / "in/images")
-    write_coco(tmp_path / "coco", DRAWN)
-    coco = jobs.build("images --coco coco/instances.json --name coco")
     jobs.refuse("images", "give --boxes_csv in in place of --input", files={name: content})
     for path in ("in", f"in/{name}"):
         made = jobs.build(f"images --boxes_csv {path} --overwrite")
         assert notice in made.said
-    assert objects_of(made) == objects_of(coco)
+        assert objects_of(made) == coco
 
 
 def test_splits_of_folders_and_rows_without_a_box(jobs: Jobs, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Types of columns, their lines in the summary, and the flags that notices recommend, each tried."""
+"""Types of columns, their lines in the summary, flags that notices recommend, each tried, and what --schema asks."""
 
 import json
 from decimal import Decimal
@@ -7,7 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
 
+from tests.support.command import Run
 from tests.support.jobs import Built, Jobs
 from tests.support.table_results import encode_rows, parquet
 
@@ -242,3 +245,28 @@ def test_a_class_with_spaces_names_strip(jobs: Jobs) -> None:
     files = {"a.csv": "n,kind\n1, ant\n2, bee\n", "l": "ant\nbee\n"}
     jobs.refuse("csv --label kind --labels_file in/l", "or --strip removes the spaces around values", files=files)
     jobs.build("csv --label kind --labels_file in/l --strip")
+
+
+ASKED = """
+feature {
+  name: "x" type: INT presence { min_fraction: 1 min_count: 1 } shape {}
+  drift_comparator { jensen_shannon_divergence { threshold: 0.25 } }
+  int_domain { min: 0 max: 9 }
+}
+dataset_constraints { min_examples_count: 2 }
+"""
+FILES = {
+    "a.csv": "x\n1\n2\n",
+    "a.jsonl": '{"x": 1}\n{"x": 2}\n',
+    "a.parquet": parquet(pa.table({"x": [1, 2]})),
+    "s": ASKED,
+}
+
+
+@pytest.mark.parametrize("line", ["csv", "jsonl", "parquet", "reshard --input out/first/1.0.0"])
+def test_it_is_published_again(run: Run, jobs: Jobs, line: str) -> None:
+    jobs.build("csv --input in/a.csv --name first", files=FILES)
+    made = jobs.build(f"{line} --schema in/s")
+    text = (made.directory / "schema.pbtxt").read_text()
+    assert text_format.Parse(text, schema_pb2.Schema()) == text_format.Parse(ASKED, schema_pb2.Schema())
+    assert run("verify", made.directory).status == 0

@@ -20,8 +20,8 @@ _INPUTS = ("--input", "--manifest", "--coco", "--voc", "--yolo", "--annotations"
 class Built:
     """A version that a job published, and what the job printed."""
 
-    def __init__(self, directory: Path, result: Result) -> None:
-        self.directory, self.said = directory, result.out + result.err
+    def __init__(self, directory: Path, said: str = "") -> None:
+        self.directory, self.said = directory, said
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -114,7 +114,7 @@ class Jobs:
         directory = self.folder / told.get("--output", "out") / told.get("--name", "n") / told.get("--version", "1.0.0")
         result = self.run(line, *more, files=files)
         assert result.status == 0, result.err
-        return Built(directory, result)
+        return Built(directory, result.out + result.err)
 
     def refuse(self, line: str, sentence: str, *more: object, files: Files | None = None) -> None:
         """Run a command line that is a mistake: status 2, the sentence, and nothing on disk has changed.
