@@ -16,11 +16,11 @@ from tests.support.command import Run, image, tree_bytes, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.masks import COLOURS, encoded, palette, picture, values, write_pairs
-from tests.support.objects_in_tables import notices
 from tests.support.reading import make
 
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
+MASKED = "images --input in/images --masks in/masks"
 OLD = 10**18  # nanoseconds since 1970: files that cannot change again in the same moment
 
 
@@ -103,12 +103,12 @@ def test_an_augmentation_that_loses_the_mask_is_told(pairs: tuple[Path, Path]) -
 
 
 @pytest.mark.parametrize("mode", ["exact", "cover", "contain"])
-def test_resized_masks_lie_as_their_images_and_blend_nothing(tmp_path: Path, mode: str) -> None:
+def test_resized_masks_lie_as_their_images_and_blend_nothing(jobs: Jobs, mode: str) -> None:
     big = np.kron(values(3), np.ones((8, 8), np.uint8)) * 100
-    write_files(tmp_path, {"images/1.png": encoded(np.stack([big] * 3, -1)), "masks/1.png": encoded(big)})
+    files = {"images/1.png": encoded(np.stack([big] * 3, -1)), "masks/1.png": encoded(big)}
 
-    flags = ("--masks", tmp_path / "masks", "--resize", "40x30", "--resize_mode", mode, "--image_format", "png")
-    example = examples(make("images", tmp_path / "images", tmp_path / "out", *flags), decode_images=True)["1.png"]
+    built = jobs.build(f"{MASKED} --resize 40x30 --resize_mode {mode} --image_format png", files=files)
+    example = examples(built.directory, decode_images=True)["1.png"]
     pixels, mask = example["image"][..., 0].astype(int), example["mask"][..., 0].astype(int)
 
     assert mask.shape == (30, 40)
@@ -116,45 +116,39 @@ def test_resized_masks_lie_as_their_images_and_blend_nothing(tmp_path: Path, mod
     assert (np.abs(pixels - mask) < 10).mean() > 0.85  # all but the edges, which the image blends
 
 
-def test_a_palette_is_stored_as_its_places(tmp_path: Path) -> None:
+def test_a_palette_is_stored_as_its_places(jobs: Jobs) -> None:
     mask = values(5)
-    write_files(tmp_path, {"images/1.png": picture(mask), "masks/1.png": palette(mask)})
+    built = jobs.build(MASKED, files={"images/1.png": picture(mask), "masks/1.png": palette(mask)})
 
-    directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")
-
-    np.testing.assert_array_equal(examples(directory, decode_images=True)["1.png"]["mask"][..., 0], mask)
-    (decoded,) = [values.numpy() for _, values in shardmill.load(directory, label="mask")]
+    np.testing.assert_array_equal(examples(built.directory, decode_images=True)["1.png"]["mask"][..., 0], mask)
+    (decoded,) = [values.numpy() for _, values in shardmill.load(built.directory, label="mask")]
     np.testing.assert_array_equal(decoded[..., 0], mask)
-    (said,) = [notice for notice in notices(directory) if notice.startswith("mask")]
+    (said,) = [notice for notice in built.notices if notice.startswith("mask")]
     assert said.startswith("mask: 1 mask has a palette, and is stored as a gray PNG of the places in it")
 
 
-def test_other_files_keep_their_values(tmp_path: Path) -> None:
+def test_other_files_keep_their_values(jobs: Jobs) -> None:
     wide, coloured = values(1).astype(np.uint16), np.stack([values(1)] * 3, -1)
     masks = [encoded(wide), encoded(coloured), encoded(values(1), "BMP"), encoded(values(1), "TIFF")]
-    for number, content in enumerate(masks):
-        write_files(tmp_path, {f"images/{number}.png": picture(values(1)), f"masks/{number}.png": content})
+    jobs.write({f"masks/{number}.png": content for number, content in enumerate(masks)})
+    built = jobs.build(MASKED, files={f"images/{number}.png": picture(values(1)) for number in range(4)})
 
-    directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")
-
-    for example in examples(directory, decode_images=True).values():
+    for example in examples(built.directory, decode_images=True).values():
         np.testing.assert_array_equal(example["mask"][..., 0], values(1))
     for said in ("1 mask has 16 bits", "1 mask has colours that are all gray", "2 masks are no PNG"):
-        assert any(said in notice for notice in notices(directory)), notices(directory)
+        assert any(said in notice for notice in built.notices), built.notices
 
 
 @pytest.mark.parametrize("seen", ["stored", "upright"])
-@pytest.mark.parametrize("flags", [(), ("--image_format", "png")])
-def test_masks_turn_with_images_that_exif_turns(tmp_path: Path, seen: str, flags: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("flags", ["", "--image_format png"])
+def test_masks_turn_with_images_that_exif_turns(jobs: Jobs, seen: str, flags: str) -> None:
     stored = values(2)
     for orientation in (3, 5, 6, 8):
         turned = Image.open(io.BytesIO(encoded(stored, orientation=orientation)))
         mask = encoded(stored if seen == "stored" else np.asarray(ImageOps.exif_transpose(turned)))
-        files = {f"images/{orientation}.png": picture(stored, orientation), f"masks/{orientation}.png": mask}
-        write_files(tmp_path, files)
+        jobs.write({f"images/{orientation}.png": picture(stored, orientation), f"masks/{orientation}.png": mask})
 
-    where = ("--masks", tmp_path / "masks", "--masks_seen", seen, *flags)
-    found = examples(make("images", tmp_path / "images", tmp_path / "out", *where), decode_images=True)
+    found = examples(jobs.build(f"{MASKED} --masks_seen {seen} {flags}").directory, decode_images=True)
 
     assert len(found) == 4
     for example in found.values():
@@ -192,12 +186,12 @@ def test_columns_of_a_manifest_name_pairs_and_masks(tmp_path: Path) -> None:
     assert label.shape == (6, 5, 6, 1)
 
 
-def test_pairs_of_one_size_need_no_other(tmp_path: Path) -> None:
-    write_files(tmp_path, {f"{side}{n}.jpg": image(n, size=(20 + n, 10)) for n in range(3) for side in "lr"})
-    (tmp_path / "m.csv").write_text("l,r\n" + "".join(f"l{n}.jpg,r{n}.jpg\n" for n in range(3)))
-    flags = ("--manifest", tmp_path / "m.csv", "--file_column", "l,r", "--resize", "8x6")
+def test_pairs_of_one_size_need_no_other(jobs: Jobs) -> None:
+    jobs.write({f"{side}{n}.jpg": image(n, size=(20 + n, 10)) for n in range(3) for side in "lr"})
+    rows = "l,r\n" + "".join(f"l{n}.jpg,r{n}.jpg\n" for n in range(3))
+    built = jobs.build("images --manifest in/m.csv --file_column l,r --resize 8x6", files={"m.csv": rows})
 
-    ((batch),) = list(shardmill.load(make("images", None, tmp_path / "out", *flags), batch_size=3))
+    (batch,) = list(shardmill.load(built.directory, batch_size=3))
 
     assert {name: tensor.shape for name, tensor in batch.items()} == {"image": (3, 6, 8, 3), "r": (3, 6, 8, 3)}
 
@@ -224,32 +218,22 @@ def test_contact_sheets_and_pages_show_masks_and_pairs(run: Run, pairs: tuple[Pa
     assert page(plain).count("data:image/jpeg") == 0
 
 
-def touched(folder: Path) -> None:
+@pytest.mark.parametrize("flags", ["", "--resize 8x6"])
+def test_a_changed_mask_is_read_again_and_others_are_taken(jobs: Jobs, flags: str) -> None:
+    folder = write_pairs(jobs.folder / "in")
+    jobs.write({"masks/a/0.png": palette(values(0))})
     for path in folder.rglob("*"):
         os.utime(path, ns=(OLD, OLD))
+    build = f"{MASKED} --num_shards 3 {flags} --version"
+    jobs.build(f"{build} 1.0.0 --reuse record")
+    jobs.write({"masks/a/2.png": encoded(values(3))})
+    os.utime(folder / "masks/a/2.png", ns=(OLD + 1, OLD + 1))
 
+    again = jobs.build(f"{build} 1.0.1 --reuse LATEST")
+    full = jobs.build(f"{build} 1.0.1 --output full")
 
-@pytest.mark.parametrize("flags", [(), ("--resize", "8x6")])
-def test_a_changed_mask_is_read_again_and_others_are_taken(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    write_pairs(tmp_path)
-    write_files(tmp_path, {"masks/a/0.png": palette(values(0))})
-    touched(tmp_path)
-
-    def build(output: str, version: str, *more: str) -> str:
-        where = ("--input", tmp_path / "images", "--masks", tmp_path / "masks", "--output", tmp_path / output)
-        result = run("images", *where, "--name", "n", "--version", version, "--num_shards", "3", *flags, *more)
-        assert result.status == 0, result.err
-        return result.out
-
-    build("out", "1.0.0", "--reuse", "record")
-    write_files(tmp_path, {"masks/a/2.png": encoded(values(3))})
-    os.utime(tmp_path / "masks/a/2.png", ns=(OLD + 1, OLD + 1))
-
-    said = build("out", "1.0.1", "--reuse", "LATEST")
-    build("full", "1.0.1")
-
-    assert "7 of 8 files taken from 1.0.0, the others read" in said
-    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+    assert "7 of 8 files taken from 1.0.0, the others read" in again.said
+    assert tree_bytes(again.directory) == tree_bytes(full.directory)
 
 
 LISTS = {  # of the colours of COLOURS and one more, as programs write them
@@ -270,47 +254,36 @@ LISTS = {  # of the colours of COLOURS and one more, as programs write them
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_colours_become_classes(run: Run, tmp_path: Path, name: str) -> None:
-    folder = write_pairs(tmp_path / "in", 4)
-    flags = ("--input", folder / "images", "--masks", folder / "masks", "--output", tmp_path / "out", "--name", "n")
-    for index in range(4):
-        mask = values(index)
-        coloured = picture(mask)
-        if index == 1:  # with a palette, and index 3 with transparency
-            coloured = encoded(Image.fromarray(COLOURS[mask]).quantize(8))
-        if index == 3:
-            coloured = encoded(Image.fromarray(COLOURS[mask]).convert("RGBA"))
-        write_files(folder, {f"masks/{'ab'[index % 2]}/{index}.png": coloured})
-    write_files(tmp_path, {name: LISTS[name].encode()})
+def test_colours_become_classes(jobs: Jobs, name: str) -> None:
+    write_pairs(jobs.folder / "in", 4)
+    coloured = [encoded(Image.fromarray(COLOURS[values(index)])) for index in range(4)]
+    coloured[1] = encoded(Image.fromarray(COLOURS[values(1)]).quantize(8))  # with a palette
+    coloured[3] = encoded(Image.fromarray(COLOURS[values(3)]).convert("RGBA"))
+    jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": content for index, content in enumerate(coloured)})
 
-    refused = run("images", *flags)
-    assert refused.status == 1
-    assert "give --mask_colors, a file with the class of each colour" in refused.err
-    found = run("images", *flags, "--mask_colors", tmp_path / name, "--resize", "16x12", "--overwrite")
+    jobs.fail(MASKED, "give --mask_colors, a file with the class of each colour")
+    flags = f"--mask_colors in/{name} --resize 16x12 --overwrite"
+    built = jobs.build(f"{MASKED} {flags}", files={name: LISTS[name]})
 
-    assert found.status == 0, found.err
     notice = "4 classes in --mask_colors: 0 'Background', 1 'Car', 2 'Lane Markings', 3 'Void'"
-    assert notice in "\n".join(notices(tmp_path / "out/n/1.0.0"))
-    for file, example in examples(tmp_path / "out/n/1.0.0").items():
+    assert notice in "\n".join(built.notices)
+    for file, example in examples(built.directory).items():
         with Image.open(io.BytesIO(example["mask"])) as stored:
             assert stored.mode == "L"
             assert (np.asarray(stored) == values(int(Path(file).stem))).all()
 
 
-def test_a_colour_without_a_class_is_a_reject(run: Run, tmp_path: Path) -> None:
-    folder = write_pairs(tmp_path / "in", 4)
-    for index in range(4):
-        write_files(folder, {f"masks/{'ab'[index % 2]}/{index}.png": picture(values(index))})
+def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
+    write_pairs(jobs.folder / "in", 4)
+    jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": picture(values(index)) for index in range(4)})
     odd = COLOURS[values(0)]
     odd[0, 0] = (7, 8, 9)
-    write_files(folder, {"masks/a/0.png": encoded(odd), "colors.txt": LISTS["label_colors.txt"].encode()})
-    flags = ("--input", folder / "images", "--masks", folder / "masks", "--output", tmp_path / "out", "--name", "n")
+    jobs.write({"masks/a/0.png": encoded(odd), "colors.txt": LISTS["label_colors.txt"]})
 
-    found = run("images", *flags, "--mask_colors", folder / "colors.txt", "--max_reject_fraction", "0.5")
+    built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --max_reject_fraction 0.5")
 
-    assert found.status == 0, found.err
-    assert "1 pixel has a colour that --mask_colors does not list, such as 7,8,9" in found.out
-    assert len(examples(tmp_path / "out/n/1.0.0")) == 3
+    assert "1 pixel has a colour that --mask_colors does not list, such as 7,8,9" in built.said
+    assert len(examples(built.directory)) == 3
 
 
 @pytest.mark.parametrize(
@@ -325,7 +298,7 @@ def test_a_colour_without_a_class_is_a_reject(run: Run, tmp_path: Path) -> None:
 )
 def test_mistakes_in_lists_of_colours(jobs: Jobs, text: str, words: str) -> None:
     write_pairs(jobs.folder / "in", 2)
-    flags = "--mask_colors in/colors.txt"
-    jobs.refuse(f"images --input in/images --masks in/masks {flags}", words, files={"colors.txt": text})
+    jobs.refuse(f"{MASKED} --mask_colors in/colors.txt", words, files={"colors.txt": text})
     said = "--mask_colors is about the masks of --masks or --mask_column"
-    jobs.refuse(f"images --input in/images {flags}", said, files={"colors.txt": LISTS["label_colors.txt"]})
+    files = {"colors.txt": LISTS["label_colors.txt"]}
+    jobs.refuse("images --input in/images --mask_colors in/colors.txt", said, files=files)

@@ -15,8 +15,9 @@ import webdataset
 
 import shardmill
 from tests.support.archives import tar
-from tests.support.command import Run, check_mistake, tree_bytes, write_files
+from tests.support.command import Run, write_files
 from tests.support.detection import Scene, draw
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.objects_in_tables import (
     MOST,
@@ -26,8 +27,6 @@ from tests.support.objects_in_tables import (
     feature_of,
     features,
     ids,
-    notices,
-    rejects,
     said_of,
     write_parquet,
     write_raw,
@@ -76,13 +75,11 @@ def test_they_are_the_objects_of_image_files(tmp_path: Path, form: str) -> None:
     assert tfds.builder_from_directory(str(directory)).info.features["objects"]["label"].names == NAMES
 
 
-def test_ids_without_names_are_called_by_their_numbers(tmp_path: Path) -> None:
-    directory = make("parquet", write_parquet(tmp_path / "rows.parquet", "ids"), tmp_path / "out")
+def test_ids_without_names_are_called_by_their_numbers(jobs: Jobs) -> None:
+    built = jobs.build(f"parquet --input {write_parquet(jobs.folder / 'rows.parquet', 'ids')}")
 
-    assert "classes of objects have no names but their ids, 0 to 2; --labels_file gives them names" in notices(
-        directory
-    )
-    assert feature_of(directory, "label").class_names == ("0", "1", "2")
+    assert "classes of objects have no names but their ids, 0 to 2; --labels_file gives them names" in built.notices
+    assert feature_of(built.directory, "label").class_names == ("0", "1", "2")
 
 
 def test_names_are_sorted(tmp_path: Path) -> None:
@@ -125,28 +122,19 @@ def test_a_schema_gives_the_same(lists: tuple[Path, Path], tmp_path: Path) -> No
     ]
 
 
-def test_a_schema_leaves_out_what_it_has_not_and_asks_for_what_it_has(
-    lists: tuple[Path, Path], run: Run, tmp_path: Path
-) -> None:
+def test_a_schema_leaves_out_what_it_has_not_and_asks_for_what_it_has(lists: tuple[Path, Path], jobs: Jobs) -> None:
     rows, one = lists
     schema = (one / "schema.pbtxt").read_text()
-    parts = schema.split("feature {")
-    (tmp_path / "less.pbtxt").write_text("feature {".join(part for part in parts if '"objects/area"' not in part))
-    (tmp_path / "more.pbtxt").write_text(schema.replace("objects/area", "objects/is_crowd"))
+    less = "feature {".join(part for part in schema.split("feature {") if '"objects/area"' not in part)
+    jobs.write({"less.pbtxt": less, "more.pbtxt": schema.replace("objects/area", "objects/is_crowd")})
 
-    directory = make("parquet", rows, tmp_path / "less", "--schema", tmp_path / "less.pbtxt")
-
-    assert all("area" not in example["objects"] for example in by_name(directory).values())
-    where = ("--input", rows, "--output", tmp_path, "--name", "n")
-    said: tuple[str, ...] = (
-        "--schema wants objects/is_crowd of each object, which",
-        "lacks; it has bbox, category, area, id",
-    )
-    check_mistake(run("parquet", *where, "--schema", tmp_path / "more.pbtxt"), *said)
-    pq.write_table(pq.read_table(rows).drop_columns(["objects"]), tmp_path / "none.parquet")
-    where = ("--input", tmp_path / "none.parquet", "--output", tmp_path, "--name", "n")
-    said = ("--schema has objects in images, and", "has no column 'objects'", "--drop objects")
-    check_mistake(run("parquet", *where, "--schema", tmp_path / "less.pbtxt"), *said)
+    said = "--schema wants objects/is_crowd of each object, which…lacks; it has bbox, category, area, id"
+    jobs.refuse(f"parquet --input {rows} --schema in/more.pbtxt", said)
+    pq.write_table(pq.read_table(rows).drop_columns(["objects"]), "none.parquet")
+    said = "--schema has objects in images, and…has no column 'objects'…--drop objects"
+    jobs.refuse("parquet --input none.parquet --schema in/less.pbtxt", said)
+    built = jobs.build(f"parquet --input {rows} --schema in/less.pbtxt")
+    assert all("area" not in example["objects"] for example in by_name(built.directory).values())
 
 
 @pytest.mark.parametrize("schema", [False, True])
@@ -183,36 +171,31 @@ def test_pictures_that_exif_turns(run: Run, tmp_path: Path) -> None:
     np.testing.assert_array_equal(boxes[2], boxes[1])
 
 
-def test_what_no_example_holds_is_said(tmp_path: Path) -> None:
+def test_what_no_example_holds_is_said(jobs: Jobs) -> None:
     item = {"bbox": [1.0, 2.0, 3.0, 4.0], "label": "a", "segmentation": [[0.0, 1.0]]}
-    draw(Scene("0.png"), tmp_path)
-    row = {"image": {"bytes": (tmp_path / "0.png").read_bytes(), "path": None}, "objects": [item, item]}
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "rows.parquet")
+    draw(Scene("0.png"), jobs.folder)
+    row = {"image": {"bytes": (jobs.folder / "0.png").read_bytes(), "path": None}, "objects": [item, item]}
+    pq.write_table(pa.Table.from_pylist([row]), "rows.parquet")
 
-    directory = make("parquet", tmp_path / "rows.parquet", tmp_path / "out", "--image", "image")
+    built = jobs.build("parquet --input rows.parquet --image image")
 
-    assert "left out of annotations of objects, of which the boxes are kept: segmentation of 2" in notices(directory)
+    assert "left out of annotations of objects, of which the boxes are kept: segmentation of 2" in built.notices
 
 
-def test_new_classes_and_kept_ids(lists: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
-    rows, _ = lists
-    (tmp_path / "two.txt").write_text("green\nred\n")
-    flags = ("--labels_file", tmp_path / "two.txt", "--on_new_label")
-    where = ("--input", rows, "--output", tmp_path, "--name", "n")
-
-    check_mistake(run("parquet", *where, *flags[:2]), "class 'blue' is in the input but not in --labels_file")
-    appended = make("parquet", rows, tmp_path / "a", *flags, "append")
-    done = run("parquet", *where, *flags, "reject", *MOST)
+def test_new_classes_and_kept_ids(lists: tuple[Path, Path], jobs: Jobs) -> None:
+    line = f"parquet --input {lists[0]} --labels_file in/two.txt"
+    said = "class 'blue' is in the input but not in --labels_file"
+    jobs.refuse(line, said, files={"two.txt": "green\nred\n"})
+    appended = jobs.build(f"{line} --on_new_label append").directory
+    rejected = jobs.build(f"{line} --on_new_label reject --output rejected", *MOST)
 
     names = feature_of(appended, "label").class_names
     assert names == ("green", "red", "blue")
     for name, example in by_name(appended).items():
         (scene,) = [scene for scene in SCENES if scene.name == name]
         assert [names[index] for index in example["objects"]["label"]] == classes_of(scene)
-    assert done.status == 0, done.err
-    reasons = rejects(tmp_path / "n/1.0.0")
-    assert set(reasons.values()) == {"class 'blue' of an object is not in --labels_file"}
-    assert len(reasons) == sum(2 in ids(scene) for scene in SCENES)
+    assert set(rejected.reasons.values()) == {"class 'blue' of an object is not in --labels_file"}
+    assert len(rejected.reasons) == sum(2 in ids(scene) for scene in SCENES)
 
 
 def test_a_label_stands_beside(tmp_path: Path) -> None:
@@ -332,22 +315,18 @@ def test_neither_blocks_nor_a_schema_nor_compression_show(tmp_path: Path) -> Non
             assert found == records
 
 
-def test_ids_without_names_and_a_class_beside(tmp_path: Path) -> None:
-    drawn = pictures(tmp_path / "drawn", [{"bbox": [BOX], "category": [5]}, {"bbox": [], "category": []}])
+def test_ids_without_names_and_a_class_beside(jobs: Jobs) -> None:
+    drawn = pictures(jobs.folder / "drawn", [{"bbox": [BOX], "category": [5]}, {"bbox": [], "category": []}])
     members = [*drawn[:2], ("0.cls", b"1"), *drawn[2:], ("1.cls", b"0")]
-    write_files(tmp_path, {"in/a.tar": tar(members)})
 
-    directory = make("webdataset", tmp_path / "in", tmp_path / "out")
+    built = jobs.build("webdataset", files={"a.tar": tar(members)})
 
-    said = "classes of objects have no names but their ids, 0 to 5; --labels_file gives them names"
-    assert said in notices(directory)
-    assert sorted((int(row["label"]), row["objects/label"].tolist()) for row in shardmill.examples(directory)) == [
-        (0, []),
-        (1, [5]),
-    ]
+    assert "classes of objects have no names but their ids, 0 to 5; --labels_file gives them names" in built.notices
+    found = sorted((int(row["label"]), row["objects/label"].tolist()) for row in built.examples())
+    assert found == [(0, []), (1, [5])]
 
 
-def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) -> None:
+def test_bad_objects_are_rejects_with_their_reasons(jobs: Jobs) -> None:
     good = {"bbox": [BOX], "category": ["a"], "area": [1]}
     none: list[Any] = [None, [], {}, {"bbox": [], "category": [], "area": []}]
     bad: list[tuple[Any, str]] = [
@@ -364,52 +343,49 @@ def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) ->
         ("nothing", '"nothing"; expected an object with bbox, category, area, or a list of such'),
     ]
     values = [good, [{"bbox": BOX, "category": "a"}], *none, *(value for value, _ in bad)]
-    write_files(tmp_path, {"in/a.tar": tar(pictures(tmp_path / "drawn", values))})
+    built = jobs.build("webdataset", *MOST, files={"a.tar": tar(pictures(jobs.folder / "drawn", values))})
 
-    done = run("webdataset", "--input", tmp_path / "in", "--output", tmp_path, "--name", "n", *MOST)
-
-    assert done.status == 0, done.err
-    reasons = rejects(tmp_path / "n/1.0.0")
+    reasons = {reject["line"]: reject["reason"] for reject in built.rejects}
     first = 3 + len(none)
     assert sorted(reasons) == [first + number for number in range(len(bad))]
     for (_, reason), found in zip(bad, (reasons[line] for line in sorted(reasons)), strict=True):
         assert reason in found
-    kept = {row["filename"]: row for row in shardmill.examples(tmp_path / "n", "train")}
+    kept = {row["filename"]: row for row in built.examples()}
     assert [len(row["objects/label"]) for _, row in sorted(kept.items())] == [1, 1, 0, 0, 0, 0]
     assert kept[b"1"]["objects/area"].tolist() == [12]  # of its box
 
 
-def test_boxes_are_clipped_or_dropped_and_what_no_example_holds_is_said(tmp_path: Path) -> None:
+def test_boxes_are_clipped_or_dropped_and_what_no_example_holds_is_said(jobs: Jobs) -> None:
     over = {"bbox": [[-2, 0, 10, 10], [900, 0, 1, 1]], "category": ["a", "b"], "segmentation": [[1, 2], [3, 4]]}
-    write_files(tmp_path, {"in/a.tar": tar(pictures(tmp_path / "drawn", [over]))})
+    files = {"a.tar": tar(pictures(jobs.folder / "drawn", [over]))}
 
-    directory = make("webdataset", tmp_path / "in", tmp_path / "out", "--on_bad_box", "drop")
+    built = jobs.build("webdataset --on_bad_box drop", files=files)
 
-    (example,) = shardmill.examples(directory, "train")
+    (example,) = built.examples()
     assert example["objects/label"].tolist() == [0]
     np.testing.assert_allclose(np.ravel(example["objects/bbox"]), [0, 0, 10 / 48, 8 / 64], rtol=1e-6)
     assert {
         "1 box reached out of its picture, and was clipped",
         "1 box was no good, and its object was left out",
         "left out of annotations of objects, of which the boxes are kept: segmentation of 2",
-    } <= set(notices(directory))
+    } <= set(built.notices)
 
 
-def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
-    out = ("--output", tmp_path / "out", "--name", "n")
-    given: dict[str, list[Any]] = {
-        "mixed": [{"bbox": [BOX], "category": ["a"]}, {"bbox": [BOX], "category": [1]}],
-        "unclassed": [{"bbox": [BOX], "area": [1]}],
-        "plain": [7],
-    }
-    for name, values in given.items():
-        write_files(tmp_path, {f"{name}/a.tar": tar(pictures(tmp_path / "drawn", values))})
+UNCLASSED: list[Any] = [{"bbox": [BOX], "area": [1]}]
 
-    said = "say different things of 'objects': classes are ids in a.tar: 1 and names in a.tar: 0"
-    check_mistake(run("webdataset", "--input", tmp_path / "mixed", *out), said)
-    said = "'objects' has 'area', 'bbox', and nothing says what each object is; expected 'category'"
-    check_mistake(run("webdataset", "--input", tmp_path / "unclassed", *out), said)
-    said = "--on_bad_box drop is about boxes in images, and there is no column 'objects' of such"
-    check_mistake(run("webdataset", "--input", tmp_path / "plain", "--on_bad_box", "drop", *out), said)
-    check_mistake(run("webdataset", "--input", tmp_path / "unclassed", "--label", "objects", *out), "--label objects")
-    assert not tree_bytes(tmp_path / "out")
+
+@pytest.mark.parametrize(
+    ("values", "flags", "said"),
+    [
+        (
+            [{"bbox": [BOX], "category": ["a"]}, {"bbox": [BOX], "category": [1]}],
+            "",
+            "say different things of 'objects': classes are ids in a.tar: 1 and names in a.tar: 0",
+        ),
+        (UNCLASSED, "", "'objects' has 'area', 'bbox', and nothing says what each object is; expected 'category'"),
+        ([7], "--on_bad_box drop", "--on_bad_box drop is about boxes in images, and there is no column 'objects' of"),
+        (UNCLASSED, "--label objects", "--label objects"),
+    ],
+)
+def test_mistakes_are_one_sentence(jobs: Jobs, values: list[Any], flags: str, said: str) -> None:
+    jobs.refuse(f"webdataset {flags}", said, files={"a.tar": tar(pictures(jobs.folder / "drawn", values))})

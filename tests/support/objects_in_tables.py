@@ -1,6 +1,5 @@
 """Parquet files of pictures with `objects`, as datasets writes them, and what becomes of them."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardmill.reading.dataset import open_dataset
-from tests.support.command import rejects_of
 from tests.support.detection import COLOURS, Scene, draw, scenes
 from tests.support.later import Later
 
@@ -69,18 +67,8 @@ def write_parquet(path: Path, form: str = "lists", drawn: Sequence[Scene] = SCEN
     return path
 
 
-def notices(directory: Path) -> Sequence[str]:
-    found: list[str] = json.loads((directory / "manifest.json").read_text())["notices"]
-    return found
-
-
 def features(directory: Path) -> Any:
     return open_dataset(str(directory)).manifest.features
-
-
-def rejects(directory: Path) -> dict[int, str]:
-    """Why rows are rejects, by their number."""
-    return {reject["line"]: reject["reason"] for reject in rejects_of(directory)}
 
 
 def classes_of(scene: Scene) -> list[str]:
