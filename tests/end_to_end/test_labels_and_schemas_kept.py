@@ -124,7 +124,7 @@ def test_ids_of_existing_records_that_have_no_name(jobs: Jobs) -> None:
 TEXTS = [" ".join(WORDS[n % 90 : n % 90 + n % 7 + 1]) for n in range(120)]
 TABLE = "n,body,x\n" + "".join(f"{n},{text},{n / 4}\n" for n, text in enumerate(TEXTS))
 EVENTS = "user,t,x,word,score\n" + "".join(f"{n % 7},{n * 31 % 90},{n / 4},w{n},{n}\n" for n in range(90))
-FILES = {
+FILES: dict[str, bytes | str] = {
     "texts/a.csv": TABLE,
     "events/a.csv": EVENTS,
     # Numbers that would be texts, and texts that would be numbers, if types were inferred again

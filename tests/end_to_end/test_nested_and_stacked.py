@@ -128,7 +128,7 @@ def test_maps_and_unions(jobs: Jobs) -> None:
     jobs.write({"a.parquet": parquet(pa.table({"id": [1, 2, 3], "m": pairs})), "a.avro": file.getvalue()})
     flat = jobs.build("parquet --input in/a.parquet --no_shuffle --flatten --output 0").table.rows
     text = jobs.build("parquet --input in/a.parquet --no_shuffle --json_columns m --output 1").table.rows
-    empty = [{"id": number, "m.key": [], "m.value": []} for number in (2, 3)]
+    empty: list[Any] = [{"id": number, "m.key": [], "m.value": []} for number in (2, 3)]
     assert flat == [{"id": 1, "m.key": [b"k", b"l"], "m.value": [1, 2]}, *empty]
     assert text == [{"id": 1, "m": b'{"k":1,"l":2}'}, {"id": 2, "m": b"{}"}, {"id": 3}]
     rows = jobs.build("avro --input in/a.avro --no_shuffle --json_columns u --output 2").table.rows

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 import shardmill
 from tests.support.command import Run, write_files
-from tests.support.jobs import Built, Jobs
+from tests.support.jobs import Built, Files, Jobs
 from tests.support.later import Later
 from tests.support.table_results import contents, read_table
 from tests.support.tokenizer_files import WORDS, tokenizer_json
@@ -200,7 +200,7 @@ def test_dry_run_and_from_python(jobs: Jobs, folder: Path) -> None:
 
 
 def test_keys_and_groups_are_columns(jobs: Jobs) -> None:
-    files = {"a.de": "a\nb\nc\nd\n" * 30, "a.en": lines(1, 0, 120)}
+    files: Files = {"a.de": "a\nb\nc\nd\n" * 30, "a.en": lines(1, 0, 120)}
     built = jobs.build(f"{command('in', 'a.de', 'a.en')} --group_by de --splits x=0.5,y=0.5", files=files)
     texts = {split: {de for de, _ in pairs} for split, pairs in pairs_in(built).items()}
     assert texts["x"] | texts["y"] == set("abcd")
@@ -209,7 +209,7 @@ def test_keys_and_groups_are_columns(jobs: Jobs) -> None:
 
 LINES = [f"line {number}: naïve “text” {'x' * (number % 40)}" for number in range(2000)]
 # In two classes, with line ends and compression of both kinds, blank lines among them
-REVIEWS = {
+REVIEWS: Files = {
     "neg/a.txt": "".join(f"{line}\n" for line in LINES[:500]),
     "neg/b.txt": "".join(f"{line}\r\n" for line in LINES[500:800]),
     "pos/c.txt.gz": gzip.compress("\n".join(["", *LINES[800:1500], "  ", ""]).encode()),
@@ -253,11 +253,11 @@ def test_other_encodings(jobs: Jobs, flags: str, encoding: str, texts: list[str]
 
 def test_a_file_an_example(jobs: Jobs) -> None:
     files = {f"{label}/{n}.txt": f"{label} review {n}\nsecond line é" for label in ("neg", "pos") for n in range(40)}
-    odd = {"pos/bom.txt": "\ufeffmark", "pos/empty.txt": "", "pos/blank.txt": " \n", "neg/latin.txt": b"\xe9"}
+    odd: Files = {"pos/bom.txt": "\ufeffmark", "pos/empty.txt": "", "pos/blank.txt": " \n", "neg/latin.txt": b"\xe9"}
     flags = "--splits train=0.75,test=0.25 --stratify_by label --num_shards 2 --max_reject_fraction 0.1"
     assert "2 files" in jobs.run("text --record file --dry_run", files=dict(list(files.items())[:2])).out
     assert not (jobs.folder / "out").exists()
-    built = jobs.build(f"text --record file {flags}", files=files | odd)
+    built = jobs.build(f"text --record file {flags}", files={**files, **odd})
     assert built.table.features == {"text": "bytes", "label": "int64", "filename": "bytes"}
     by_name = {row["filename"].decode(): row for row in built.table.rows}
     assert {name: row["text"].decode() for name, row in by_name.items()} == files | {"pos/bom.txt": "mark"}

@@ -510,6 +510,7 @@ def test_constants_are_of_the_training_rows_whose_images_are_good(listed: Path) 
     assert found["age"].constants["std_dev"] == pytest.approx(ages.std())
     assert found["size_scaled"].constants == {"minimum": min(sizes), "maximum": max(sizes), "values": len(train)}
     city = found["city"].vocabulary
+    assert city
     assert dict(city.head) == {name: sum(row["city"] == name for row in train) for name in ("Rome", "Oslo", "Bern")}
     assert city.unknown["train"] == (len(train), 0)
 
@@ -564,7 +565,9 @@ def test_no_value_of_another_split_changes_what_is_found_of_a_manifest(listed: P
 
     one, its = graph_bytes(listed), graph_bytes(other)
     assert [name for name in one if one[name] != its[name]] == [file_names.TRANSFORM]
-    assert outputs_of(other)["city"].vocabulary.unknown == {"test": (15, 15), "train": (44, 0)}
+    city = outputs_of(other)["city"].vocabulary
+    assert city
+    assert city.unknown == {"test": (15, 15), "train": (44, 0)}
     ages = [row["age"][0] for row in map(decode_example, serialized(other, "test")) if "age" in row]
     assert max(map(float, ages)) > 1000
 
