@@ -8,6 +8,7 @@ NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 DOCS := $(VENV)-docs
 TFDV := $(VENV)-tfdv
+TORCH := $(VENV)-torch
 BROWSER := tests/support/browser
 RELEASE := build/release
 # The extension module in C, and the tests that call it.
@@ -27,7 +28,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv lint format bench clean
+.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -127,11 +128,20 @@ $(AIRFLOW)/installed: $(VENV)/installed deploy/airflow/requirements.txt
 	touch $@
 
 # All environments, one after another: .ci/run then runs two targets at a time.
-environments: $(VENV)/installed $(LEAN)/installed $(AIRFLOW)/installed $(DOCS)/installed \
+environments: $(VENV)/installed $(LEAN)/installed $(AIRFLOW)/installed $(DOCS)/installed $(TORCH)/installed \
   $(BROWSER)/node_modules/installed $(AZURITE)/node_modules/installed
 
 airflow: $(AIRFLOW)/installed
 	AIRFLOW_PYTHON=$(abspath $(AIRFLOW))/bin/python $(BIN)/python -m pytest tests/check_airflow.py
+
+# PyTorch, Grain and ArrayRecord, beside the reader and what it needs: 6 GB, for PyTorch brings CUDA.
+$(TORCH)/installed: $(VENV)/installed tests/support/torch_requirements.txt
+	$(PYTHON) -m venv $(TORCH)
+	$(BIN)/uv pip install --quiet --python $(TORCH)/bin/python -r tests/support/torch_requirements.txt
+	touch $@
+
+torch: $(TORCH)/installed
+	SHARDMILL=$(abspath $(BIN))/shardmill $(TORCH)/bin/python -m pytest --noconftest -W ignore tests/check_torch.py
 
 # TFDV, which wants another TensorFlow and another Arrow than the tests: 2.5 GB. Its tfx-bsl imports dill and does not say so.
 $(TFDV)/installed: $(VENV)/installed
@@ -230,4 +240,4 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_tars.py
 
 clean:
-	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) $(TORCH) demo bench-data build dist *.egg-info

@@ -19,9 +19,10 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 DRAWING = re.compile(r"!\[([^\]]+)\]\((\S+\.svg)\)")
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # The names of the Python API by the headings of their page
+_ORDERED = ("Order", "GlobalBatches", "torch.Dataset")
 API = {
     "Run jobs": ("convert", "plan", "rebuild", "Published", "Plan", "Rebuilt"),
-    "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", "Order", "GlobalBatches"),
+    "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", *_ORDERED),
     "Look at versions": (
         *("inspect", "verify", "index", "versions", "diff", "report"),
         *("Inspection", "Verification", "Indexed", "Versions", "VersionRow", "Comparison", "Report"),
@@ -74,7 +75,8 @@ def api_reference() -> Iterator[str]:
     for heading, names in API.items():
         yield f"\n## {heading}\n"
         for name in names:
-            yield f"::: {shardmill._MODULES[name]}.{name}\n    options: {{heading_level: 3}}\n"
+            module = shardmill._MODULES.get(name, "shardmill")
+            yield f"::: {module}.{name}\n    options: {{heading_level: 3}}\n"
 
 
 def main(folder: Path) -> None:

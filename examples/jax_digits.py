@@ -1,33 +1,35 @@
-"""Train a JAX model on handwritten digits; on several hosts, each reads its own part of the split.
+"""Train a JAX model on handwritten digits; on several hosts, each reads its own part of each batch.
 
 python examples/write_inputs.py digits inputs/digits
-shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label \
-  --num_shards train=4,test=1
+shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label
 python examples/jax_digits.py datasets/digits
 
 JAX is not a dependency of shardmill: `pip install jax`. Neither TensorFlow nor Beam is imported here.
 """
 
 import argparse
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from stream_digits import stream
+
+import shardmill
 
 BATCH, EPOCHS, RATE, HIDDEN = 32, 15, 0.2, 64
 
 
 def batches(directory: str, split: str, size: int, epoch: int | None = None) -> Iterator[tuple[Any, Any]]:
-    """Images (size, 64, 64) and digits (size,); the last ones that fill no batch are left out."""
-    hosts = {"num_workers": jax.process_count(), "worker_index": jax.process_index()}
-    examples = stream(directory, split, epoch=epoch, **hosts)
-    while len(batch := list(itertools.islice(examples, size))) == size:
-        images, digits = zip(*batch, strict=True)
-        yield jnp.asarray(np.stack(images)), jnp.asarray(digits)
+    """Images (size, 64, 64) and digits (size,) of all hosts together; the last ones that fill no batch are left out."""
+    source = shardmill.source(directory, split, features=["image", "label"], decode=True)
+    order = range(len(source)) if epoch is None else shardmill.Order(len(source), seed=0, epoch=epoch)
+    parts = shardmill.GlobalBatches(len(source), size, remainder="drop")
+    for step in parts.steps():
+        positions = parts.positions(step, jax.process_index(), jax.process_count())
+        examples = source.__getitems__([order[position] for position in positions])
+        images = np.stack([example["image"][:, :, 0] for example in examples]).astype(np.float32) / 255
+        yield jnp.asarray(images), jnp.asarray([example["label"] for example in examples])
 
 
 def predict(weights: dict[str, Any], images: Any) -> Any:

@@ -1,37 +1,27 @@
-"""Train a PyTorch model on handwritten digits; each of the loader's processes reads its own part of the split.
+"""Train a PyTorch model on handwritten digits; each of the loader's processes reads its own batches of the split.
 
 python examples/write_inputs.py digits inputs/digits
-shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label \
-  --num_shards train=4,test=1
+shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label
 python examples/torch_digits.py datasets/digits
 
-PyTorch is not a dependency of shardmill: `pip install torch`. Neither TensorFlow nor Beam is imported here.
+`pip install '.[torch]'` installs PyTorch. Neither TensorFlow nor Beam is imported here.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from stream_digits import stream
+
+import shardmill
+import shardmill.torch
 
 BATCH, EPOCHS, WORKERS = 32, 6, 2
 
 
-class Digits(torch.utils.data.IterableDataset):
-    """A split, shuffled or in the order of its files; fill `epoch` before each, for its order."""
-
-    def __init__(self, directory: str, split: str, shuffle: bool = False) -> None:
-        self.directory, self.split, self.shuffle = directory, split, shuffle
-        # Shared memory: workers that persist keep the object of the first epoch, and would not see a plain attribute
-        self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
-
-    def __iter__(self) -> Iterator[tuple[Any, int]]:
-        worker = torch.utils.data.get_worker_info()
-        count, index = (1, 0) if worker is None else (worker.num_workers, worker.id)
-        epoch = int(self.epoch) if self.shuffle else None
-        for image, digit in stream(self.directory, self.split, epoch=epoch, num_workers=count, worker_index=index):
-            yield torch.from_numpy(image)[None], digit
+def read(directory: str, split: str, batch_size: int, **options: bool) -> shardmill.torch.Dataset:
+    """A split in batches of images and labels."""
+    source = shardmill.source(directory, split, features=["image", "label"], decode=True, image_size=(64, 64))
+    return shardmill.torch.Dataset(source, batch_size=batch_size, remainder="pad", **options)
 
 
 def train(directory: str, seed: int = 0) -> float:
@@ -39,24 +29,24 @@ def train(directory: str, seed: int = 0) -> float:
     torch.manual_seed(seed)
     model = torch.nn.Sequential(
         torch.nn.AvgPool2d(4),
-        torch.nn.Conv2d(1, 16, 3),
+        torch.nn.Conv2d(3, 16, 3),
         torch.nn.ReLU(),
         torch.nn.Flatten(),
         torch.nn.Linear(16 * 14 * 14, 10),
     )
     optimizer = torch.optim.Adam(model.parameters(), 0.003)
-    digits = Digits(directory, "train", shuffle=True)
-    loader = torch.utils.data.DataLoader(digits, BATCH, num_workers=WORKERS, persistent_workers=True)
+    digits = read(directory, "train", BATCH)
+    loader = torch.utils.data.DataLoader(digits, batch_size=None, num_workers=WORKERS, persistent_workers=True)
     for epoch in range(EPOCHS):
-        digits.epoch.fill_(epoch)
-        for images, labels in loader:
+        digits.set_epoch(epoch)
+        for batch in loader:
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(images), labels).backward()
+            torch.nn.functional.cross_entropy(model(batch["image"] / 255), batch["label"]).backward()
             optimizer.step()
     with torch.no_grad():
         right = [
-            model(images).argmax(1) == labels
-            for images, labels in torch.utils.data.DataLoader(Digits(directory, "test"), 256)
+            (model(batch["image"] / 255).argmax(1) == batch["label"])[~batch["is_padding"]]
+            for batch in read(directory, "test", 256, shuffle=False)
         ]
     return torch.cat(right).float().mean().item()
 

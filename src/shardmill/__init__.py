@@ -14,6 +14,7 @@ Functions that read import no Beam, and only `load` and `feature_spec` import Te
 * `load`: a split as a `tf.data.Dataset`, ready for Keras.
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
 * `source`: a split with random access, for Grain and PyTorch's samplers.
+* `torch.Dataset`: batches of a source for PyTorch, the same for any number of ranks and workers.
 * `Order`: a shuffled order that is computed, for random access; `GlobalBatches` divides it among ranks and workers.
 * `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
@@ -125,6 +126,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `import shardmill` takes milliseconds."""
+    if name == "torch":
+        return importlib.import_module("shardmill.torch")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name]), name)

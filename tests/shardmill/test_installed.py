@@ -5,10 +5,12 @@ import re
 import shlex
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+import shardmill
 from shardmill.errors import UserError
 from shardmill.installed import _LazyTensorFlow, hint_from_direct_url, install_hint
 from tests.support.command import REPOSITORY
@@ -64,6 +66,12 @@ def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     sentence = f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"
     with pytest.raises(UserError, match=sentence):
         _ = _LazyTensorFlow().nn
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is installed")
+def test_who_lacks_pytorch_is_told() -> None:
+    with pytest.raises(UserError, match=rf"^shardmill\.torch needs PyTorch; {re.escape(install_hint('torch'))}$"):
+        _ = shardmill.torch
 
 
 def test_no_sentence_names_a_project_of_an_index() -> None:

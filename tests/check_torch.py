@@ -1,0 +1,434 @@
+"""Data sets in PyTorch, torchdata and Grain, by `make torch`, in an environment that has the reader only.
+
+It is run without tests/conftest.py, which imports Beam. The environment variable SHARDMILL names the command that makes
+the data.
+"""
+
+import json
+import os
+import pickle
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import shardmill
+import shardmill.torch
+from shardmill.errors import UserError
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+TRAINING = REPOSITORY / "tests" / "support" / "torch_training.py"
+ROWS, BATCH, EPOCHS = 103, 8, 2
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> Path:
+    """103 rows in three shards, whose lists and texts differ in length, and some of which lack a number."""
+    lines = [f"{n},{n / 4},word{n},{'|'.join(['7'] * (n % 3))},{'' if n % 5 == 0 else n}" for n in range(ROWS)]
+    (folder / "rows.csv").write_text("n,x,word,list,missing\n" + "\n".join(lines) + "\n")
+    return convert(folder, "csv", "rows.csv", "--list_separator", "list=|", "--num_shards", "3")
+
+
+@pytest.fixture(scope="module")
+def images(folder: Path) -> Path:
+    (folder / "images").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 16, 16, 3), np.uint8)
+    for number, image in enumerate(pixels):
+        Image.fromarray(image[: 8 + number % 8]).save(folder / "images" / f"{number}.png")
+    return convert(folder, "images", "images")
+
+
+def convert(folder: Path, command: str, source: str, *flags: str) -> Path:
+    places = ["--input", source, "--output", "out", "--name", Path(source).stem]
+    subprocess.run(
+        [os.environ["SHARDMILL"], command, *places, *flags], cwd=folder, check=True, stdout=subprocess.DEVNULL
+    )
+    return folder / "out" / Path(source).stem
+
+
+def dataset(rows: Path, **options: Any) -> shardmill.torch.Dataset:
+    """The numbers of the rows, in batches of 8."""
+    options = {"batch_size": BATCH, "remainder": "drop", "seed": 5, **options}
+    return shardmill.torch.Dataset(shardmill.source(rows, features=["n"]), **options)
+
+
+def joined(lists: Iterable[list[int]]) -> list[int]:
+    return list(chain.from_iterable(lists))
+
+
+def numbers(batches: Any) -> list[list[int]]:
+    return [batch["n"].tolist() for batch in batches]
+
+
+def loader(dataset: Any, workers: int, kind: Any = DataLoader) -> Any:
+    return kind(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+
+
+def test_the_order_is_the_same_for_any_number_of_workers(rows: Path) -> None:
+    whole = numbers(dataset(rows))
+    source = shardmill.source(rows)
+
+    assert joined(whole) == [source[int(number)]["n"] for number in shardmill.Order(ROWS, 5)[:96]]
+    assert joined(numbers(dataset(rows, shuffle=False))) == [source[number]["n"] for number in range(96)]
+    for workers in (0, 1, 2, 3):
+        assert numbers(loader(dataset(rows), workers)) == whole
+    assert numbers(dataset(rows, seed=6)) != whole
+    assert numbers(dataset(rows, block=4, window=2)) != whole
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+def test_the_order_is_the_same_for_any_number_of_ranks(rows: Path, world_size: int) -> None:
+    ranks = [numbers(dataset(rows, rank=rank, world_size=world_size)) for rank in range(world_size)]
+
+    assert [joined(parts) for parts in zip(*ranks, strict=True)] == numbers(dataset(rows))
+
+
+def test_the_remainder_is_dropped_or_marked(rows: Path) -> None:
+    dropped, padded = list(dataset(rows)), list(dataset(rows, remainder="pad"))
+    marks = torch.cat([batch["is_padding"] for batch in padded])
+    seen = torch.cat([batch["n"] for batch in padded])
+
+    assert (len(dropped), len(padded), len(dataset(rows)), len(dataset(rows, remainder="pad"))) == (12, 13, 12, 13)
+    assert "is_padding" not in dropped[0]
+    assert marks.tolist() == [False] * ROWS + [True]
+    assert sorted(seen[~marks].tolist()) == list(range(ROWS))
+    assert seen[-1] == seen[0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("is_persistent", [True, False])
+def test_epochs_reach_workers(rows: Path, workers: int, is_persistent: bool) -> None:
+    data = dataset(rows)
+    reader = DataLoader(data, batch_size=None, num_workers=workers, persistent_workers=is_persistent and workers > 0)
+    orders = []
+    for epoch in (0, 1, 0):
+        data.set_epoch(epoch)
+        orders.append(numbers(reader))
+
+    assert orders[0] == orders[2] != orders[1]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 5, 12])
+@pytest.mark.parametrize(("workers", "later"), [(0, 2), (2, 0), (2, 3)])
+def test_a_plain_loader_continues_on_other_workers(rows: Path, taken: int, workers: int, later: int) -> None:
+    whole = []
+    for epoch in (3, 4):
+        again = dataset(rows)
+        again.set_epoch(epoch)
+        whole.append(numbers(again))
+    first, second = dataset(rows), dataset(rows)
+    first.set_epoch(3)
+    before = []
+    for _, batch in zip(range(taken), loader(first, workers), strict=False):
+        before.append(batch["n"].tolist())
+    second.load_state_dict(json.loads(json.dumps(first.state_dict(taken))))
+    assert (second.epoch, second.first_batch) == (3, taken)
+    reader, after = loader(second, later), []
+    for epoch in range(second.epoch, 5):
+        second.set_epoch(epoch)
+        after.append(numbers(reader))
+
+    assert before + after[0] == whole[0]
+    assert after[1] == whole[1]
+
+
+def test_without_workers_the_state_counts_itself(rows: Path) -> None:
+    first, second = dataset(rows), dataset(rows)
+    batches = iter(first)
+    whole = [next(batches) for _ in range(4)]
+    second.load_state_dict(first.state_dict())
+
+    assert numbers(whole) + numbers(second) == numbers(dataset(rows))
+    assert numbers(second) == numbers(dataset(rows))  # the next pass is a whole one
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2, 5, 11, 12])
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_torchdata_continues(rows: Path, taken: int, workers: int) -> None:
+    whole, reader = numbers(dataset(rows)), loader(dataset(rows), workers, StatefulDataLoader)
+    batches = iter(reader)
+    before = [next(batches)["n"].tolist() for _ in range(taken)]
+    state = pickle.loads(pickle.dumps(reader.state_dict()))
+    again = loader(dataset(rows), workers, StatefulDataLoader)
+    again.load_state_dict(state)
+
+    assert before + numbers(again) == whole
+    assert numbers(again) == whole  # the next epoch
+
+
+def test_torchdata_with_other_workers(rows: Path) -> None:
+    reader = loader(dataset(rows), 2, StatefulDataLoader)
+    next(iter(reader))
+    again = loader(dataset(rows), 3, StatefulDataLoader)
+    again.load_state_dict(reader.state_dict())
+    with pytest.raises(Exception, match="worker"):
+        next(iter(again))
+
+
+def test_values_of_a_batch(rows: Path) -> None:
+    source = shardmill.source(rows, defaults={"missing": -1})
+    batch = next(iter(shardmill.torch.Dataset(source, batch_size=BATCH, remainder="drop", shuffle=False)))
+    examples = source[:BATCH]
+
+    assert {name: values.dtype for name, values in batch.items() if isinstance(values, torch.Tensor)} == {
+        "n": torch.int64,
+        "x": torch.float32,
+        "missing": torch.int64,
+    }
+    assert batch["x"].tolist() == [example["x"] for example in examples]
+    assert batch["word"] == [b"word%d" % n for n in batch["n"].tolist()]
+    assert [values.tolist() for values in batch["list"]] == [[7] * (n % 3) for n in batch["n"].tolist()]
+    assert batch["missing"].tolist() == [n if n % 5 else -1 for n in batch["n"].tolist()]
+
+
+def test_images_of_a_batch(images: Path) -> None:
+    source = shardmill.source(images, decode=True, image_size=(10, 12))
+    batch = next(iter(shardmill.torch.Dataset(source, batch_size=4, remainder="drop", shuffle=False)))
+    listed = next(
+        iter(
+            shardmill.torch.Dataset(
+                shardmill.source(images, decode=True), batch_size=4, remainder="drop", shuffle=False
+            )
+        )
+    )
+
+    assert (batch["image"].shape, batch["image"].dtype) == ((4, 3, 10, 12), torch.uint8)
+    assert np.array_equal(batch["image"][2].permute(1, 2, 0).numpy(), source[2]["image"])
+    assert isinstance(listed["image"], list)
+    assert listed["image"][0].shape[0] == 3
+
+
+def test_a_function_of_each_example(rows: Path) -> None:
+    def pair(example: dict[str, Any]) -> dict[str, Any]:
+        return {"pair": np.array([example["n"], -example["n"]]), "text": str(example["n"])}
+
+    batch = next(iter(dataset(rows, transform=pair)))
+
+    assert batch["pair"].shape == (BATCH, 2)
+    assert batch["text"] == [str(n) for n in batch["pair"][:, 0].tolist()]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def start(folder: Path, rows: Path, ranks: int, workers: int) -> list[subprocess.Popen[bytes]]:
+    port = str(free_port())
+    environment = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, TRAINING, folder, rows, str(BATCH), str(workers), str(EPOCHS)]
+    return [
+        subprocess.Popen(
+            command, env={**os.environ, **environment, "RANK": str(rank)}, stderr=subprocess.PIPE, process_group=0
+        )
+        for rank in range(ranks)
+    ]
+
+
+def logged(folder: Path) -> list[tuple[int, int, list[int | None]]]:
+    path = folder / "log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [tuple(json.loads(line)) for line in lines]  # type: ignore[misc]
+
+
+def test_a_killed_job_continues_on_other_ranks_and_workers(rows: Path, tmp_path: Path) -> None:
+    """Killed at 20 moments, and continued by other numbers of processes: the batches of one that runs through."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    (run,) = start(whole, rows, 1, 0)
+    assert run.wait() == 0, run.stderr and run.stderr.read()
+    expected = {(epoch, batch): content for epoch, batch, content in logged(whole)}
+    assert len(expected) == EPOCHS * 13
+    for epoch in range(EPOCHS):
+        seen = [n for (of, _), content in expected.items() if of == epoch for n in content if n is not None]
+        assert sorted(seen) == list(range(ROWS))
+
+    chance, kills, moments = random.Random(35), 0, 20
+    attempt = 0
+    while kills < moments:
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        attempt += 1
+        is_done = False
+        while not is_done:
+            ranks, workers = chance.choice([1, 2, 4]), chance.choice([0, 2])
+            first = json_state(folder)
+            before = len(logged(folder))
+            processes = start(folder, rows, ranks, workers)
+            more = chance.randint(1, 6)
+            while all(process.poll() is None for process in processes):
+                if kills < moments and len(logged(folder)) >= before + more:
+                    time.sleep(chance.random() / 50)
+                    break
+                time.sleep(0.002)
+            is_done = all(process.poll() is not None for process in processes)
+            is_killed = not is_done and kills < moments
+            for process in processes:
+                if is_killed:
+                    with suppress(ProcessLookupError):  # ended already: ranks end that miss another
+                        os.killpg(process.pid, signal.SIGKILL)
+                status = process.wait()
+                assert is_killed or status == 0, process.stderr and process.stderr.read().decode()
+                assert process.stderr is not None
+                process.stderr.close()
+            is_done = not is_killed
+            kills += is_killed
+            new = logged(folder)[before:]
+            assert not new or new[0][:2] == first, (new, first)
+        found = logged(folder)
+        assert {(epoch, batch) for epoch, batch, _ in found} == expected.keys()
+        assert all(expected[epoch, batch] == content for epoch, batch, content in found)
+        assert len(found) - len(expected) <= kills  # a batch is repeated only if its state was not saved any more
+
+
+def json_state(folder: Path) -> tuple[int, int]:
+    """Epoch and batch that a job begins with."""
+    path = folder / "state.pt"
+    if not path.exists():
+        return 0, 0
+    state = torch.load(path)
+    epoch, batch = int(state["epoch"]), int(state["batch"])
+    return (epoch + 1, 0) if batch == 13 else (epoch, batch)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"batch_size": 4, "rank": 0, "world_size": 5},
+            "world_size is 5, more ranks than the 4 examples",
+        ),
+        ({"rank": 2, "world_size": 2}, "rank is 2; expected 0 to 1"),
+        ({"rank": 2}, "give both rank and world_size, or neither"),
+        ({"batch_size": 104}, "a batch has 104 examples, and there are 103; remainder='drop' leaves out all"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"remainder": "keep"}, "remainder is 'keep'; expected 'drop' or 'pad'"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_mistakes(rows: Path, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        dataset(rows, **options)
+
+
+def test_a_missing_value_needs_a_default(rows: Path) -> None:
+    with pytest.raises(UserError, match="missing is a feature that some examples lack; give a value"):
+        shardmill.torch.Dataset(shardmill.source(rows), batch_size=8, remainder="drop")
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"seed": 6}, "order"),
+        ({"shuffle": False}, "order"),
+        ({"block": 2}, "order"),
+        ({"batch_size": 9}, "batch_size"),
+        ({"remainder": "pad"}, "remainder"),
+    ],
+)
+def test_a_state_of_another_order(rows: Path, changed: dict[str, Any], name: str) -> None:
+    with pytest.raises(UserError, match=f"the state is of another {name}: "):
+        dataset(rows, **changed).load_state_dict(dataset(rows).state_dict())
+
+
+def test_states_that_do_not_fit(rows: Path, images: Path) -> None:
+    other = shardmill.torch.Dataset(shardmill.source(images), batch_size=BATCH, remainder="drop", seed=5)
+    with pytest.raises(UserError, match="the state is of another data: "):
+        dataset(rows).load_state_dict(other.state_dict())
+    sliced = shardmill.torch.Dataset(
+        shardmill.source(rows, "train[:50]", features=["n"]), batch_size=BATCH, remainder="drop"
+    )
+    with pytest.raises(UserError, match="the state is of another data: "):
+        sliced.load_state_dict(dataset(rows, seed=0).state_dict())
+    with pytest.raises(UserError, match=r"this is no state of shardmill\.torch\.Dataset"):
+        dataset(rows).load_state_dict({})
+    with pytest.raises(UserError, match="batches is 14; an epoch has 12"):
+        dataset(rows).state_dict(14)
+    reader = dataset(rows)
+    next(iter(DataLoader(reader, batch_size=None, num_workers=2)))
+    with pytest.raises(UserError, match="worker processes read ahead of the training loop; give the number"):
+        reader.state_dict()
+
+
+def test_a_process_group_that_comes_later(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dataset(rows)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(UserError, match="rank 1 of 2, and the dataset was made as rank 0 of 1; make it after"):
+        data.set_epoch(0)
+
+
+@pytest.mark.parametrize("page", ["read-pytorch", "resume-training", "train", "read-grain"])
+def test_pages(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their commands, and what they have in Python for PyTorch, run as they stand."""
+    own = folder / page
+    own.mkdir()
+    photos = np.random.default_rng(0).integers(0, 256, (40, 32, 24, 3), np.uint8)
+    for number, photo in enumerate(photos):
+        path = own / "photos" / ("rose", "tulip")[number % 2] / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(photo).save(path)
+    monkeypatch.chdir(own)
+    monkeypatch.setenv("PATH", f"{Path(os.environ['SHARDMILL']).parent}{os.pathsep}{os.environ['PATH']}")
+    names: dict[str, Any] = {"__name__": "page"}
+    ran = 0
+    for language, text in re.findall(
+        r"^```(\w*)\n(.*?)^```$", (REPOSITORY / f"docs/{page}.md").read_text(), re.M | re.S
+    ):
+        if language == "sh":
+            text = text.replace("python examples/", f"python {REPOSITORY}/examples/")
+            subprocess.run(["bash", "-e", "-c", text], check=True)
+        elif language == "python" and "tensorflow" not in text and "keras" not in text:
+            exec(text, names)
+            ran += 1
+    assert ran == {"read-pytorch": 2, "resume-training": 2, "train": 2, "read-grain": 2}[page]
+
+
+def test_digits_are_learned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (REPOSITORY / "examples/torch_digits.py").read_text()
+    write, converted, _ = re.findall(r"^((?:python|shardmill) .*)$", program, re.M)
+    python = Path(os.environ["SHARDMILL"]).with_name("python")
+    subprocess.run([python, REPOSITORY / write.split()[1], *write.split()[2:]], cwd=folder, check=True)
+    subprocess.run([os.environ["SHARDMILL"], *converted.split()[1:]], cwd=folder, check=True)
+
+    def learn(example: str, *flags: str) -> float:
+        command = [sys.executable, REPOSITORY / "examples" / example, "datasets/digits", *flags]
+        return float(subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+    monkeypatch.chdir(folder)
+    page = (REPOSITORY / "README.md").read_text()
+    (snippet,) = re.findall(r"^```python\n(import shardmill.torch.*?)^```$", page, re.M | re.S)
+    names: dict[str, Any] = {}
+    exec(snippet, names)
+    assert next(iter(names["batches"]))["image"].shape == (32, 3, 64, 64)
+    assert learn("torch_digits.py") >= 0.85
+    through = learn("grain_digits.py", "--checkpoint", "through.pickle")
+    learn("grain_digits.py", "--steps", "50")
+    assert learn("grain_digits.py") == through >= 0.85
+    assert (folder / "grain_digits.pickle").read_bytes() == (folder / "through.pickle").read_bytes()
+
+
+def test_nothing_heavy_is_imported() -> None:
+    assert not {name.split(".")[0] for name in sys.modules} & {"apache_beam", "pyarrow", "tensorflow"}
+    assert not any(name.startswith(("shardmill.pipelines", "shardmill.transforms")) for name in sys.modules)
