@@ -59,31 +59,6 @@ def bins_of(*parts: np.ndarray) -> ValueBins:
     return bins
 
 
-def same(one: ValueBins, other: ValueBins) -> bool:
-    return (
-        one.shift == other.shift and np.array_equal(one.keys, other.keys) and np.array_equal(one.counts, other.counts)
-    )
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.sampled_from(sorted(SAMPLES)),
-    st.sampled_from([0, 1, 100, MAX_BINS, MAX_BINS + 1, 9000, 50_000]),
-    st.lists(st.integers(0, 50_000), max_size=5),
-    st.randoms(use_true_random=False),
-)
-def test_parts_in_any_order(name: str, size: int, cuts: list[int], order: Any) -> None:
-    numbers = SAMPLES[name][:size]
-    pieces = np.split(numbers, sorted(cuts))
-    order.shuffle(pieces)
-    merged = ValueBins()
-    for piece in pieces:
-        merged.merge(bins_of(piece))
-
-    assert same(bins_of(*pieces), bins_of(numbers))
-    assert same(merged, bins_of(numbers))
-
-
 @pytest.mark.parametrize("name", SAMPLES)
 def test_as_narrow_as_2048_bins_allow(name: str) -> None:
     bins = bins_of(SAMPLES[name])
@@ -244,25 +219,12 @@ def test_no_digits_cancel() -> None:
     assert sums_of(np.array([1e-45, -1e-45], np.float32)).std_dev() == 2.0**-149
 
 
-@settings(deadline=None)
-@given(INTEGERS, INTEGERS)
-def test_merging_adds(one: list[int], other: list[int]) -> None:
-    merged = sums_of(one)
-    merged.merge(sums_of(other))
-
-    assert merged == sums_of(one + other)
-
-
 def test_sums_of_integers_and_of_floats_do_not_mix() -> None:
     with pytest.raises(ValueError, match=r"2\*\*-0 cannot take sums in units of 2\*\*-149"):
         ExactSums().merge(ExactSums(FLOAT32_FRACTION_BITS))
 
 
-VALUES = st.lists(st.binary(max_size=80) | st.binary(min_size=0, max_size=2), max_size=30)
-
-
-def hashes_of(values: list[bytes]) -> list[int]:
-    return hash_bytes(pa.array(values, pa.large_binary())).tolist()
+VALUES = st.lists(st.binary(max_size=300) | st.binary(max_size=2), max_size=30)
 
 
 @settings(deadline=None)
@@ -275,39 +237,17 @@ def test_mixed_integers_come_back(values: list[int]) -> None:
 
 @settings(deadline=None)
 @given(VALUES, st.integers(0, 10), st.integers(0, 10))
-def test_a_hash_is_that_of_the_value_alone(values: list[bytes], skip: int, length: int) -> None:
-    alone = [hashes_of([value])[0] for value in values]
+def test_a_hash_is_xxh3_of_the_value_alone(values: list[bytes], skip: int, length: int) -> None:
+    array = pa.array(values, pa.large_binary())
+    expected = [xxhash.xxh3_64_intdigest(value) for value in values]
 
-    assert hashes_of(values) == alone
-    assert hash_bytes(pa.array(values, pa.large_binary()).slice(skip, length)).tolist() == alone[skip : skip + length]
-
-
-@settings(deadline=None)
-@given(st.sets(st.binary(max_size=80) | st.binary(max_size=20).map(lambda value: value + bytes(8)), max_size=50))
-def test_values_differ_by_hash(values: set[bytes]) -> None:
-    assert len(set(hashes_of(list(values)))) == len(values)
-
-
-@pytest.mark.parametrize("long", [1, 8, 20, 64, 65, 200])
-@pytest.mark.parametrize("short", [0, 3, 40])
-def test_few_long_values_among_short_ones(long: int, short: int) -> None:
-    values = [bytes([number % 256]) * (long if number % 7 == 0 else short) for number in range(20_000)]
-
-    assert hashes_of(values)[:1000] == [hashes_of([value])[0] for value in values[:1000]]
-    assert hashes_of(values)[-1000:] == [hashes_of([value])[0] for value in values[-1000:]]
-
-
-def test_zeros_words_and_their_order_count() -> None:
-    values = [bytes(length) for length in range(100)] + [b"a" * 8 + b"b" * 8, b"b" * 8 + b"a" * 8, b"a" * 16, b"b" * 16]
-
-    assert len(set(hashes_of(values))) == len(values)
+    assert hash_bytes(array).tolist() == expected
+    assert hash_bytes(array.slice(skip, length)).tolist() == expected[skip : skip + length]
 
 
 def test_hashes_never_change() -> None:
     """Statistics of parts that were made by different versions are merged."""
     assert mix(np.array([0, 1, 2**63], np.uint64)).tolist() == [0, 6238072750845405662, 2720858780677600448]
-    values = [b"", b"rose", b"forget-me-not", b"x" * 100]
-    assert hashes_of(values) == [xxhash.xxh3_64_intdigest(value) for value in values]
 
 
 SERIES = {
@@ -323,19 +263,9 @@ SERIES = {
 
 @pytest.mark.parametrize("name", SERIES)
 def test_regular_numbers_spread_evenly(name: str) -> None:
-    check_even(mix(SERIES[name].astype(np.int64).view(np.uint64)))
-
-
-@pytest.mark.parametrize(
-    "form", ["{}", "{:08d}", "user-{}", "{:020d}", "{:x}", "https://example.com/images/{}.jpg", "{:>70}"]
-)
-def test_regular_strings_spread_evenly(form: str) -> None:
-    check_even(np.array(hashes_of([form.format(number).encode() for number in range(100_000)]), np.uint64))
-
-
-def check_even(hashes: np.ndarray) -> None:
-    """All different, and as even over 256 parts of their range as random numbers: a chi-squared of at most 7
+    """All differ, and are as even over 256 parts of their range as random numbers: a chi-squared of at most 7
     deviations."""
+    hashes = mix(SERIES[name].astype(np.int64).view(np.uint64))
     counts = np.bincount((hashes >> np.uint64(56)).astype(np.int64), minlength=256)
     expected = len(hashes) / 256
 
@@ -345,7 +275,7 @@ def check_even(hashes: np.ndarray) -> None:
     assert 1023 * 2**64 / float(smallest) == pytest.approx(len(hashes), rel=0.15)
 
 
-def sketches_hashes_of(numbers: np.ndarray) -> np.ndarray:
+def hashes_of(numbers: np.ndarray) -> np.ndarray:
     return mix(numbers.astype(np.uint64))
 
 
@@ -353,7 +283,7 @@ def distinct_of(*parts: np.ndarray) -> DistinctValues:
     """Counted part after part."""
     sketch = DistinctValues()
     for part in parts:
-        sketch.add(*np.unique(sketches_hashes_of(part), return_counts=True))
+        sketch.add(*np.unique(hashes_of(part), return_counts=True))
     return sketch
 
 
@@ -364,32 +294,8 @@ def sample_of(*parts: np.ndarray) -> Sample:
     return sample
 
 
-def sketches_same(one: DistinctValues | Sample, other: DistinctValues | Sample) -> bool:
+def same(one: DistinctValues | Sample, other: DistinctValues | Sample) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.__slots__)
-
-
-@st.composite
-def parts(draw: st.DrawFn) -> list[np.ndarray]:
-    """Numbers of which many, few or about as many as are kept differ, in parts."""
-    size, kinds = (
-        draw(st.integers(0, 6000)),
-        draw(st.sampled_from([1, 30, HASHES_KEPT - 1, HASHES_KEPT, HASHES_KEPT + 1, 5000, 1 << 60])),
-    )
-    numbers = np.random.default_rng(draw(st.integers(0, 99))).integers(0, kinds, size)
-    return np.split(numbers, sorted(draw(st.lists(st.integers(0, size), max_size=4))))
-
-
-@settings(deadline=None, max_examples=60)
-@given(parts(), st.randoms(use_true_random=False))
-def test_distinct_values_of_parts_in_any_order(pieces: list[np.ndarray], order: Any) -> None:
-    whole = distinct_of(np.concatenate(pieces))
-    order.shuffle(pieces)
-    merged = DistinctValues()
-    for piece in pieces:
-        merged.merge(distinct_of(piece))
-
-    assert sketches_same(distinct_of(*pieces), whole)
-    assert sketches_same(merged, whole)
 
 
 @pytest.mark.parametrize("kinds", [0, 1, 2, HASHES_KEPT - 1, HASHES_KEPT])
@@ -398,7 +304,7 @@ def test_up_to_1024_values_are_counted(kinds: int) -> None:
     sketch = distinct_of(numbers[::2], numbers[1::2])
 
     assert sketch.counts is not None
-    assert dict(zip(sketch.hashes.tolist(), sketch.counts.tolist())) == Counter(sketches_hashes_of(numbers).tolist())
+    assert dict(zip(sketch.hashes.tolist(), sketch.counts.tolist())) == Counter(hashes_of(numbers).tolist())
     assert (sketch.number(), sketch.relative_error()) == (kinds, 0)
 
 
@@ -413,11 +319,11 @@ def test_more_values_are_estimated_within_four_standard_errors(kinds: int) -> No
 
 
 def test_hashes_of_many_values_may_repeat() -> None:
-    hashes = sketches_hashes_of(np.arange(60_000) % 1500)
+    hashes = hashes_of(np.arange(60_000) % 1500)
     sketch = DistinctValues()
     sketch.add(hashes, None)
 
-    assert sketches_same(sketch, distinct_of(np.arange(1500)))
+    assert same(sketch, distinct_of(np.arange(1500)))
 
 
 @settings(deadline=None, max_examples=40)
@@ -434,13 +340,13 @@ def test_a_sample_of_parts_in_any_order(size: int, ties: int, cuts: list[int], b
         merged.merge(sample_of(piece))
 
     assert sorted(zip(whole.ties.tolist(), whole.hashes.tolist())) == sorted(zip(*offered.tolist()))[:SAMPLE_SIZE]
-    assert sketches_same(merged, whole)
-    assert sketches_same(sample_of(*pieces), whole)
+    assert same(merged, whole)
+    assert same(sample_of(*pieces), whole)
 
 
 def test_a_sample_has_values_as_often_as_there_are() -> None:
     values = np.arange(100_000) % 10
-    sample = sample_of(np.stack([sketches_hashes_of(np.arange(100_000)), values.astype(np.uint64)]))
+    sample = sample_of(np.stack([hashes_of(np.arange(100_000)), values.astype(np.uint64)]))
 
     assert np.bincount(sample.hashes.astype(np.int64)) == pytest.approx(SAMPLE_SIZE / 10, abs=50)
 

@@ -1,11 +1,9 @@
 """Tests of transforms/statistics/tables.py.
 
-* What is gathered is counted as if it came at once, however it is merged, copied or sent
 * How well a feature tells the label
 * Statistics of tables
 """
 
-import copy
 import itertools
 import json
 import pickle
@@ -24,43 +22,6 @@ from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.statistics.sketches import mix
 from shardmill.transforms.statistics.tables import TableStats
 from tests.support.profiles import as_json
-
-NAMES = {"label": ["cat", "dog"]}
-
-
-def batch_of(rows: int) -> pa.RecordBatch:
-    generator = np.random.default_rng(rows)
-    lists = [generator.integers(0, 9, length).tolist() for length in generator.integers(0, 4, rows)]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(generator.integers(0, 2, rows)), pa.array(lists, pa.large_list(pa.int64()))], ["label", "list"]
-    )
-
-
-@pytest.mark.parametrize(("rows", "part"), [(10, 3), (9000, 64), (9000, 5000)])
-def test_gathered_batches_are_counted_as_one(rows: int, part: int) -> None:
-    batch, ties = batch_of(rows), mix(np.arange(rows, dtype=np.uint64))
-    parts = [
-        TableStats.from_batch(batch.slice(start, part), ties[start : start + part], ["label"])
-        for start in range(0, rows, part)
-    ]
-    whole = TableStats()
-    for each in reversed(parts):
-        whole.merge(pickle.loads(pickle.dumps(each)) if len(parts) % 2 else copy.deepcopy(each))
-
-    expected = TableStats.from_batch(batch, ties, ["label"])
-    assert as_json(whole.summary(NAMES)) == as_json(expected.summary(NAMES))
-    assert whole.label_counts("label") == expected.label_counts("label")
-
-
-def test_many_rows_do_not_wait() -> None:
-    whole = TableStats()
-    for start in range(200):
-        whole.merge(
-            TableStats.from_batch(batch_of(100), mix(np.arange(start, start + 100, dtype=np.uint64)), ["label"])
-        )
-        assert sum(len(batch) for batch, *_ in whole.pending) < 5000
-    assert whole.examples - whole.pending_rows > 15_000
-
 
 ROWS = 2000
 LABELS = np.arange(ROWS) % 4
@@ -346,10 +307,16 @@ def test_merging_leaves_the_other_as_it_is() -> None:
     assert merged.label_counts("label") == Counter({key: 2 * count for key, count in one.label_counts("label").items()})
 
 
-def test_a_pickled_copy_says_the_same() -> None:
-    stats = TableStats.from_batch(TABLES[7000], ties_of(7000), labels=["label"])
-
-    assert text_of(pickle.loads(pickle.dumps(stats))) == TEXTS[7000]
+def test_many_rows_do_not_wait_and_what_waits_is_sent() -> None:
+    whole, sent = TableStats(), TableStats()
+    for start in range(0, 4200, 100):
+        rows = slice(start, start + 100)
+        whole.merge(TableStats.from_batch(TABLES[7000][rows], ties_of(7000)[rows], ["label"]))
+        assert sum(len(batch) for batch, *_ in whole.pending) < 4100
+    assert whole.pending_rows == 100
+    sent.merge(pickle.loads(pickle.dumps(whole)))
+    expected = TableStats.from_batch(TABLES[7000][:4200], ties_of(7000)[:4200], ["label"])
+    assert (sent.examples, text_of(sent)) == (4200, text_of(expected))
 
 
 def test_the_size_of_a_column_is_bounded() -> None:

@@ -27,13 +27,17 @@ from shardmill.transforms.statistics.values import (
 )
 
 
-def strings(values: list[bytes]) -> dict[str, Any]:
-    """The statistics of strings, read back from JSON."""
-    stats, array = StringStats(), pa.array(values, pa.large_binary())
+def json_of(stats: ValueStats, values: Any, dtype: pa.DataType, names: list[str] | None = None) -> dict[str, Any]:
+    """The statistics of values, counted in parts of some thousands, read back from JSON."""
+    array = pa.array(values, dtype)
     ties = mix(np.arange(len(array), dtype=np.uint64))
     for start in range(0, len(array), 50_000):
         stats.add(array[start : start + 50_000], ties[start : start + 50_000])
-    return json.loads(json.dumps(stats.summary(None).to_json()))
+    return json.loads(json.dumps(stats.summary(names).to_json(), allow_nan=False))
+
+
+def strings(values: list[bytes]) -> dict[str, Any]:
+    return json_of(StringStats(), values, pa.large_binary())
 
 
 @settings(deadline=None)
@@ -91,31 +95,13 @@ def test_top_values_of_many_strings_come_from_a_sample() -> None:
     assert stats["distinct"]["count"] == pytest.approx(100_002, rel=0.13)
 
 
-def test_values_that_occur_once_are_no_top_values() -> None:
-    assert strings([b"word%d" % number for number in range(30)])["top_values"] == []
-    assert len(strings([b"word%d" % number for number in range(20)])["top_values"]) == 20
-
-
 def test_values_of_a_column_of_rare_ones_are_no_top_values() -> None:
     """Some are in the sample two or three times by chance."""
     assert strings([b"word%d" % (number % 1500) for number in range(60_000)])["top_values"] == []
 
 
-def test_no_values_have_no_statistics() -> None:
-    assert strings([]) == StringStats().summary(None).to_json() == {}
-
-
 PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]
 GENERATOR = np.random.default_rng(0)
-
-
-def json_of(stats: ValueStats, values: Any, dtype: pa.DataType, names: list[str] | None = None) -> dict[str, Any]:
-    """The statistics of values, counted in parts of some thousands, read back from JSON."""
-    array = pa.array(values, dtype)
-    ties = mix(np.arange(len(array), dtype=np.uint64))
-    for start in range(0, len(array), 50_000):
-        stats.add(array[start : start + 50_000], ties[start : start + 50_000])
-    return json.loads(json.dumps(stats.summary(names).to_json(), allow_nan=False))
 
 
 def integers(values: list[int] | np.ndarray) -> dict[str, Any]:
@@ -226,7 +212,9 @@ def test_integers_below_64_are_exact_among_millions() -> None:
     )
 
 
-def test_values_values_that_occur_once_are_no_top_values() -> None:
+def test_values_that_occur_once_are_no_top_values() -> None:
+    assert strings([b"word%d" % number for number in range(30)])["top_values"] == []
+    assert len(strings([b"word%d" % number for number in range(20)])["top_values"]) == 20
     assert len(integers(list(range(20)))["top_values"]) == 20
     assert integers([*range(30), 7])["top_values"] == [{"value": 7, "count": 2}]
 
@@ -251,8 +239,13 @@ def test_classes_without_names() -> None:
     }
 
 
-@pytest.mark.parametrize("stats", [NumericStats(), NumericStats.for_floats()])
-def test_values_no_values_have_no_statistics(stats: ValueStats) -> None:
+@pytest.mark.parametrize("stats", [StringStats(), NumericStats(), NumericStats.for_floats()])
+def test_no_values_have_no_statistics(stats: ValueStats) -> None:
+    assert stats.summary(None).to_json() == {}
+    stats.add(
+        pa.array([], {"int64": pa.int64(), "float32": pa.float32()}.get(stats.kind, pa.large_binary())),
+        np.zeros(0, np.uint64),
+    )
     assert stats.summary(None).to_json() == {}
 
 

@@ -15,7 +15,6 @@ import pytest
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import Damage, reject_file
 from shardmill.transforms.workers import rejects
-from shardmill.transforms.workers import rejects as part_module
 from shardmill.transforms.workers.rejects import (
     FOLDER,
     Losses,
@@ -100,7 +99,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rejects, "SortedLines", lambda key: SortedLines(key, 100_000))
     monkeypatch.setattr(rejects, "_CHUNK_BYTES", 100_000)
     monkeypatch.setattr(rejects, "_READ_BYTES", 100_000)
-    monkeypatch.setattr(part_module, "_BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "_BLOCK_BYTES", 100_000)
     reason = "column 'x': a value that is no number " + "x" * 1000
 
     def peak(rejects: int) -> int:
@@ -171,6 +170,7 @@ def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
 
 
 def test_few_reasons_are_counted() -> None:
+    assert ReasonCounter().most_frequent() is None
     counter = ReasonCounter(2)
     for source, reason, records in (("a", "x", 1), ("b", "y", 5), ("c", "x", 1), ("d", "z", 5)):
         counter.add(reason, records, source)
@@ -193,7 +193,3 @@ def test_of_very_many_reasons_the_frequent_ones_stay() -> None:
     assert len(counter.by_records(1000)) <= 20
     assert counter.is_counted("often")
     assert not counter.is_counted("once 5000")
-
-
-def test_none() -> None:
-    assert ReasonCounter().most_frequent() is None

@@ -1,22 +1,28 @@
 """Tests of transforms/workers/resources.py.
 
 * No more bytes are held at once than there are, and all have their turn
+* As many threads as a process has cores: those it is bound to, and no more than its container's quota
 * What a process holds at once follows its container, or --worker_memory, and jobs keep to it
 * A file that nobody sees and that is gone with its last reader
 """
 
 import gc
+import io
 import os
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from shardmill.transforms.workers import resources
-from shardmill.transforms.workers.resources import Budget, Spool, container_bytes
+from shardmill.transforms.workers.resources import Budget, Spool, container_bytes, core_count
+from shardmill.transforms.workers.running import ThreadedFlatMap
 from tests.support.command import Run, check_mistake, write_files
 
 
@@ -91,22 +97,70 @@ def test_none_is_a_mistake() -> None:
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+DOCKER = {"cpu,cpuacct/docker/1/cpu.cfs_quota_us": b"200000\n", "cpu,cpuacct/docker/1/cpu.cfs_period_us": b"100000\n"}
+NO_QUOTA = {"cpu/cpu.cfs_quota_us": b"-1\n", "cpu/cpu.cfs_period_us": b"100000\n"}
+
+
 @pytest.mark.parametrize(
-    ("own", "files", "expected"),
+    ("limit", "own", "files", "expected"),
     [
-        ("0::/\n", {"memory.max": b"1048576\n"}, 1 << 20),  # a container of its own
-        ("0::/\n", {"memory.max": b"max\n"}, MACHINE),
-        ("0::/pod/main\n", {"pod/memory.max": b"2097152", "pod/main/memory.max": b"max"}, 2 << 20),  # of the pod
-        ("0::/pod/main\n", {"memory.max": b"4096"}, 4096),  # its own folder is mounted in place of all
-        ("9:memory:/docker/1\n0::/\n", {"memory/docker/1/memory.limit_in_bytes": b"3145728\n"}, 3 << 20),
-        ("9:memory:/\n", {"memory/memory.limit_in_bytes": b"9223372036854771712\n"}, MACHINE),  # none, in version 1
-        ("4:cpu:/\n", {"memory/memory.limit_in_bytes": b"4096\n"}, MACHINE),  # of another controller
-        ("", {}, MACHINE),
+        (container_bytes, "0::/\n", {"memory.max": b"1048576\n"}, 1 << 20),  # a container of its own
+        (container_bytes, "0::/\n", {"memory.max": b"max\n"}, MACHINE),
+        # of the pod
+        (container_bytes, "0::/pod/main\n", {"pod/memory.max": b"2097152", "pod/main/memory.max": b"max"}, 2 << 20),
+        (container_bytes, "0::/pod/main\n", {"memory.max": b"4096"}, 4096),  # its own folder is mounted in place of all
+        (
+            *(container_bytes, "9:memory:/docker/1\n0::/\n"),
+            *({"memory/docker/1/memory.limit_in_bytes": b"3145728\n"}, 3 << 20),
+        ),
+        # none, in version 1
+        (container_bytes, "9:memory:/\n", {"memory/memory.limit_in_bytes": b"9223372036854771712\n"}, MACHINE),
+        # of another controller
+        (container_bytes, "4:cpu:/\n", {"memory/memory.limit_in_bytes": b"4096\n"}, MACHINE),
+        (container_bytes, "", {}, MACHINE),
+        (core_count, "0::/\n", {"cpu.max": b"300000 100000\n"}, 3),  # a container of its own
+        (core_count, "0::/\n", {"cpu.max": b"50000 100000\n"}, 1),  # half a core
+        (core_count, "0::/\n", {"cpu.max": b"150000 100000\n"}, 2),
+        (core_count, "0::/\n", {"cpu.max": b"max 100000\n"}, 8),
+        (core_count, "0::/\n", {"cpu.max": b"6400000 100000\n"}, 8),  # more than there are
+        # of the pod
+        (core_count, "0::/pod/main\n", {"pod/cpu.max": b"200000 100000", "pod/main/cpu.max": b"max 100000"}, 2),
+        (core_count, "0::/pod/main\n", {"cpu.max": b"400000 100000"}, 4),  # its own folder is mounted in place of all
+        # without a period
+        (core_count, "4:cpu,cpuacct:/docker/1\n", {"cpu,cpuacct/docker/1/cpu.cfs_quota_us": b"200000\n"}, 8),
+        (core_count, "12:memory:/docker/1\n4:cpu,cpuacct:/docker/1\n0::/\n", DOCKER, 2),
+        (core_count, "1:cpu:/\n", NO_QUOTA, 8),
+        (core_count, "", {}, 8),
     ],
 )
-def test_the_least_limit_counts(tmp_path: Path, own: str, files: dict[str, bytes], expected: int) -> None:
+def test_the_least_limit_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: Callable[[Path, Path], int],
+    own: str,
+    files: dict[str, bytes],
+    expected: int,
+) -> None:
+    """Of the memory of a container, and of the cores of a process that is bound to eight."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     write_files(tmp_path, {"own": own.encode(), **{f"cgroup/{name}": data for name, data in files.items()}})
-    assert container_bytes(tmp_path / "cgroup", tmp_path / "own") == expected
+    assert limit(tmp_path / "cgroup", tmp_path / "own") == expected
+
+
+def test_threads_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardmill.transforms.workers.running.core_count", lambda: 3)
+    mapped = ThreadedFlatMap(lambda item: [item])
+    mapped.setup()
+    assert mapped._threads == 3
+    mapped.teardown()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds processes to cores")
+def test_a_process_that_is_bound_to_one_core_has_one() -> None:
+    script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    script += "from shardmill.transforms.workers.resources import core_count; print(core_count())"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert said.stdout == "1\n"
 
 
 @pytest.mark.parametrize(
@@ -149,10 +203,6 @@ def test_a_job_keeps_to_what_it_is_given(
 
 @pytest.fixture
 def arrays_of_a_mebibyte(tmp_path: Path) -> Path:
-    import io
-
-    import numpy as np
-
     data = io.BytesIO()
     np.save(data, np.zeros(1 << 18, np.float32))
     return write_files(tmp_path / "arrays", {f"{n}.npy": data.getvalue() for n in range(12)})

@@ -55,11 +55,8 @@ def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:
     assert read_progress(str(tmp_path)) == Progress(60, 900, 100, 5000)
 
 
-def test_nothing_reported_yet(tmp_path: Path) -> None:
-    assert read_progress(str(tmp_path)) == Progress()
-
-
 def test_files_under_way_are_not_read(tmp_path: Path) -> None:
+    assert read_progress(str(tmp_path)) == Progress()
     (tmp_path / "1-2.json.tmp").write_text('{"examples": ')
 
     assert read_progress(str(tmp_path)) == Progress()
@@ -185,10 +182,10 @@ def test_the_error_is_reported(step: Any, kind: str, sentence: str, tmp_path: Pa
 
 
 def test_the_error_of_another_process_is_reported(tmp_path: Path) -> None:
-    def build(pipeline: beam.Pipeline) -> None:
-        _ = pipeline | beam.Create([1]) | "Fails" >> beam.Map(fails(UserError("no such class")))
+    step = "Fails" >> beam.Map(fails(UserError("no such class")))
+    flag = "--direct_running_mode=multi_processing"
 
-    found = ran(build, tmp_path / "failure", "--direct_running_mode=multi_processing")
+    found = ran(lambda pipeline: pipeline | beam.Create([1]) | step, tmp_path / "failure", flag)
 
     assert found == Failure("Fails", "UserError", "no such class")
 
@@ -287,10 +284,7 @@ def test_map_in_order(window: int) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert list(map_in_order(pool, square, range(50), window)) == [square(value) for value in range(50)]
         assert list(map_in_order(pool, square, [], window)) == []
-
-
-def test_map_in_order_inline() -> None:
-    assert list(map_in_order(None, square, range(5), 3)) == [0, 1, 4, 9, 16]
+    assert list(map_in_order(None, square, range(5), window)) == [0, 1, 4, 9, 16]
 
 
 def test_results_keep_their_order_when_the_first_is_last_to_end() -> None:
