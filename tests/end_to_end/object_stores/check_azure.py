@@ -23,7 +23,6 @@ from tests.end_to_end.object_stores.test_disturbed import (
 )
 from tests.end_to_end.object_stores.test_faults import store, test_every_operation
 from tests.end_to_end.object_stores.test_images import (
-    test_failed_job_leaves_its_rejects_and_nothing_else,
     test_next_run_clears_what_a_killed_one_left,
     test_rerun_refuses_and_overwrite_replaces_that_version_only,
 )
@@ -51,7 +50,8 @@ from tests.end_to_end.object_stores.test_reading import (
 )
 from tests.end_to_end.object_stores.test_rebuild import test_nights_of_which_one_fails_and_is_accepted
 from tests.end_to_end.object_stores.test_routes import (
-    test_a_failed_table_leaves_no_runs,
+    on_disk,
+    test_a_failed_table_leaves_its_rejects_alone_until_one_succeeds,
     test_an_object_store_gives_the_bytes_of_a_disk,
 )
 from tests.end_to_end.object_stores.test_unreachable import test_only_the_store_of_the_recipe_is_asked

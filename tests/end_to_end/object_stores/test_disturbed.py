@@ -2,18 +2,23 @@
 error and nothing published. Wrong data is never published."""
 
 import json
-from collections.abc import Callable
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
+from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores import storage
+from shardmill.transforms.stores import protocol, storage
 from shardmill.transforms.stores.clients import using_options
 from tests.end_to_end.object_stores.test_faults import store
 from tests.support.buckets import Bucket, Files, below, flags_by, without_source
-from tests.support.command import Result, Run, image, local_files, write_files
-from tests.support.faulty_store import FaultyStore
+from tests.support.command import Process, Result, Run, image, local_files, write_files
+from tests.support.faulty_store import FaultyStore, faulty
 
 pytestmark = pytest.mark.slow
 __all__ = ["store"]
@@ -146,3 +151,43 @@ def test_metadata_files_that_cannot_be_listed(run: Run, bucket: Bucket, store: F
     assert result.status == 1, result
     assert bucket.url in result.err
     assert not is_published(found)
+
+
+def prepare(environment: Mapping[str, str]) -> None:
+    os.environ.update(environment)
+    protocol.TIMEOUT_S = 1.0
+
+
+def test_what_is_left_is_said_and_the_next_run_clears_it(
+    run: Run, bucket: Bucket, local_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who interrupts a job whose store is gone for good is told what is left there, at once."""
+    words = ("images", "--input", local_photos, "--output", f"{bucket.url}/sets", "--name", "n")
+    directory = f"{bucket.url}/sets/n/1.0.0"
+    with faulty(bucket.endpoint) as store:  # type: ignore[attr-defined]
+        google = bucket.url.startswith("gs:")
+        environment = {**bucket.environment, "STORAGE_EMULATOR_HOST": store.endpoint} if google else {}
+        more = [] if google else flags_by(bucket, store.endpoint)
+        store.fail("reset", ALWAYS, "uploadType=resumable" if google else ".tfrecord", ALWAYS)
+        process = Process(tmp_path / "process", *words, *more, before=partial(prepare, environment))
+        while process.is_alive() and not store.failed:
+            time.sleep(0.01)
+        store.fail("reset", ALWAYS, "", ALWAYS)
+        process.send_signal(signal.SIGINT)
+        result = process.result()
+        left = bucket.names("sets")
+        store.fail("", 0)
+        if google:
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.endpoint)
+        assert run(*words, *more).status == 0
+
+    assert result.status == 130, result
+    told = result.err.splitlines()
+    assert told[0].startswith(f"shardmill: warning: {directory}/beam-temp-n-")
+    assert told[0].endswith(
+        " could not be deleted, nor perhaps LOCK next to it; the next run deletes them: the store no longer answers"
+    )
+    said = f"interrupted; it is not known whether {directory} is published; if that had begun, the next run, or"
+    assert said in told[-1]
+    assert "sets/n/1.0.0/LOCK" in left
+    assert not [name for name in bucket.names("sets") if "beam-temp" in name or name.endswith("LOCK")]

@@ -37,21 +37,25 @@ def test_rerun_refuses_and_overwrite_replaces_that_version_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     neighbours = {
-        "flowers-hard/1.0.0/flowers-train.tfrecord-00000-of-00001": b"another set's shard",
-        "flowers-hard/1.0.0/_SUCCESS": b"",
-        "flowers/1.0.0-old/flowers-train.tfrecord-00000-of-00001": b"not a version",
-        "flowers/1.0.1/flowers-train.tfrecord-00000-of-00001": b"another version",
+        "sets[1]/flowers-hard/1.0.0/flowers-train.tfrecord-00000-of-00001": b"another set's shard",
+        "sets[1]/flowers-hard/1.0.0/_SUCCESS": b"",
+        "sets[1]/flowers/1.0.0-old/flowers-train.tfrecord-00000-of-00001": b"not a version",
+        "sets[1]/flowers/1.0.1/flowers-train.tfrecord-00000-of-00001": b"another version",
+        "sets1/flowers/1.0.0/_SUCCESS": b"",  # which the name of the folder would match, if it were a pattern
+        "sets1/flowers/1.0.0/stats.json": b"{}",
     }
-    upload(bucket, "sets", neighbours)
-    flags = ("--input", str(local_photos), "--output", f"{bucket.url}/sets")
+    for name, data in neighbours.items():
+        bucket.put(name, data)
+    flags = ("--input", str(local_photos), "--output", f"{bucket.url}/sets[1]")
     assert make_images(bucket, *flags, *SPLIT_FLAGS) == 0
     published = bucket.files()
     assert make_images(bucket, *flags, *SPLIT_FLAGS) == 2
-    assert f"{bucket.url}/sets/flowers/1.0.0 is a published data set" in capsys.readouterr().err
+    assert f"{bucket.url}/sets[1]/flowers/1.0.0 is a published data set" in capsys.readouterr().err
     assert bucket.files() == published
     assert make_images(bucket, *flags, "--num_shards", "2", "--seed", "5", "--overwrite") == 0
-    replaced = below(bucket.files(), "sets")
-    assert without_source(replaced) == without_source({**neighbours, **reference("--num_shards", "2", "--seed", "5")})
+    files = bucket.files()
+    made = {f"sets[1]/{name}": data for name, data in reference("--num_shards", "2", "--seed", "5").items()}
+    assert without_source(files) == without_source({**neighbours, **made})
 
 
 def test_a_version_that_is_not_there_and_those_that_are(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,32 +78,6 @@ def test_a_version_that_is_not_there_and_those_that_are(bucket: Bucket, capsys: 
     bucket.requests()
     storage.list_folders(folder)
     assert all("delimiter=%2F" in request for request in bucket.requests()["requests"])  # not all that lies below
-
-
-def test_names_with_wildcards_are_names(bucket: Bucket, local_photos: Path) -> None:
-    neighbours = upload(bucket, "sets1", {"flowers/1.0.0/_SUCCESS": b"", "flowers/1.0.0/manifest.json": b"{}"})
-    before = bucket.files()
-    flags = ("--input", str(local_photos), "--output", f"{bucket.url}/sets[1]")
-    assert make_images(bucket, *flags) == 0
-    assert make_images(bucket, *flags, "--overwrite") == 0
-    files = bucket.files()
-    assert {name: files[name] for name in before} == before, neighbours
-    assert "sets[1]/flowers/1.0.0/_SUCCESS" in files
-    assert not [name for name in files if "beam-temp" in name]
-
-
-def test_failed_job_leaves_its_rejects_and_nothing_else(bucket: Bucket, photos: Files) -> None:
-    source = upload(bucket, "photos", {**photos, "rose/broken.jpg": b"GIF? no"})
-    flags = ("--input", source, "--output", f"{bucket.url}/sets", "--num_shards", "2")
-    assert make_images(bucket, *flags, "--max_reject_fraction", "0") == 1
-    left = bucket.files("sets/")
-    assert list(left) == ["sets/flowers/1.0.0-rejects.jsonl"]
-    (reject,) = left["sets/flowers/1.0.0-rejects.jsonl"].decode().splitlines()
-    assert json.loads(reject)["source"] == "rose/broken.jpg"
-    assert make_images(bucket, *flags, "--max_reject_fraction", "0.5") == 0
-    files = bucket.files("sets/")
-    assert "sets/flowers/1.0.0-rejects.jsonl" not in files
-    assert not [name for name in files if "beam-temp" in name]
 
 
 def set_environment(variables: dict[str, str]) -> None:

@@ -159,23 +159,40 @@ REJECTED = {  # what stands in the rejects of a route
 }
 
 
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Run, str, str, Files], tuple[Path, Files]]:
+    """Return what a route makes on a disk, and the folder of its files; it is made once for all stores."""
+    made: dict[str, tuple[Path, Files]] = {}
+
+    def make(run: Run, route: str, command: str, files: Files) -> tuple[Path, Files]:
+        if route not in made:
+            folder = tmp_path_factory.mktemp("route")
+            convert_route(run, command, str(write_files(folder / "in", files)), str(folder / "sets"))
+            made[route] = folder / "in", local_files(folder / "sets")
+        return made[route]
+
+    return make
+
+
+def convert_route(run: Run, command: str, where: str, output: str, *flags: str) -> None:
+    words = [word.format(where) for word in command.split(" ")]
+    done = run(*words, "--output", output, "--name", "n", *flags)
+    assert done.status == 0, done.err
+
+
 @pytest.mark.parametrize("route", [*ROUTES, *(pytest.param(name, marks=pytest.mark.slow) for name in IMAGES)])
-def test_an_object_store_gives_the_bytes_of_a_disk(bucket: Bucket, tmp_path: Path, run: Run, route: str) -> None:
+def test_an_object_store_gives_the_bytes_of_a_disk(
+    bucket: Bucket, run: Run, on_disk: Callable[[Run, str, str, Files], tuple[Path, Files]], route: str
+) -> None:
     make, command = (ROUTES | IMAGES)[route]
-    files, local = make(), tmp_path / "in"
+    files = make()
     if command.split()[0] in ("csv", "text", "jsonl") and "--block_size" not in command:
         command += " --block_size 2KiB"
     if bucket.url.startswith("az:"):  # which keeps no backslash
         files = {name.replace("\\", "-"): data for name, data in files.items()}
     remote = upload(bucket, "in", files | (_OTHERS if route == "one text" else {}))
-    for where, output, flags in (
-        (remote, f"{bucket.url}/sets", bucket.flags),
-        (str(write_files(local, files)), str(tmp_path / "sets"), []),
-    ):
-        words = [word.format(where) for word in command.split(" ")]
-        done = run(*words, "--output", output, "--name", "n", *flags)
-        assert done.status == 0, done.err
-    made = local_files(tmp_path / "sets")
+    convert_route(run, command, remote, f"{bucket.url}/sets", *bucket.flags)
+    local, made = on_disk(run, route, command, files)
     there = {name: data.replace(remote.encode(), bytes(local)) for name, data in bucket.files().items()}
     assert without_source(below(there, "sets")) == without_source(made)
     assert not [name for name in there if TEMP_PREFIX in name]
@@ -215,11 +232,15 @@ def test_an_empty_object_that_marks_a_folder_is_no_file(bucket: Bucket, run: Run
     assert b'"examples": 2' in bucket.files()["sets/n/1.0.0/manifest.json"]
 
 
-def test_a_failed_table_leaves_no_runs(bucket: Bucket, run: Run) -> None:
+def test_a_failed_table_leaves_its_rejects_alone_until_one_succeeds(bucket: Bucket, run: Run) -> None:
     files = {"a.csv": b"x,y\n" + b"1,2\n" * 500 + b"1,2,3\n" * 500}
-    done = convert(run, bucket, files, "--num_shards", "2", "--block_size", "1KiB")
+    flags = ("--num_shards", "2", "--block_size", "1KiB")
+    done = convert(run, bucket, files, *flags)
     assert (done.status, "500 of 1000 records were rejected" in done.err) == (1, True), done.err
     assert list(below(bucket.files(), "sets")) == ["n/1.0.0-rejects.jsonl"]
+    assert convert(run, bucket, files, *flags, "--max_reject_fraction", "0.5").status == 0
+    left = bucket.names("sets/")
+    assert not [name for name in left if TEMP_PREFIX in name or name.endswith("/1.0.0-rejects.jsonl")]
 
 
 def test_a_slice_of_a_run_is_one_request_and_many_are_asked_at_once(bucket: Bucket, run: Run) -> None:

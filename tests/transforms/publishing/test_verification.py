@@ -216,13 +216,9 @@ def test_damage(directory: Path, number: int) -> None:
         assert said.format(*at, size=len(data), cut=len(data) - 10) in fault.message
 
 
-def test_missing(directory: Path) -> None:
+def test_missing_and_not_a_file(directory: Path) -> None:
     (directory / _SHARD).unlink()
     assert _verify(directory) == [Fault(_SHARD, "is missing")]
-
-
-def test_not_a_file(directory: Path) -> None:
-    (directory / _SHARD).unlink()
     (directory / _SHARD).mkdir()
     assert _verify(directory) == [Fault(_SHARD, "cannot be read: Is a directory")]
 

@@ -44,13 +44,9 @@ def test_example_cuts_at_real_scales(examples: int, shards: int, sizes: dict[int
     assert {size: counted.count(size) for size in set(counted)} == sizes
 
 
-def test_example_cuts_of_seven_in_three() -> None:
-    assert example_cuts(7, 3) == [2, 4]
-
-
-@pytest.mark.parametrize(("examples", "shards"), [(0, 0), (0, 1), (5, 1)])
-def test_one_shard_or_none_has_no_cut(examples: int, shards: int) -> None:
-    assert example_cuts(examples, shards) == []
+@pytest.mark.parametrize(("examples", "shards", "cuts"), [(7, 3, [2, 4]), (0, 0, []), (0, 1, []), (5, 1, [])])
+def test_example_cuts(examples: int, shards: int, cuts: list[int]) -> None:
+    assert example_cuts(examples, shards) == cuts
 
 
 @given(st.integers(1, 10**9), st.integers(1, 2000))
@@ -287,15 +283,18 @@ def test_a_key_of_several_groups_counts_once() -> None:
     assert sum(count_shared_keys(groups)) == by_python(groups)
 
 
-def test_it_is_counted_where_it_comes_a_second_time() -> None:
-    assert count_shared_keys([keys_of(1, 2, 2**64 - 1), keys_of(2, 0), keys_of(2, 1, 2**64 - 1)]) == [0, 1, 2]
-
-
-def test_a_key_twice_in_one_group_is_not_shared() -> None:
-    assert count_shared_keys([keys_of(1, 1, 2, 2)]) == [0]
-    assert count_shared_keys([keys_of(1, 1), keys_of(0, 0)]) == [0, 0]
-
-
-def test_of_no_groups_nothing_is_shared() -> None:
-    assert count_shared_keys([]) == []
-    assert count_shared_keys([keys_of(), keys_of()]) == [0, 0]
+@pytest.mark.parametrize(
+    ("groups", "shared"),
+    [
+        (
+            [keys_of(1, 2, 2**64 - 1), keys_of(2, 0), keys_of(2, 1, 2**64 - 1)],
+            [0, 1, 2],
+        ),  # where it comes a second time
+        ([keys_of(1, 1, 2, 2)], [0]),
+        ([keys_of(1, 1), keys_of(0, 0)], [0, 0]),
+        ([], []),
+        ([keys_of(), keys_of()], [0, 0]),
+    ],
+)
+def test_where_shared_keys_are_counted(groups: list[np.ndarray], shared: list[int]) -> None:
+    assert count_shared_keys(groups) == shared

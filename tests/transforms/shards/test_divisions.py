@@ -86,9 +86,12 @@ def five(_: str, examples: int, __: int) -> list[int]:
 REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index % 3) for index in range(3000)]
 
 
-@pytest.mark.parametrize("gathered", [1, 700, divisions.GATHERED_KEYS])
 @pytest.mark.parametrize(
-    ("most_keys", "size", "repeats"), [(1, 370, True), (1 << 18, 370, True), (100, 10_000, True), (1, 370, False)]
+    ("most_keys", "size", "repeats", "gathered"),
+    [
+        *((1, 370, True, gathered) for gathered in (1, 700, divisions.GATHERED_KEYS)),
+        *((1 << 18, 370, True, 700), (100, 10_000, True, 1), (1, 370, False, 700)),
+    ],
 )
 @pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE, REPEATED], ids=["spread", "tied", "dense", "repeated"])
 def test_example_cuts_are_those_of_a_sort(

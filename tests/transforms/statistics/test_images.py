@@ -82,10 +82,6 @@ def test_where_they_lie() -> None:
     }
 
 
-def test_none() -> None:
-    assert extremes([]).summary() is None
-
-
 @pytest.mark.parametrize("sides", [1, 3, 400])
 def test_however_many_wait_and_are_equal(sides: int) -> None:
     """Ten thousand, of many sizes or of one: those of one are told by their names, which some share."""
@@ -147,11 +143,9 @@ def test_histogram_is_by_powers_of_two() -> None:
     ]
 
 
-def test_nothing_counted() -> None:
+def test_nothing_and_equal_values() -> None:
+    assert extremes([]).summary() is None
     assert number_stats([]).summary().to_json() == {"count": 0}
-
-
-def test_equal_values_have_no_deviation() -> None:
     found = number_stats([1_234_567] * 1000).summary().to_json()
 
     assert found["std_dev"] == 0.0
@@ -166,6 +160,9 @@ def image_stats(size: int, format_: str, label: int) -> ImageStats:
 
 
 def test_images_of_a_split_are_merged() -> None:
+    unmeasured = ImageStats()
+    unmeasured.sizes.add([5])
+    assert list(unmeasured.summary({})) == ["image"]
     parts = [
         ("train", image_stats(600, "jpeg", 0)),
         ("test", image_stats(12, "gif", 1)),
@@ -181,10 +178,3 @@ def test_images_of_a_split_are_merged() -> None:
     assert train["image"]["size_bytes"]["mean"] == 330
     assert train["label"] == {"classes": {"ant": 2, "bee": 0}}
     assert (train["height"]["max"], train["width"]["max"]) == (300, 200)
-
-
-def test_unlabelled_and_unmeasured_images() -> None:
-    stats = ImageStats()
-    stats.sizes.add([5])
-
-    assert list(stats.summary({})) == ["image"]

@@ -60,37 +60,25 @@ def bins_of(*parts: np.ndarray) -> ValueBins:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_as_narrow_as_2048_bins_allow(name: str) -> None:
-    bins = bins_of(SAMPLES[name])
+def test_bins_are_as_narrow_as_2048_allow_and_hold_their_numbers(name: str) -> None:
+    bins, numbers = bins_of(SAMPLES[name]), np.sort(SAMPLES[name].astype(np.float64) + 0.0)
     # What one bit more would have cost, from the numbers themselves.
-    bits = np.unique((SAMPLES[name].astype(np.float64) + 0.0).view(np.uint64))
+    bits = np.unique(numbers.view(np.uint64))
     occupied = [1 + np.count_nonzero(np.diff(bits >> np.uint64(shift))) for shift in range(64)]
-
     assert len(bins.keys) == occupied[bins.shift] <= MAX_BINS
     assert bins.shift == 0 or occupied[bins.shift - 1] > MAX_BINS
-    assert bins.counts.sum() == len(SAMPLES[name])
+    assert bins.counts.sum() == len(numbers)
 
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_edges_hold_the_numbers(name: str) -> None:
-    bins, numbers = bins_of(SAMPLES[name]), np.sort(SAMPLES[name].astype(np.float64))
     low, high = bins.edges()
     bounds = np.cumsum(bins.counts)
-
     for first, last, lowest, highest in zip([0, *bounds[:-1]], bounds - 1, low, high):
         assert lowest <= numbers[first] <= numbers[last] <= highest
         if bins.shift and (lowest or highest):  # on a border, the bin farther from zero has it
             assert numbers[last] < highest if numbers[last] >= 0 else lowest < numbers[first]
     assert (low[1:] >= high[:-1]).all()
 
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_quantiles(name: str) -> None:
-    bins, numbers = bins_of(SAMPLES[name]), SAMPLES[name].astype(np.float64)
-    low, high = bins.edges()
     found = [(low[index] + high[index]) / 2 for index in bins.percentile_bins(PERCENTS)]
     expected = np.percentile(numbers, PERCENTS, method="inverted_cdf")
-
     assert found == pytest.approx(expected, rel=2 * bins.relative_error(), abs=0)
 
 

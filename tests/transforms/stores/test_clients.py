@@ -154,35 +154,18 @@ def test_behind_a_proxy_nobody_knocks_at_the_endpoint_itself(monkeypatch: pytest
     clients._check_reachable("s3://b/a", endpoint)
 
 
-@pytest.fixture
-def no_options_after() -> Iterator[None]:
-    yield
-    set_options(None)
-
-
-@pytest.mark.usefixtures("no_options_after")
-def test_they_are_those_that_beams_file_systems_get() -> None:
+def test_the_options_of_a_process_are_those_that_beams_file_systems_get() -> None:
     options = PipelineOptions(["--s3_region_name=here"])
     set_options(options)
-
     assert process_options() is options
 
-
-@pytest.mark.usefixtures("no_options_after")
-def test_without_any_they_are_beams_defaults_and_always_the_same() -> None:
-    FileSystems.set_options(None)
-
+    FileSystems.set_options(None)  # then they are Beam's defaults, and always the same
     assert process_options().view_as(S3Options).s3_region_name is None
     assert process_options() is process_options()
-
-
-@pytest.mark.usefixtures("no_options_after")
-def test_there_are_no_files_of_that_scheme() -> None:
     with pytest.raises(OSError, match="holds no files"):
         FileSystems.exists("shardmill-options://a")
 
 
-@pytest.mark.usefixtures("no_options_after")
 @pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
 def test_workers_have_those_of_the_command(tmp_path: Path, mode: str) -> None:
     def write_region(folder: str) -> None:
@@ -194,3 +177,4 @@ def test_workers_have_those_of_the_command(tmp_path: Path, mode: str) -> None:
     launch.run_pipeline(build, PipelineOptions(["--s3_region_name=there", f"--direct_running_mode={mode}"]), "test")
 
     assert (tmp_path / "region").read_text() == "there"
+    set_options(None)

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -169,23 +170,15 @@ LASTING: list[Callable[[], BaseException]] = [
 ]
 
 
-@pytest.mark.parametrize("made", TRANSIENT)
-def test_transient(made: Callable[[], BaseException]) -> None:
-    assert is_transient(made())
+@pytest.mark.parametrize(("made", "expected"), [*product(TRANSIENT, [True]), *product(LASTING, [False])])
+def test_which_errors_are_transient(made: Callable[[], BaseException], expected: bool) -> None:
+    assert is_transient(made()) == expected
     told = OSError("s3://b/a")
     told.__cause__ = made()
-    assert is_transient(told)
+    assert is_transient(told) == expected
     for answered in (FileNotFoundError("x"), PermissionError("x"), GivenUpError("x")):
         answered.__cause__ = made()
         assert not is_transient(answered)
-
-
-@pytest.mark.parametrize("made", LASTING)
-def test_lasting(made: Callable[[], BaseException]) -> None:
-    assert not is_transient(made())
-    told = OSError("s3://b/a")
-    told.__cause__ = made()
-    assert not is_transient(told)
 
 
 class Failing:
@@ -242,11 +235,21 @@ def test_outside_of_a_job_nobody_waits() -> None:
     assert function.asked == 1
 
 
-@pytest.mark.parametrize("value", ["-1", "x", "1.5"])
-def test_a_number_that_is_none_is_a_mistake(run: Run, value: str) -> None:
-    check_mistake(
-        run("images", "--input", "a", "--output", "b", "--name", "n", f"--store_patience={value}"), "--store_patience"
-    )
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("--s3_attempts", value) for value in ("0", "-1", "x", "", "1.5", "٣")),
+        *(("--store_patience", value) for value in ("-1", "x", "1.5")),
+        *(("--worker_memory", value) for value in ("-1", "lots")),
+    ],
+)
+def test_a_number_that_is_none_is_a_mistake(run: Run, tmp_path: Path, flag: str, value: str) -> None:
+    for words in ([f"{flag}={value}"], [flag, value]):
+        result = run("images", "--input", tmp_path, "--output", tmp_path / "out", "--name", "n", *words)
+        check_mistake(result, flag)
+        if flag != "--worker_memory":
+            check_mistake(run("verify", tmp_path, *words), flag)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_knows_the_flag() -> None:

@@ -39,7 +39,6 @@ from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import object_store, set_options
 from shardmill.transforms.stores.s3 import S3, S3Clients, parse_pages, parse_time
 from tests.support.buckets import S3Bucket, flags_by, server
-from tests.support.command import Run, check_mistake
 from tests.support.faults import in_child
 from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
 
@@ -550,16 +549,6 @@ def test_clients_that_had_nothing_to_repeat_are_used_again(flags: list[str]) -> 
     with store._clients.exclusive_client() as again, store._clients.exclusive_client() as other:
         assert again is first
         assert other is not first
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5", "٣"])
-@pytest.mark.parametrize("form", ["one word", "two words"])
-def test_a_number_that_is_none_is_a_mistake(run: Run, tmp_path: Path, value: str, form: str) -> None:
-    flag = ["--s3_attempts", value] if form == "two words" else [f"--s3_attempts={value}"]
-    result = run("images", "--input", tmp_path, "--output", tmp_path / "out", "--name", "n", *flag)
-    check_mistake(result, "--s3_attempts")
-    check_mistake(run("verify", tmp_path, *flag), "--s3_attempts")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import pytest
 from shardmill.transforms.workers import resources
 from shardmill.transforms.workers.resources import Budget, Spool, container_bytes, core_count
 from shardmill.transforms.workers.running import ThreadedFlatMap
-from tests.support.command import Run, check_mistake, write_files
+from tests.support.command import Run, write_files
 
 
 def held_at_most(size_bytes: int, takes: list[int]) -> tuple[int, int]:
@@ -206,13 +206,6 @@ def arrays_of_a_mebibyte(tmp_path: Path) -> Path:
     data = io.BytesIO()
     np.save(data, np.zeros(1 << 18, np.float32))
     return write_files(tmp_path / "arrays", {f"{n}.npy": data.getvalue() for n in range(12)})
-
-
-@pytest.mark.parametrize("value", ["lots", "-1"])
-def test_a_size_that_is_none_is_a_mistake(run: Run, value: str) -> None:
-    check_mistake(
-        run("images", "--input", "a", "--output", "b", "--name", "n", f"--worker_memory={value}"), "--worker_memory"
-    )
 
 
 def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(
