@@ -145,6 +145,11 @@ class Options:
         return next((f"--{option.name} {value}" for option, value in given if value != option.default), "")
 
 
+def items_of(value: Any) -> Iterable[Any]:
+    """Return the items of a value that may repeat: the pairs of a dictionary, or a text as the only item."""
+    return value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
+
+
 def check_no_repeats(names: Sequence[str], message: str) -> None:
     """Check that no name is there twice; raises OptionValueError with `message`, in which {} is the name."""
     for name in names:

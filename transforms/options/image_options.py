@@ -12,7 +12,14 @@ from shardmill.data.features import MAX_PIXELS as MAX_PIXELS
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
-from shardmill.transforms.options.declare import Options, OptionValueError, check_no_repeats, flag, read_option_file
+from shardmill.transforms.options.declare import (
+    Options,
+    OptionValueError,
+    check_no_repeats,
+    flag,
+    items_of,
+    read_option_file,
+)
 from shardmill.transforms.options.job_options import parse_path
 
 
@@ -55,9 +62,8 @@ _SPLIT = re.compile(r"(\w+)=(.+)")
 
 def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse `train=a.json` items, pairs or a mapping into (split, path) pairs; the split may be ""."""
-    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     pairs = []
-    for item in items:
+    for item in items_of(value):
         match = _SPLIT.fullmatch(item) if isinstance(item, str) else None
         split, path = match.groups() if match else ("", item) if isinstance(item, str) else item
         pairs.append((str(split), parse_path(path)))
@@ -329,12 +335,6 @@ def _read(value: str) -> tuple[str, ...]:
         raise UserError(f"--labels_file {value} is not UTF-8") from None
 
 
-def _to_json(labels: Labels) -> Any:
-    if isinstance(labels, Mapping):
-        return {label: list(names) for label, names in labels.items()}
-    return list(labels)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions(Options):
     """Options for class names."""
@@ -347,7 +347,9 @@ class LabelOptions(Options):
         "File with one class name a line, which fixes the class ids; for several labels a=FILE,b=FILE",
         name="labels_file",
         parse=read_labels,
-        to_json=_to_json,
+        to_json=lambda labels: (
+            {label: list(names) for label, names in labels.items()} if isinstance(labels, Mapping) else list(labels)
+        ),
     )
     on_new_label: str = flag(
         "fail",

@@ -4,7 +4,7 @@ import csv
 import operator
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -30,6 +30,7 @@ from shardmill.transforms.options.declare import (
     check_no_repeats,
     expected_words,
     flag,
+    items_of,
     options_of,
 )
 
@@ -337,10 +338,12 @@ ManifestPaths = tuple[tuple[str, str], ...]
 
 def parse_manifests(value: Any) -> ManifestPaths:
     """Parse `train=a.csv,b.csv` items, pairs or a mapping into (split, file or glob) pairs; the split may be ""."""
-    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     pairs: list[tuple[str, str]] = []
-    for item in items:
-        split, paths = _split_and_paths(item) if isinstance(item, str) else item
+    for item in items_of(value):
+        if isinstance(item, str):
+            match = _SPLIT.fullmatch(item) if not os.path.lexists(item) else None
+            item = match.groups() if match else ("", item)
+        split, paths = item
         if isinstance(paths, str):  # that is there, whatever characters are in it, or several
             paths = [paths] if os.path.lexists(paths) else _COMMA.split(paths)
         pairs += [(str(split), parse_path(path)) for path in paths]
@@ -348,11 +351,6 @@ def parse_manifests(value: Any) -> ManifestPaths:
         raise OptionValueError("some files have a split and others not; give each one, as in train=a.csv")
     check_no_repeats([path for _, path in pairs], "the file {} is there twice")
     return tuple(pairs)
-
-
-def _split_and_paths(text: str) -> tuple[str, str]:
-    match = _SPLIT.fullmatch(text) if not os.path.lexists(text) else None
-    return (match[1], match[2]) if match else ("", text)
 
 
 _WORDS = ("off", "warn", "error")
@@ -666,9 +664,8 @@ _STACK = re.compile(r"([^=]+)=(.+?)(?::(int64|float32|uint8))?(?::([1-9]\d*(?:,[
 
 def parse_stacks(value: Any) -> tuple[Stack, ...]:
     """Parse `image=pixel*`, `image=pixel*:uint8` or `image=pixel*:uint8:28,28` items, or a mapping."""
-    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     stacks = []
-    for item in items:
+    for item in items_of(value):
         if isinstance(item, Stack):
             stacks.append(item)
             continue
@@ -687,14 +684,17 @@ TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_
 
 def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
     """Parse `created=ms` items, pairs or a mapping into (column, unit) pairs."""
-    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
-    pairs = [tuple(item.rpartition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
-    for column, unit in pairs:
-        if not column or unit not in TIME_UNITS:
-            shown = f"{column}={unit}" if column else unit
-            raise OptionValueError(f"{shown} is not column=unit, such as created=ms; units are {', '.join(TIME_UNITS)}")
-    check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
+    pairs = [tuple(item.rpartition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items_of(value)]
+    _check_column_words(pairs, TIME_UNITS, "unit", "created=ms")
     return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)
+
+
+def _check_column_words(pairs: Sequence[Sequence[str]], words: Collection[str], noun: str, example: str) -> None:
+    for column, word in pairs:
+        if not column or word not in words:
+            shown = f"{column}={word}" if column else word
+            raise OptionValueError(f"{shown} is not column={noun}, such as {example}; {noun}s are {', '.join(words)}")
+    check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
 
 
 DTYPES = ("int64", "float32", "bytes", "bool")
@@ -702,15 +702,10 @@ DTYPES = ("int64", "float32", "bytes", "bool")
 
 def parse_types(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse `zip=bytes,n=int64` items, pairs or a mapping into (column, dtype) pairs."""
-    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
     pairs = [
         pair
-        for item in items
+        for item in items_of(value)
         for pair in ([part.rpartition("=")[::2] for part in item.split(",")] if isinstance(item, str) else [item])
     ]
-    for column, dtype in pairs:
-        if not column or dtype not in DTYPES:
-            shown = f"{column}={dtype}" if column else dtype
-            raise OptionValueError(f"{shown} is not column=type, such as zip=bytes; types are {', '.join(DTYPES)}")
-    check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
+    _check_column_words(pairs, DTYPES, "type", "zip=bytes")
     return tuple((column, dtype) for column, dtype in pairs)

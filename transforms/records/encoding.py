@@ -413,8 +413,13 @@ class SequenceRowEncoder(TableEncoder):
             batch = batch.set_column(batch.schema.get_field_index(time), time, values)
             times = parse_exact_floats(texts)
         order, timeless = order_keys(times)
-        expected = f"in column {time!r} is {_EXPECTED_TIME}"
-        reject(timeless, lambda row: f"no time: {_format_value(times[row].as_py())} {expected}")
+
+        def describe_time(row: int) -> str:
+            value = times[row].as_py()
+            shown = repr(value.decode(errors="backslashreplace")) if isinstance(value, bytes) else str(value)
+            return f"no time: {shown} in column {time!r} is {_EXPECTED_TIME}"
+
+        reject(timeless, describe_time)
         for feature in layout.features:
             if feature.name not in layout.required_labels:
                 message = (
@@ -443,7 +448,3 @@ _EXPECTED_TIME = "neither a number nor a date or time as ISO 8601 has it without
 
 def _is_missing(column: pa.Array) -> np.ndarray:
     return column.is_null().to_numpy(zero_copy_only=False)
-
-
-def _format_value(value: Any) -> str:
-    return repr(value.decode(errors="backslashreplace")) if isinstance(value, bytes) else str(value)

@@ -232,15 +232,10 @@ def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesBy
 
 def _choose_most_extreme(kind: str, images: Sequence[Extreme]) -> list[Extreme]:
     """Return the EXTREMES_KEPT most extreme images; ties are broken by file name and position."""
-    choose = nsmallest if kind == SMALLEST else nlargest
-    return choose(EXTREMES_KEPT, images, key=_rank_by_elongation if kind == ELONGATED else _rank_by_area)
 
+    def rank(image: Extreme) -> tuple[float, str, str, int]:
+        short, long = sorted((image.width, image.height))
+        value = short * long if kind != ELONGATED else long / short if short else 0.0
+        return value, image.file, image.shard, image.offset
 
-def _rank_by_area(image: Extreme) -> tuple[int, str, str, int]:
-    return image.width * image.height, image.file, image.shard, image.offset
-
-
-def _rank_by_elongation(image: Extreme) -> tuple[float, str, str, int]:
-    wide, high = image.width, image.height
-    ratio = (wide / high if wide > high else high / wide) if wide and high else 0.0
-    return ratio, image.file, image.shard, image.offset
+    return (nsmallest if kind == SMALLEST else nlargest)(EXTREMES_KEPT, images, key=rank)

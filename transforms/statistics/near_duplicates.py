@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -349,7 +350,8 @@ def find_near_duplicates(
     pairs = []
     for two in found.pairs:
         one, other = sorted((seen[two.one], seen[two.other]), key=lambda image: member_order(image.member))
-        pairs.append((two.is_within_split, NearPair(one, other, two.distance)))
+        rank = (two.is_within_split, two.distance, member_order(one.member), member_order(other.member))
+        pairs.append((rank, NearPair(one, other, two.distance)))
     return NearDuplicates(
         method,
         distance,
@@ -362,7 +364,7 @@ def find_near_duplicates(
             {(splits[split], splits[other]): number for (split, other), number in found.across_splits.items()}
         ),
         elsewhere={splits[split]: number for split, number in sorted(found.in_other_splits.items())},
-        pairs=tuple(pair for _, pair in sorted(pairs, key=_sort_key)),
+        pairs=tuple(pair for _, pair in sorted(pairs, key=itemgetter(0))),
     )
 
 
@@ -392,8 +394,3 @@ def _find_images(
     for images_of_section in map_(find, rows_by_owner.keys(), rows_by_owner.values()):
         images.update(images_of_section)
     return images
-
-
-def _sort_key(found: tuple[bool, NearPair]) -> tuple[Any, ...]:
-    within, pair = found
-    return within, pair.distance, member_order(pair.one.member), member_order(pair.other.member)

@@ -225,13 +225,7 @@ class ExactSums:
     def add_integers(self, values: NDArray[np.int64]) -> None:
         """Add integers to the sums, whose unit must be 1."""
         for start in range(0, len(values), _AT_ONCE):
-            limbs = _split_into_limbs(values[start : start + _AT_ONCE])
-            for place, limb in enumerate(limbs):
-                self.total += int(limb.sum()) << _LIMB_BITS * place
-                for lower in range(place):
-                    self.squares += int(np.dot(limb, limbs[lower])) << _LIMB_BITS * (place + lower) + 1
-                self.squares += int(np.dot(limb, limb)) << 2 * _LIMB_BITS * place
-        self.count += len(values)
+            add_to_sums([self], values[None, start : start + _AT_ONCE])
 
     def add_floats(self, values: NDArray[np.float32]) -> None:
         """Add finite float32 numbers to the sums, in any order, fastest if ascending; their unit must be 2**-149."""
@@ -354,12 +348,14 @@ class ValueBins:
     """
 
     shift: int = 0  # number of bits dropped
-    keys: Keys = field(default_factory=make_empty_hashes)  # smallest key of each occupied bin, ascending, see `_keys`
+    keys: Keys = field(default_factory=make_empty_hashes)  # smallest key of each occupied bin, ascending, see `add`
     counts: Counts = field(default_factory=make_empty_counts)  # numbers in each bin
 
     def add(self, values: Floats, counts: Counts) -> None:
         """Count ascending integers or finite float32 numbers without -0.0, each `counts` times."""
-        self._add(_numbers_to_keys(values), counts, 0)
+        bits = values.view(np.uint64)
+        # Integers that sort like the numbers: bits with the sign flipped, or all bits flipped if below zero
+        self._add(np.where(values < 0, ~bits, bits ^ np.uint64(_FLOAT64_SIGN)), counts, 0)
 
     def merge(self, other: "ValueBins") -> None:
         self._add(other.keys, other.counts, other.shift)
@@ -453,12 +449,6 @@ class BinColumns:
         firsts = run_starts(feature * MAX_BUCKETS + group)
         lasts = np.append(firsts[1:], len(group)) - 1
         return firsts, lasts, np.add.reduceat(self.counts, firsts), np.bincount(feature[firsts], minlength=len(sizes))
-
-
-def _numbers_to_keys(values: Floats) -> Keys:
-    """Return integers that sort like the numbers: bits with the sign flipped, or all bits flipped if below zero."""
-    keys = values.view(np.uint64)
-    return np.where(values < 0, ~keys, keys ^ np.uint64(_FLOAT64_SIGN))
 
 
 def _find_edges(keys: Keys, shifts: NDArray[np.uint64]) -> tuple[Floats, Floats]:
