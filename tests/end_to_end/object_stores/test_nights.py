@@ -146,28 +146,15 @@ STEPS = {
     "a backfill that is to be used": Step(
         f"{_REBUILD} --version 0.9.1 --set_latest", 0, ["events 0.9.1 is published"], "0.9.1"
     ),
-    "a class is gone": Step(
-        _REBUILD,
-        3,
-        ["1 class is gone since 0.9.1: 'click'", "; the shards are kept in PLACE/sets/events/failed/1.0.4 until "],
-        "0.9.1",
-        [partial(put, number=130, kinds=("add", "buy", "view"))],
-    ),
-    "what failed is looked at": Step("inspect PLACE/sets/events/failed/1.0.4", 0, ["events 1.0.4"], "0.9.1"),
-    "and accepted": Step(
-        "accept PLACE/sets/events 1.0.4 --reason holiday --by ada", 0, ["1.0.4 is published, accepted by ada"], "1.0.4"
-    ),
-    "and verified": Step("verify PLACE/sets/events", 0, ["no fault"], "1.0.4"),
-    "nothing new since": Step(_REBUILD, 0, ["events: unchanged since 1.0.4: 1 file"], "1.0.4"),
-    "diff": Step("diff PLACE/sets/events 1.0.0 1.0.1", 0, ["since 1.0.0: 100 rows, as before; class add new"], "1.0.4"),
-    "diff as JSON": Step("diff PLACE/sets/events 1.0.1 1.0.3 --json", 0, ['"since 1.0.1: 100 -> 120 rows"'], "1.0.4"),
+    "diff": Step("diff PLACE/sets/events 1.0.0 1.0.1", 0, ["since 1.0.0: 100 rows, as before; class add new"], "0.9.1"),
+    "diff as JSON": Step("diff PLACE/sets/events 1.0.1 1.0.3 --json", 0, ['"since 1.0.1: 100 -> 120 rows"'], "0.9.1"),
     "a page": Step(
-        "report PLACE/sets/events/1.0.1 --output PLACE/page.html", 0, ["page.html: events 1.0.1, look at it"], "1.0.4"
+        "report PLACE/sets/events/1.0.1 --output PLACE/page.html", 0, ["page.html: events 1.0.1, look at it"], "0.9.1"
     ),
     "inspect as JSON": Step(
-        "inspect PLACE/sets/events/1.0.1 --json", 0, ['"class_names": ["buy", "click", "view", "add"]'], "1.0.4"
+        "inspect PLACE/sets/events/1.0.1 --json", 0, ['"class_names": ["buy", "click", "view", "add"]'], "0.9.1"
     ),
-    "versions": Step("versions PLACE/sets/events", 0, ["LATEST    passed", "0 errors, 1 warning"], "1.0.4"),
+    "versions": Step("versions PLACE/sets/events", 0, ["LATEST    passed", "0 errors, 1 warning"], "0.9.1"),
 }
 
 
@@ -256,5 +243,4 @@ def test_all_that_lies_there_is_the_same(on_disk: Nights, there: Nights) -> None
 def _record(data: bytes) -> BuildRecord:
     """A record without times and places, and the digests of those."""
     record = BuildRecord.from_json(data, "record")
-    accepted = {name: value for name, value in record.accepted.items() if name != "at"}
-    return replace(record, started="", seconds=0, code_version="", data_version="", accepted=accepted)
+    return replace(record, started="", seconds=0, code_version="", data_version="")

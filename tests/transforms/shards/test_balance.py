@@ -118,23 +118,20 @@ def test_equal_sizes_are_cut_as_examples_are(examples: int, shards: int) -> None
     assert max(counted) - min(counted) <= 1
 
 
-def test_bytes_of_a_million_records() -> None:
-    random = np.random.default_rng(7)
-    sizes = (random.lognormal(10, 1.5, 10**6) + 106).astype(np.int64)
-
-    check_bytes(sizes, 1024)
+GIANT = 10**12
 
 
-@pytest.mark.parametrize("giant_at", [0, 500, 999])
-def test_one_giant_among_small_records(giant_at: int) -> None:
-    sizes = np.full(1000, 100, np.int64)
-    sizes[giant_at] = 10**12
-
-    check_bytes(sizes, 10)
-
-
-def test_bytes_beyond_32_bits_do_not_overflow() -> None:
-    check_bytes(np.full(3000, 1 << 40, np.int64), 7)
+@pytest.mark.parametrize(
+    ("sizes", "shards"),
+    [
+        ((np.random.default_rng(7).lognormal(10, 1.5, 10**6) + 106).astype(np.int64), 1024),
+        *((np.where(np.arange(1000) == giant_at, GIANT, 100), 10) for giant_at in (0, 500, 999)),
+        (np.full(3000, 1 << 40, np.int64), 7),
+    ],
+    ids=["a million", "a giant first", "a giant", "a giant last", "beyond 32 bits"],
+)
+def test_bytes_of_all_sizes(sizes: np.ndarray, shards: int) -> None:
+    check_bytes(sizes, shards)
 
 
 @given(st.lists(st.integers(0, 4)), st.integers(5, 7))

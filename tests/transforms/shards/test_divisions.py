@@ -322,19 +322,20 @@ def test_merge_of_nothing_is_empty() -> None:
     assert merge_histograms([]).size_bytes == 0
 
 
-def test_no_cuts_put_all_in_one_part() -> None:
-    assert to_cuts([]).find_parts(*arrays([(0, 0), (5, 5), (TOP, TOP)])).tolist() == [0, 0, 0]
-
-
-def test_a_cut_starts_the_next_part() -> None:
-    cuts = to_cuts([(10, 5), (10, 7), (20, 0)])
-    pairs = [(9, TOP), (10, 0), (10, 4), (10, 5), (10, 6), (10, 7), (10, TOP), (11, 0), (19, 9), (20, 0), (TOP, 0)]
-
-    assert cuts.find_parts(*arrays(pairs)).tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
-
-
-def test_equal_cuts_leave_the_part_between_them_empty() -> None:
-    assert to_cuts([(10, 5), (10, 5)]).find_parts(*arrays([(10, 4), (10, 5), (10, 6)])).tolist() == [0, 2, 2]
+@pytest.mark.parametrize(
+    ("cuts", "pairs", "parts"),
+    [
+        ([], [(0, 0), (5, 5), (TOP, TOP)], [0, 0, 0]),
+        ([(10, 5), (10, 5)], [(10, 4), (10, 5), (10, 6)], [0, 2, 2]),  # equal cuts leave a part empty
+        (
+            [(10, 5), (10, 7), (20, 0)],
+            [(9, TOP), *((10, tie) for tie in (0, 4, 5, 6, 7, TOP)), (11, 0), (19, 9), (20, 0), (TOP, 0)],
+            [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3],
+        ),
+    ],
+)
+def test_a_cut_starts_the_next_part(cuts: list[Pair], pairs: list[Pair], parts: list[int]) -> None:
+    assert to_cuts(cuts).find_parts(*arrays(pairs)).tolist() == parts
 
 
 @pytest.mark.parametrize("number", [100, 100_000])

@@ -85,23 +85,6 @@ def test_what_does_not(name: str) -> None:
     assert found is None or found < 0.2
 
 
-def test_of_rare_labels_what_is_always_one_tells_nothing() -> None:
-    """A thousandth is fraud: any value goes with none of it nearly always, and knowing that helps nobody."""
-    fraud = (np.arange(20_000) % 1000 == 0).astype(int)
-
-    assert association(np.arange(20_000) % 7, fraud) == 0.0
-    assert association(fraud * 3, fraud) == 1.0
-
-
-def test_one_label_is_not_told() -> None:
-    assert association(LABELS, np.zeros(ROWS, np.int64)) is None
-
-
-def test_an_identifier_in_small_parts_is_none_either() -> None:
-    """No part has too many values to count, all have."""
-    assert association(np.arange(ROWS), parts=40) is None
-
-
 @given(
     st.lists(st.tuples(st.sampled_from([None, 0, 1, 2, 3, 1200]), st.integers(0, 2)), min_size=1, max_size=80),
     st.integers(1, 5),
@@ -115,12 +98,6 @@ def test_no_batch_and_no_order_shows(rows: list[tuple[int | None, int]], parts: 
     assert association(pa.array(values, pa.int64()), labels) == association(
         pa.array(values, pa.int64()), labels, parts, order
     )
-
-
-def test_rows_without_a_label_are_not_counted_wherever_they_are() -> None:
-    labels = [None if n % 3 == 0 else int(label) for n, label in enumerate(LABELS)]
-
-    assert association(LABELS, labels) == association(LABELS, labels, parts=700) == 1.0
 
 
 def test_a_feature_that_some_batches_lack_is_missing_there() -> None:
@@ -146,6 +123,27 @@ def in_lists(values: Any) -> pa.Array:
     return pa.array([None if value is None else [int(value)] for value in values], LISTS)
 
 
+FRAUD = (np.arange(20_000) % 1000 == 0).astype(int)
+SOME_LABELS = [None if n % 3 == 0 else int(label) for n, label in enumerate(LABELS)]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "parts", "expected"),
+    [
+        # A thousandth is fraud: any value goes with none of it nearly always, and knowing that helps nobody
+        (np.arange(20_000) % 7, FRAUD, 1, 0.0),
+        (FRAUD * 3, FRAUD, 1, 1.0),
+        (LABELS, np.zeros(ROWS, np.int64), 1, None),  # one label
+        (np.arange(ROWS), LABELS, 40, None),  # no part has too many values to count, all have
+        (LABELS, SOME_LABELS, 1, 1.0),
+        (LABELS, SOME_LABELS, 700, 1.0),
+        (LABELS, in_lists(SOME_LABELS), 7, 1.0),
+    ],
+)
+def test_labels_that_are_rare_or_missing(values: Any, labels: Any, parts: int, expected: float | None) -> None:
+    assert association(values, labels, parts) == expected
+
+
 @pytest.mark.parametrize("parts", [1, 40])
 @pytest.mark.parametrize("name", ["a copy", "with some noise", "missing for each but one, of two"])
 def test_lists_of_one_tell_as_values_do(name: str, parts: int) -> None:
@@ -156,12 +154,6 @@ def test_lists_of_one_tell_as_values_do(name: str, parts: int) -> None:
 
     assert association(listed, labels, parts) == association(plain, labels) is not None
     assert association(listed, in_lists(labels), parts) == association(plain, labels)
-
-
-def test_records_without_a_label_among_lists_of_one() -> None:
-    labels = [None if n % 3 == 0 else label for n, label in enumerate(LABELS)]
-
-    assert association(LABELS, in_lists(labels), parts=7) == 1.0
 
 
 @pytest.mark.parametrize("odd", [[], [0, 0]])

@@ -36,7 +36,7 @@ from botocore.utils import parse_timestamp
 
 from shardmill.transforms.stores import s3, storage
 from shardmill.transforms.stores.beam_filesystems import process_options
-from shardmill.transforms.stores.clients import object_store, set_options
+from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.s3 import S3, S3Clients, parse_pages, parse_time
 from tests.support.buckets import S3Bucket, flags_by, server
 from tests.support.faults import in_child
@@ -177,13 +177,6 @@ def test_the_first_read_of_a_bucket_shows_how_the_others_are_sent(
 ) -> None:
     assert [read("s3://bucket/a") for _ in range(3)] == [STORED] * 3
     assert who_asked(store) == ["boto3", "object_store", "object_store"]
-
-
-def test_ranges(store: FaultyStore) -> None:
-    for _ in range(2):
-        assert object_store("s3://bucket/a").read_range("s3://bucket/a", 4990, 100) == STORED[4990:]
-        with pytest.raises(EOFError, match="InvalidRange"):
-            storage.read_range("s3://bucket/a", 5000, 1)
 
 
 NAMES = [

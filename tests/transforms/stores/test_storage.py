@@ -8,6 +8,8 @@
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,38 +62,29 @@ def test_a_new_file_is_held_from_the_first(tmp_path: Path) -> None:
     assert not storage.is_locked(path)
 
 
-@pytest.mark.parametrize("error", [OSError(5, "input/output error"), PermissionError(), FileNotFoundError()])
-def test_a_fault_of_a_disk_is_final(error: OSError) -> None:
-    raise_if_store_failed(error, "/data/a.csv")
-    raise_if_store_failed(error, "a.csv")
-
-
-@pytest.mark.parametrize("path", ["gs://bucket/a.csv", "s3://bucket/a.csv", "hdfs://host/a.csv"])
-def test_a_store_that_fails_is_tried_again(path: str) -> None:
-    error = OSError("503")
-
-    with pytest.raises(OSError, match="503") as raised:
+@pytest.mark.parametrize(
+    ("error", "path", "is_raised"),
+    [
+        *product(
+            [OSError(5, "input/output error"), PermissionError(), FileNotFoundError()], ["/a.csv", "a.csv"], [False]
+        ),
+        *product([OSError("503")], ["gs://bucket/a.csv", "s3://bucket/a.csv", "hdfs://host/a.csv"], [True]),
+        *product([FileNotFoundError("404"), PermissionError("403")], ["gs://bucket/a.csv"], [False]),
+    ],
+)
+def test_a_store_that_fails_is_tried_again_and_no_answer_or_disk(error: OSError, path: str, is_raised: bool) -> None:
+    with pytest.raises(OSError, match="503") if is_raised else nullcontext() as raised:
         raise_if_store_failed(error, path)
-
-    assert raised.value is error
-
-
-@pytest.mark.parametrize("answer", [FileNotFoundError, PermissionError])
-def test_a_store_that_answers_is_not_asked_again(answer: type[OSError]) -> None:
-    raise_if_store_failed(answer("gs://bucket/a.csv"), "gs://bucket/a.csv")
+    assert raised is None or raised.value is error
 
 
 @pytest.mark.parametrize(
-    ("directory", "name", "path"),
-    [("a", "b", "a/b"), ("a/", "b", "a/b"), ("/", "b", "/b"), ("gs://b/a/", "c", "gs://b/a/c")],
+    ("directory", "is_local", "path"),
+    [("a", True, "a/b"), ("a/", True, "a/b"), ("/", True, "/b"), ("gs://b/a/", False, "gs://b/a/b")],
 )
-def test_join(directory: str, name: str, path: str) -> None:
-    assert storage.join(directory, name) == path
-
-
-@pytest.mark.parametrize(("path", "local"), [("/a/b", True), ("a", True), ("gs://b/a", False), ("s3://b", False)])
-def test_is_local(path: str, local: bool) -> None:
-    assert storage.is_local(path) is local
+def test_paths_and_urls(directory: str, is_local: bool, path: str) -> None:
+    assert storage.join(directory, "b") == path
+    assert storage.is_local(directory) is storage.is_local(path) is is_local
 
 
 def test_objects_are_not_read_at_once(tmp_path: Path) -> None:
