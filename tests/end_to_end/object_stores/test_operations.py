@@ -1,5 +1,6 @@
 """Operations of storage: the same on a disk and on object stores, and those that only stores have."""
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -183,9 +184,9 @@ def test_operations_on_more_objects_than_a_request_holds(bucket: Bucket) -> None
     assert list(bucket.files()) == ["many-more/1"]
 
 
-def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) -> None:
+def test_a_version_that_failed_its_checks_is_kept_for_some_days(place: Bucket) -> None:
     told = PublishOptions(
-        output=f"{bucket.url}/sets",
+        output=f"{place.url}/sets",
         name="n",
         version="1.0.1",
         codec=PLAIN_CODEC,
@@ -194,7 +195,7 @@ def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) 
         configuration={},
         versions={},
         job="job",
-        checks=CheckOptions(),
+        checks=CheckOptions(keep_failed=1.5),
     )
     shard = ShardInfo(ShardName("n", "train", 0, 1), f"{told.directory}/{told.temporary}/0", 1, 1, 0, 4, 0, None)
     storage.write_text(shard.temporary, "data")
@@ -203,7 +204,7 @@ def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) 
 
     for _ in range(2):  # an attempt may be repeated
         said = publish.keep_failed_version([shard], {"manifest.json": b"{}"}, rejects_of(bad), told, noon)
-    assert said == f"the shards are kept in {bucket.url}/sets/n/failed/1.0.1 until 2026-11-23"
+    assert said == f"the shards are kept in {place.url}/sets/n/failed/1.0.1 until 2026-11-22"
     kept = {
         f"sets/n/failed/1.0.1/{name}"
         for name in (
@@ -213,9 +214,11 @@ def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) 
             f"rejects/{file_names.REJECTS_FILE}",
         )
     }
-    assert bucket.files().keys() == kept
-
+    mark = json.loads(place.files()["sets/n/failed/1.0.1/_FAILED"])
+    assert mark["until"] == "2026-11-22T00:00:00Z"
+    for now in (noon, noon + timedelta(days=1)):
+        assert place.files().keys() == kept
+        publish.delete_expired_failures(told.parent, now)
+    assert place.files().keys() == kept
     publish.delete_expired_failures(told.parent, noon + timedelta(days=2))
-    assert bucket.files().keys() == kept
-    publish.delete_expired_failures(told.parent, noon + timedelta(days=4))
-    assert bucket.files() == {}
+    assert place.files() == {}

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing import publish as checking
-from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.publishing.description import Build
 from shardmill.transforms.publishing.publish import check_complete, check_counts, prepare_folder, publish
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import Rejects
@@ -111,21 +111,14 @@ def test_of_many_failures_those_of_different_checks_are_said_first() -> None:
     )
 
 
-def test_what_passes_is_published(tmp_path: Path) -> None:
-    for version in ("1.0.0", "1.0.1"):
-        night(tmp_path, version, FULL, CheckOptions())
+def test_what_passes_is_published_and_the_baseline_may_be_another_version(tmp_path: Path) -> None:
+    for version, shards, baseline in (("1.0.0", HALF, "LATEST"), ("1.0.1", FULL, "LATEST"), ("1.0.2", HALF, "1.0.0")):
+        night(tmp_path, version, shards, CheckOptions(baseline=baseline))
+    assert (tmp_path / "flowers" / file_names.LATEST).read_text() == "1.0.2\n"
 
-    assert (tmp_path / "flowers" / file_names.LATEST).read_text() == "1.0.1\n"
+    with pytest.raises(ChecksError, match=r"60 in 1\.0\.1.*its shards are not kept; nothing was published"):
+        night(tmp_path, "1.0.3", HALF, CheckOptions(baseline="1.0.1", keep_failed=0))
     assert not (tmp_path / "flowers" / file_names.FAILED).exists()
-
-
-def test_the_baseline_may_be_another_version(tmp_path: Path) -> None:
-    night(tmp_path, "1.0.0", HALF, None)
-    night(tmp_path, "1.0.1", FULL, None)
-
-    night(tmp_path, "1.0.2", HALF, CheckOptions(baseline="1.0.0"))
-    with pytest.raises(ChecksError, match=r"60 in 1\.0\.1"):
-        night(tmp_path, "1.0.3", HALF, CheckOptions(baseline="1.0.1"))
 
 
 @pytest.mark.parametrize("baseline", ["LATEST", "1.0.0", "gold"])
@@ -138,14 +131,6 @@ def test_a_baseline_that_cannot_be_read_is_an_error(tmp_path: Path, baseline: st
         night(tmp_path, "1.0.1", FULL, CheckOptions(baseline=baseline))
 
 
-def test_shards_need_not_be_kept(tmp_path: Path) -> None:
-    night(tmp_path, "1.0.0", FULL, None)
-
-    with pytest.raises(ChecksError, match="its shards are not kept; nothing was published"):
-        night(tmp_path, "1.0.1", HALF, CheckOptions(keep_failed=0))
-    assert not (tmp_path / "flowers" / file_names.FAILED).exists()
-
-
 def test_what_was_kept_for_long_enough_is_deleted(tmp_path: Path) -> None:
     above = tmp_path / "flowers" / file_names.FAILED
     for version, until in (("1.0.1", "2026-11-20T11:59:59Z"), ("1.0.2", "2026-11-20T12:00:01Z")):
@@ -156,17 +141,6 @@ def test_what_was_kept_for_long_enough_is_deleted(tmp_path: Path) -> None:
     checking.delete_expired_failures(str(tmp_path / "flowers"), NOON)
 
     assert sorted(path.name for path in above.iterdir()) == ["1.0.2", "mine"]
-
-
-def test_how_long_it_is_kept(tmp_path: Path) -> None:
-    told: PublishOptions = replace(options(tmp_path), checks=CheckOptions(keep_failed=1.5))
-    said = checking.keep_failed_version([], {}, Rejects(), told, NOON)
-
-    folder = tmp_path / "flowers" / file_names.FAILED / "1.0.0"
-    assert said == f"the shards are kept in {folder} until 2026-11-22"
-    assert json.loads((folder / file_names.FAILED_MARK).read_text())["until"] == "2026-11-22T00:00:00Z"
-    checking.delete_expired_failures(told.parent, NOON + timedelta(days=2))
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

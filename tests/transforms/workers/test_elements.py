@@ -78,14 +78,10 @@ def test_all_come_out_in_order_and_none_is_too_large(elements: list[int], most: 
     assert all(sum(one) + other[0] > most for one, other in pairwise(made))
 
 
-def test_a_bundle_is_one_without_a_limit_and_none_without_elements() -> None:
+def test_bundles() -> None:
     assert gathered([3, 1, 2], GatherFn(as_tuple)) == [(3, 1, 2)]
     assert gathered([], GatherFn(as_tuple)) == []
-
-
-def test_a_second_bundle_begins_with_nothing() -> None:
     gather = GatherFn(as_tuple, int, 3)
-
     assert gathered([1, 2, 3], gather) == gathered([1, 2, 3], gather) == [(1, 2), (3,)]
 
 
