@@ -123,11 +123,7 @@ def test_the_page_shows_each_class_before_and_now(failed: str) -> None:
     page = (SETS / "builds/1.0.1.html").read_text()
     found = re.findall(r'<th scope="row">(\w+)</th><td class="n">([\d,]+)</td><td class="n">([\d,]+)</td>'
                        r'<td class="n[^"]*">([^<]*)</td>', page)  # fmt: skip
-    assert found == [
-        ("click", "200", "0", "gone"),
-        ("buy", "200", "300", "+50.0 %"),
-        ("view", "200", "300", "+50.0 %"),
-    ]
+    assert found == [("click", "200", "0", "gone"), ("buy", "200", "300", "+50.0 %"), ("view", "200", "300", "+50.0 %")]
 
 
 def truncate_shard() -> None:

@@ -10,16 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores.clients import set_options
-from tests.support.buckets import (
-    Bucket,
-    Files,
-    GoogleBucket,
-    S3Bucket,
-    jpeg,
-    make_images,
-    s3_named_once,
-    server,
-)
+from tests.support.buckets import Bucket, Files, GoogleBucket, S3Bucket, jpeg, make_images, s3_named_once, server
 from tests.support.command import local_files, write_files
 
 CLASSES = ("daisy", "rose", "tulip wild")
