@@ -217,11 +217,7 @@ class FileContents:
 
     @classmethod
     def from_digests(
-        cls,
-        names: Sequence[str],
-        lines: Sequence[int | None],
-        digests: Sequence[bytes],
-        labels: Sequence[int | None],
+        cls, names: Sequence[str], lines: Sequence[int | None], digests: Sequence[bytes], labels: Sequence[int | None]
     ) -> "FileContents":
         """Return the contents of at least one file.
 

@@ -83,9 +83,7 @@ class CompanionStats(Mergeable):
     def summary(self) -> FeatureSummary:
         """Return the statistics of the feature, for stats.json."""
         return FeatureSummary(
-            formats=dict(sorted(self.formats.items())),
-            size_bytes=self.sizes.summary(),
-            turned_by_exif=self.rotated,
+            formats=dict(sorted(self.formats.items())), size_bytes=self.sizes.summary(), turned_by_exif=self.rotated
         )
 
 

@@ -12,13 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from shardmill.metadata.file_names import TEMP_SUFFIX
-from shardmill.transforms.stores.protocol import (
-    TIME_STAMP,
-    FileStat,
-    NotAFileError,
-    changed_error,
-    writing_error,
-)
+from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, NotAFileError, changed_error, writing_error
 
 try:
     from shardmill._native import read_whole_files

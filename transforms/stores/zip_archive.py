@@ -21,14 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 from shardmill.errors import UserError
 from shardmill.transforms.stores import local
 from shardmill.transforms.stores.prefetch import RangeReader
-from shardmill.transforms.stores.protocol import (
-    FileStat,
-    NotAFileError,
-    ObjectStore,
-    Rename,
-    changed_error,
-    error_text,
-)
+from shardmill.transforms.stores.protocol import FileStat, NotAFileError, ObjectStore, Rename, changed_error, error_text
 
 SCHEME = "zip://"
 Stores = Callable[[str], ObjectStore]  # that of a URL
