@@ -164,7 +164,10 @@ class _ColumnStats:
             if self.pairs is not None and (lengths != 1).any():  # then a value is not an example's
                 self.pairs.stop_counting()
                 labels = None
-            ties = _make_value_ties(ties, lengths) if isinstance(self.values, StringStats) else _make_zero_ties(lengths)
+            if isinstance(self.values, StringStats):
+                ties = _make_value_ties(ties, lengths)
+            else:  # of which no sample is drawn: zeros that take no memory
+                ties = np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
             column = column.flatten()
         if column.null_count:
             valid = _is_valid(column)
@@ -501,11 +504,6 @@ def _is_list(dtype: pa.DataType) -> bool:
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
     return column.is_valid().to_numpy(zero_copy_only=False)
-
-
-def _make_zero_ties(lengths: NDArray[np.int64]) -> Ties:
-    """Return zeros in place of random numbers, for values that are not sampled; they take no memory."""
-    return np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
 
 
 def _make_value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:

@@ -112,20 +112,16 @@ def _raise_unless_gone(error: OSError) -> None:
 
 def make_directory(path: str) -> None:
     """Create `path` and its parents, and sync their names to disk."""
-    made = list(_find_missing(path.rstrip("/")))
+    made, folder = list[str](), path.rstrip("/")
+    while folder and not os.path.isdir(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)
     with add_path_to_errors(path):
         try:
             os.makedirs(path or ".", exist_ok=True)
         except FileExistsError as error:  # as something else than a folder, which is no reason to take it for made
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from None
     sync_directories(map(os.path.dirname, made))
-
-
-def _find_missing(folder: str) -> Iterator[str]:
-    """Yield those of a folder and its parents that do not exist."""
-    while folder and not os.path.isdir(folder):
-        yield folder
-        folder = os.path.dirname(folder)
 
 
 @contextmanager
