@@ -12,11 +12,11 @@ import zstandard
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, EncodingCounts, Inferred
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, EncodingCounts, Inferred, ScalarType
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordNotice, describe_cut_end
-from tests.support.csv_files import CSV, SIZES, reasons, types, write
+from tests.support.csv_files import CSV, SIZES, read_each_size, reasons, types, write
 from tests.support.format_files import blocks, infer, read
 
 # Index
@@ -39,20 +39,15 @@ def test_blocks_lie_between_records(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_count_whatever_ends_them(tmp_path: Path, end: str) -> None:
-    file = write(tmp_path, end.join(["", "a,b", "1,x", f'2,"{end}y"', "", "3,z", ""]))
+    text = end.join(["", "a,b", "1,x", f'2,"{end}y"', "", "3,z", ""])
+    rows, *others = read_each_size(tmp_path, text, types(a="int64"))
 
-    for size in SIZES:
-        rows, lines, rejects, blank = read(CsvFormat(block_size=size), file, types(a="int64"))
-
-        assert [row["a"] for row in rows] == [1, 2, 3]
-        assert (lines, rejects, blank) == ([3, 4, 7], [], 1)
+    assert ([row["a"] for row in rows], others) == ([1, 2, 3], [[3, 4, 7], [], 1])
 
 
 def test_mixed_line_ends(tmp_path: Path) -> None:
-    file = write(tmp_path, "a\r1\r\n2\n3\r\r\n4\n\r5")
-
-    for size in SIZES:
-        assert read(CsvFormat(block_size=size), file, types(a="int64"))[1:] == ([2, 3, 4, 6, 8], [], 2)
+    text = "a\r1\r\n2\n3\r\r\n4\n\r5"
+    assert read_each_size(tmp_path, text, types(a="int64"))[1:] == ([2, 3, 4, 6, 8], [], 2)
 
 
 def test_a_large_file_is_cut_into_blocks_of_about_the_size(tmp_path: Path) -> None:
@@ -154,12 +149,10 @@ def test_a_file_without_lines(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
 
-    assert list(CSV.index(FileRef("b.csv", str(tmp_path / "b.csv"), 1))) == [
-        Reject("b.csv", None, "index", "cannot be read: No such file or directory", None, 1, "estimated")
-    ]
-    assert list(CSV.index(FileRef("c.csv", str(tmp_path / "folder.csv"), 1))) == [
-        Reject("c.csv", None, "index", "cannot be read: Is a directory", None, 1, "estimated")
-    ]
+    for name, reason in (("b.csv", "No such file or directory"), ("folder.csv", "Is a directory")):
+        assert list(CSV.index(FileRef(name, str(tmp_path / name), 1))) == [
+            Reject(name, None, "index", f"cannot be read: {reason}", None, 1, "estimated")
+        ]
 
 
 def test_a_file_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
@@ -181,18 +174,11 @@ def test_a_file_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
 def test_infer(tmp_path: Path) -> None:
     file = write(tmp_path, 'i,f,b,t,m,"q q"\n1,1,true,x,,007\n-2,1.5,FALSE,y,NA,8\n\n3,nan,True,,"",9\n')
 
+    expected: dict[str, ScalarType] = {"i": "int64", "f": "float32", "b": "bool", "t": "bytes", "q q": "bytes"}
+    found = {name: ColumnType(dtype, None, 2 if name == "t" else 3) for name, dtype in expected.items()}
     for size in SIZES:
-        assert infer(CsvFormat(block_size=size), file, values_of="t") == Inferred(
-            {
-                "i": ColumnType("int64", None, 3),
-                "f": ColumnType("float32", None, 3),
-                "b": ColumnType("bool", None, 3),
-                "t": ColumnType("bytes", None, 2),
-                "q q": ColumnType("bytes", None, 3),
-            },
-            3,
-            {"t": frozenset({"x", "y"})},
-        )
+        inferred = infer(CsvFormat(block_size=size), file, values_of="t")
+        assert inferred == Inferred(found, 3, {"t": frozenset({"x", "y"})})
 
 
 def test_infer_some_columns(tmp_path: Path) -> None:
@@ -230,15 +216,10 @@ def test_missing(tmp_path: Path) -> None:
 def test_missing_is_what_is_said_to_be(tmp_path: Path) -> None:
     file = write(tmp_path, "a,b\n-,NA\n?,\n")
 
-    assert read(CsvFormat(missing=("-", "?")), file, types(a="int64", b="bytes"))[0] == [
-        {"a": None, "b": b"NA"},
-        {"a": None, "b": b""},
-    ]
-    assert read(CsvFormat(missing=()), file, types(b="bytes", a="bytes"))[0] == [
-        {"b": b"NA", "a": b"-"},
-        {"b": b"", "a": b"?"},
-    ]
-    assert infer(CsvFormat(missing=()), file).types["b"] == ColumnType("bytes", None, 2)
+    marks, none = CsvFormat(missing=("-", "?")), CsvFormat(missing=())
+    assert read(marks, file, types(a="int64", b="bytes")).rows == [{"a": None, "b": b"NA"}, {"a": None, "b": b""}]
+    assert read(none, file, types(b="bytes", a="bytes")).rows == [{"b": b"NA", "a": b"-"}, {"b": b"", "a": b"?"}]
+    assert infer(none, file).types["b"] == ColumnType("bytes", None, 2)
 
 
 @pytest.mark.parametrize("fill", [{"a": "0", "b": "", "c": "z"}, (("a", "0"), ("b", ""), ("c", "z"))])
@@ -294,13 +275,9 @@ def test_a_column_that_the_file_lacks_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_is_data_but_at_the_start(tmp_path: Path) -> None:
-    file = write(tmp_path, "\ufeffa,b\n\ufeffx,1\n\ufeffy,2\n")
+    found = read_each_size(tmp_path, "\ufeffa,b\n\ufeffx,1\n\ufeffy,2\n", types(a="bytes"))
 
-    for size in SIZES:
-        assert [row["a"].decode() for row in read(CsvFormat(block_size=size), file, types(a="bytes"))[0]] == [
-            "\ufeffx",
-            "\ufeffy",
-        ]
+    assert [row["a"].decode() for row in found.rows] == ["\ufeffx", "\ufeffy"]
 
 
 def test_types_of_lists(tmp_path: Path) -> None:
@@ -332,16 +309,14 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_ragged_rows(tmp_path: Path) -> None:
-    file = write(tmp_path, 'a,b\n1,2\n3\n"4,\n",5,6,7\n\n8,9\n,')
+    text = 'a,b\n1,2\n3\n"4,\n",5,6,7\n\n8,9\n,'
+    rows, lines, rejects, blank = read_each_size(tmp_path, text, types(a="int64"))
 
-    for size in SIZES:
-        rows, lines, rejects, blank = read(CsvFormat(block_size=size), file, types(a="int64"))
-
-        assert ([row["a"] for row in rows], lines, blank) == ([1, 8, None], [2, 7, 8], 1)
-        assert reasons(rejects) == [
-            (3, "the row has 1 field; expected 2, one for each column"),
-            (4, "the row has 4 fields; expected 2, one for each column"),
-        ]
+    assert ([row["a"] for row in rows], lines, blank) == ([1, 8, None], [2, 7, 8], 1)
+    assert reasons(rejects) == [
+        (3, "the row has 1 field; expected 2, one for each column"),
+        (4, "the row has 4 fields; expected 2, one for each column"),
+    ]
 
 
 def test_only_ragged_rows(tmp_path: Path) -> None:
@@ -356,45 +331,37 @@ def test_only_ragged_rows(tmp_path: Path) -> None:
 
 
 def test_a_stray_quote_that_swallows_rows(tmp_path: Path) -> None:
-    file = write(tmp_path, 'a,b\n1,"x\n2,y\n3,"z"\n4,""w\n5,v\n6,"u"t')
+    text = 'a,b\n1,"x\n2,y\n3,"z"\n4,""w\n5,v\n6,"u"t'
+    rows, lines, rejects, _ = read_each_size(tmp_path, text, types(a="int64"))
 
-    for size in SIZES:
-        rows, lines, rejects, _ = read(CsvFormat(block_size=size), file, types(a="int64"))
-
-        assert (rows, lines) == ([{"a": 2}, {"a": 3}, {"a": 5}], [3, 4, 6])
-        flag = "is a quote stray? --quote '' turns quoting off"
-        opens = (
-            f"a field opens with a quote that its line does not close; the lines after it are read on their own; {flag}"
-        )
-        what = f"text goes on after the quote that closes a field; expected the delimiter or the line's end; {flag}"
-        assert reasons(rejects) == [(2, opens), (5, what), (7, what + describe_cut_end(b"t"))]
+    assert (rows, lines) == ([{"a": 2}, {"a": 3}, {"a": 5}], [3, 4, 6])
+    flag = "is a quote stray? --quote '' turns quoting off"
+    opens = f"a field opens with a quote that its line does not close; the lines after it are read on their own; {flag}"
+    what = f"text goes on after the quote that closes a field; expected the delimiter or the line's end; {flag}"
+    assert reasons(rejects) == [(2, opens), (5, what), (7, what + describe_cut_end(b"t"))]
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_one_stray_quote_costs_one_row(tmp_path: Path, size: int) -> None:
+def test_one_stray_quote_costs_one_row(tmp_path: Path) -> None:
     rows = [f"{number},item{number},{2 * number}" for number in range(2000)]
     rows[150], rows[1900] = '150,"MEGA,30', '1900,12" pipe,630'
-    file = write(tmp_path, "id,name,price\n" + "\n".join(rows) + "\n")
-
-    found, _, rejects, _ = read(CsvFormat(block_size=size), file, types(id="int64"))
+    text = "id,name,price\n" + "\n".join(rows) + "\n"
+    found, _, rejects, _ = read_each_size(tmp_path, text, types(id="int64"))
 
     assert [row["id"] for row in found] == [number for number in range(2000) if number != 150]
     assert [reject.line for reject in rejects] == [152]
-    assert infer(CSV, file).rows == 1999
+    assert infer(CSV, write(tmp_path, text)).rows == 1999
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    file = write(tmp_path, b'a,b\nx,\xc3\xa9\n\xff,y\nx,"\n\xe9"\nx,y,\xff\nz,z\n')
+    data = b'a,b\nx,\xc3\xa9\n\xff,y\nx,"\n\xe9"\nx,y,\xff\nz,z\n'
+    rows, lines, rejects, _ = read_each_size(tmp_path, data, types(b="bytes"))
 
-    for size in SIZES:
-        rows, lines, rejects, _ = read(CsvFormat(block_size=size), file, types(b="bytes"))
-
-        assert ([row["b"] for row in rows], lines) == (["é".encode(), b"z"], [2, 7])
-        assert reasons(rejects) == [
-            (3, "column 'a': byte 0xff (ÿ in cp1252) is not utf-8"),
-            (4, "column 'b': byte 0xe9 (é in cp1252) is not utf-8"),
-            (6, "field 3: byte 0xff (ÿ in cp1252) is not utf-8"),
-        ]
+    assert ([row["b"] for row in rows], lines) == (["é".encode(), b"z"], [2, 7])
+    assert reasons(rejects) == [
+        (3, "column 'a': byte 0xff (ÿ in cp1252) is not utf-8"),
+        (4, "column 'b': byte 0xe9 (é in cp1252) is not utf-8"),
+        (6, "field 3: byte 0xff (ÿ in cp1252) is not utf-8"),
+    ]
 
 
 def test_nul_bytes_are_data(tmp_path: Path) -> None:

@@ -184,25 +184,6 @@ def test_a_column_without_any_value_is_none(tmp_path: Path) -> None:
     assert table(tmp_path, '{"x": null}', "{}") == ({}, [{}, {}], [])
 
 
-@pytest.mark.parametrize(
-    ("text", "lines", "column", "expected"),
-    [
-        ("0", ["1", "null"], ColumnType("int64", None, 2), [1, 0]),
-        ("0.5", ["1", "null"], ColumnType("float32", None, 2), [1.0, 0.5]),
-        ("unknown", ['"a"', "null"], ColumnType("bytes", None, 2), [b"a", b"unknown"]),
-        ('"0"', ['"a"', "null"], ColumnType("bytes", None, 2), [b"a", b"0"]),
-        ("unknown", ["1", "null"], ColumnType("bytes", None, 2), [b"1", b"unknown"]),
-        ("7", ["null", "null"], ColumnType("int64", None, 2), [7, 7]),
-        ("7", ["[1, 2]", "null"], ColumnType("int64", -1, 2), [[1, 2], [7]]),
-    ],
-)
-def test_fill(tmp_path: Path, text: str, lines: list[str], column: ColumnType, expected: list[Any]) -> None:
-    types, rows, rejects = table(tmp_path, *(f'{{"x": {line}}}' for line in lines), fill=(("x", text),))
-
-    assert types == {"x": column}
-    assert ([row["x"] for row in rows], rejects) == (expected, [])
-
-
 def test_fill_of_a_column_that_no_row_has(tmp_path: Path) -> None:
     assert table(tmp_path, "{}", fill=(("x", "7"),))[:2] == ({"x": ColumnType("int64", None, 1)}, [{"x": 7}])
 

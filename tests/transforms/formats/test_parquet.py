@@ -4,6 +4,7 @@ import base64
 import datetime
 import decimal
 import io
+import json
 import math
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from shardmill.transforms.columns.conversion import convert_value
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred
 from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.stores import storage
+from tests.support import format_files
 from tests.support.command import REPOSITORY
 from tests.support.format_files import blocks, infer
 from tests.support.parquet_files import column, file_ref, read, write
@@ -278,22 +281,31 @@ def test_columns_that_a_file_does_not_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "fill", "expected_type", "expected"),
+    ("fill", "values", "expected_type", "expected"),
     [
-        (pa.array([1, None]), "0", ColumnType("int64", None, 2), [1, 0]),
-        (pa.array([1, None]), "0.5", ColumnType("float32", None, 2), [1.0, 0.5]),
-        (pa.array([1, None]), "none", ColumnType("bytes", None, 2), [b"1", b"none"]),
-        (pa.array([True, None]), "false", ColumnType("bool", None, 2), [1, 0]),
-        (pa.array(["a", None]), "true", ColumnType("bytes", None, 2), [b"a", b"true"]),
-        (pa.array([[1, 2], None]), "0", ColumnType("int64", -1, 2), [[1, 2], [0]]),
-        (pa.array([None, None], pa.int64()), "7", ColumnType("int64", None, 2), [7, 7]),
-        (pa.array([None, None]), "7", ColumnType("int64", None, 2), [7, 7]),
-        (pa.array([1, 2]), "none", ColumnType("int64", None, 2), [1, 2]),
+        ("0", [1, None], ColumnType("int64", None, 2), [1, 0]),
+        ("0.5", [1, None], ColumnType("float32", None, 2), [1.0, 0.5]),
+        ("none", [1, None], ColumnType("bytes", None, 2), [b"1", b"none"]),
+        ("false", [True, None], ColumnType("bool", None, 2), [1, 0]),
+        ("true", ["a", None], ColumnType("bytes", None, 2), [b"a", b"true"]),
+        ('"0"', ["a", None], ColumnType("bytes", None, 2), [b"a", b"0"]),
+        ("0", [[1, 2], None], ColumnType("int64", -1, 2), [[1, 2], [0]]),
+        ("7", [None, None], ColumnType("int64", None, 2), [7, 7]),
+        ("none", [1, 2], ColumnType("int64", None, 2), [1, 2]),
     ],
 )
-def test_fill(tmp_path: Path, array: pa.Array, fill: str, expected_type: ColumnType, expected: list[Any]) -> None:
+def test_fill_of_parquet_and_json(
+    tmp_path: Path, fill: str, values: list[Any], expected_type: ColumnType, expected: list[Any]
+) -> None:
     for rows in (1, 2):
-        assert column(tmp_path, array, fill, rows=rows) == (expected_type, expected, [])
+        assert column(tmp_path, pa.array(values), fill, rows=rows) == (expected_type, expected, [])
+    if expected == [7, 7]:
+        assert column(tmp_path, pa.array(values, pa.int64()), fill) == (expected_type, expected, [])
+    lines = "".join(json.dumps({"x": value}) + "\n" for value in values)
+    format_, file = JsonLinesFormat(20, (("x", fill),)), format_files.file_ref(tmp_path, lines.encode())
+    assert infer(format_, file).types == {"x": expected_type}
+    found = format_files.read(format_, file, {"x": expected_type})
+    assert ([row["x"] for row in found.rows], found.rejects) == (expected, [])
 
 
 def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
