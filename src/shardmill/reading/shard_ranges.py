@@ -28,6 +28,8 @@ class Range(NamedTuple):
 class ShardRanges:
     """Reads ranges of shards. It is picklable, and one object may be used by threads and by forked processes."""
 
+    is_concurrent = False  # True if reading several ranges together is faster than one by one
+
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
 
@@ -62,7 +64,7 @@ class ShardRanges:
         raise NotImplementedError
 
 
-class _OpenFile:
+class OpenFile:
     """A file descriptor, closed when nobody uses it anymore."""
 
     __slots__ = ("descriptor",)
@@ -80,7 +82,7 @@ class LocalRanges(ShardRanges):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset)
-        self._open: dict[str, _OpenFile] = {}
+        self._open: dict[str, OpenFile] = {}
         self._identities: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
 
@@ -95,9 +97,9 @@ class LocalRanges(ShardRanges):
         file = self._open.get(shard.file) or self._open_shard(shard)
         return os.pread(file.descriptor, size, start)
 
-    def _open_shard(self, shard: ShardEntry) -> _OpenFile:
+    def _open_shard(self, shard: ShardEntry) -> OpenFile:
         path = self._dataset.path(shard)
-        file = _OpenFile(path)
+        file = OpenFile(path)
         found = os.fstat(file.descriptor)
         identity = (found.st_ino, found.st_mtime_ns)
         if found.st_size != shard.size_bytes:
@@ -116,6 +118,8 @@ class LocalRanges(ShardRanges):
 
 class StoreRanges(ShardRanges):
     """Reads ranges of objects in a store: neighbouring ones in one request, and requests concurrently."""
+
+    is_concurrent = True
 
     def read_all(self, wanted: Sequence[Range]) -> list[bytes]:
         """Return the bytes of several ranges, in order; raise the errors of `read`."""

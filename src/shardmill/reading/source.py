@@ -7,7 +7,7 @@ import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -21,13 +21,14 @@ from shardmill.filesystem import Files, LocalFiles
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset, files_for, open_dataset, read_shard
 from shardmill.reading.plain_examples import Example, RecordDecoder
-from shardmill.reading.shard_ranges import Range, shard_ranges
+from shardmill.reading.shard_cache import CachedRanges
+from shardmill.reading.shard_ranges import Range, ShardRanges, shard_ranges
 from shardmill.reading.slices import Selection, select_examples
 
 _HEAD = 12  # bytes of framing before a record, of OVERHEAD
-_CHUNK_BYTES = 1 << 20  # of records that are decoded together
+_CHUNK_BYTES = 1 << 18  # of records that are decoded together, by columns
 _MOST_RECORDS = 8192  # decoded together
-_FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean record has 32 KiB then
+_FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean record has 8 KiB then
 _THREADS = 32  # that read objects in a store
 _ITERATED = 1024  # examples read at a time by iteration
 
@@ -40,6 +41,8 @@ def source(
     defaults: Mapping[str, Any] | None = None,
     decode: bool = False,
     image_size: tuple[int, int] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
     version: str | None = None,
     files: Files | None = None,
 ) -> "Source":
@@ -66,17 +69,27 @@ def source(
         decode: decode images, masks and audio as `shardmill.examples` does.
         image_size: (height, width) to which images are scaled, bilinearly and with antialiasing, and masks with them,
             by the nearest pixel. It implies `decode`.
+        cache_dir: local folder that keeps parts of shards that were read, for data sets in a store. Several processes
+            and versions may share it. None for no such folder.
+        cache_limit: bytes that `cache_dir` may hold, at least 64 MiB; None for any number. Parts that were not used for
+            the longest time are deleted.
         version: a version or tag in the parent folder; None for the version in LATEST.
         files: the files to read through; None to choose them by `directory`.
 
     Raises:
-        UserError: if the dataset, split or feature does not exist, a default does not fit its feature, or the shards
-            are compressed.
+        UserError: if the dataset, split or feature does not exist, a default does not fit its feature, the shards are
+            compressed, or `cache_dir` cannot be written.
         CorruptDataError: if the manifest or the index is damaged, or of another build; while reading, if a shard or
             record differs from what was written. The message names file and record.
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
-    return Source(dataset, select_examples(dataset.manifest, split), features, defaults, decode, image_size)
+    if cache_limit is not None and cache_dir is None:
+        raise UserError(f"cache_limit is {cache_limit}, but nothing is kept; give cache_dir")
+    ranges = shard_ranges(dataset)
+    if cache_dir is not None:
+        ranges = CachedRanges(dataset, ranges, os.fspath(cache_dir), cache_limit)
+    selection = select_examples(dataset.manifest, split)
+    return Source(dataset, selection, ranges, features, defaults, decode, image_size)
 
 
 class Source:
@@ -86,10 +99,11 @@ class Source:
         self,
         dataset: Dataset,
         selection: Selection,
-        features: Sequence[str] | None = None,
-        defaults: Mapping[str, Any] | None = None,
-        decode: bool = False,
-        image_size: tuple[int, int] | None = None,
+        ranges: ShardRanges,
+        features: Sequence[str] | None,
+        defaults: Mapping[str, Any] | None,
+        decode: bool,
+        image_size: tuple[int, int] | None,
     ) -> None:
         """Set up the source; `shardmill.source` describes the arguments."""
         manifest = dataset.manifest
@@ -114,7 +128,7 @@ class Source:
                 f" read are {names}"
             )
         self._bounds, self._indexes = _open_index(dataset, selection)
-        self._ranges = shard_ranges(dataset)
+        self._ranges = ranges
         self._set_up()
 
     def _make_decoder(self) -> RecordDecoder:
@@ -196,10 +210,13 @@ class Source:
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Example]:
         """Return several examples, in the order of their numbers; PyTorch calls it for each batch."""
-        examples: list[Example] = []
-        for first in range(0, len(indices), max(self._step, 1)):
-            examples += self._read([self._locate(index) for index in indices[first : first + max(self._step, 1)]])
-        return examples
+        places = [self._locate(index) for index in indices]
+        if self._step >= _FEW_RECORDS:
+            steps = range(0, len(places), self._step)
+            return list(chain.from_iterable(self._read(places[first : first + self._step]) for first in steps))
+        if self._ranges.is_concurrent:
+            return self._read(places)
+        return [self._read_one(place) for place in places]  # one by one, each stays in the processor's cache
 
     def _read(self, places: Sequence["_Place"]) -> list[Example]:
         framed = self._ranges.read_all([Range(place.shard, place.start, place.stop) for place in places])
