@@ -166,8 +166,8 @@ def test_the_package_is_small() -> None:
 
     assert len(ROOMS) <= 24
     # 215 before annotations among images were recognised, text had documents, nested columns became flat, and modules
-    # brought those beside them
-    assert len(PATHS) <= 237
+    # brought those beside them; 229 before examples were read at random
+    assert len(PATHS) <= 238
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 
