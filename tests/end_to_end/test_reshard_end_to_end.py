@@ -19,8 +19,8 @@ from shardmill.data.tfrecord import frame_record
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.reading.dataset import Dataset, open_dataset
-from tests.support.command import Run, check_mistake, image, run_program, write_files
-from tests.support.jobs import Jobs
+from tests.support.command import Run, check_mistake, image, rejects_of, run_program, write_files
+from tests.support.jobs import Files, Jobs
 from tests.support.later import Later
 from tests.support.table_results import Table, convert
 
@@ -307,26 +307,18 @@ def test_folders_of_tfx_are_splits(tmp_path: Path) -> None:
     assert any("Split-eval (test)" in notice for notice in table.dataset.manifest.notices)
 
 
-def reshard(run: Run, output: Path, *flags: object) -> Any:
-    done = run("reshard", "--output", output, "--name", "n", *flags)
-    assert done.status == 0, done.err
-    return open_dataset(str(output / "n"))
-
-
-def test_an_input_for_each_split(run: Run, tmp_path: Path) -> None:
+def test_an_input_for_each_split(jobs: Jobs) -> None:
     files = {"a/1.record": RECORDS[:20], "a/2.record": RECORDS[20:30], "b/1.record": RECORDS[30:40], "c": RECORDS[40:]}
-    folder = write_files(tmp_path / "in", {name: framed(records) for name, records in files.items()})
-    inputs = ("--input", f"train={folder}/a/*", "--input", f"val={folder}/b/*", "--input", f"extra={folder}/c")
+    jobs.write({name: framed(records) for name, records in files.items()})
 
-    dataset = reshard(run, tmp_path / "out", *inputs, "--num_shards", 2)
+    built = jobs.build("reshard --input train=in/a/* --input val=in/b/* --input extra=in/c --num_shards 2")
 
-    found = {name: Counter(records) for name, records in all_records(Path(dataset.directory)).items()}
-    assert found == {
+    assert {name: Counter(records) for name, records in all_records(built.directory).items()} == {
         "train": Counter(RECORDS[:30]),
         "validation": Counter(RECORDS[30:40]),
         "extra": Counter(RECORDS[40:]),
     }
-    assert not any("folders" in notice for notice in dataset.manifest.notices)
+    assert not any("folders" in notice for notice in built.notices)
 
 
 @pytest.mark.parametrize(
@@ -354,19 +346,17 @@ IDS = "image/object/class/label"
 
 
 @pytest.mark.parametrize("name", ["label_map.pbtxt", "pet_label_map.pbtxt"])
-def test_a_label_map_names_the_classes(run: Run, tmp_path: Path, name: str) -> None:
+def test_a_label_map_names_the_classes(jobs: Jobs, name: str) -> None:
     records = framed([encode_example({IDS: [1, 3][: number % 2 + 1]}) for number in range(9)])
-    folder = write_files(tmp_path / "in", {"pet.record": records, name: LABEL_MAP})
-    job = ("--input", folder)
-
+    hinted = jobs.build("reshard --output a", files={"pet.record": records, name: LABEL_MAP})
     hint = f"names 4 ids of classes; --label NAME, such as --label {IDS}, says which feature holds them"
-    assert any(hint in notice for notice in reshard(run, tmp_path / "a", *job).manifest.notices)
-    named = reshard(run, tmp_path / "b", *job, "--label", IDS)
-    given = reshard(run, tmp_path / "c", *job, "--label", IDS, "--labels_file", folder / name)
-    for dataset in (named, given):
-        (feature,) = dataset.manifest.features
+    assert any(hint in notice for notice in hinted.notices)
+    named = jobs.build(f"reshard --output b --label {IDS}")
+    given = jobs.build(f"reshard --output c --label {IDS} --labels_file in/{name}")
+    for built in (named, given):
+        (feature,) = built.manifest.features
         assert (feature.name, feature.class_names) == (IDS, CLASSES)
-    assert any(notice.endswith(f"are those of {folder}/{name}") for notice in named.manifest.notices)
+    assert any(notice.endswith(f"are those of in/{name}") for notice in named.notices)
 
 
 tfds = Later("tensorflow_datasets")
@@ -426,24 +416,18 @@ def test_a_data_set_of_ours(version: str, inside: str, pets: Path, tmp_path: Pat
     assert "label" in (tmp_path / "again/1.0.0/stats.json").read_text()
 
 
-def test_flags_have_the_last_word(pets: Path, tmp_path: Path, run: Run) -> None:
-    words = ("reshard", "--input", pets, "--output", tmp_path, "--name")
-    assert run(*words, "splits", "--splits", "a=0.5,b=0.5").status == 0
-    (tmp_path / "names.txt").write_text("kitten\npuppy\n")
-    named = run(*words, "names", "--label", "objects/label", "--labels_file", tmp_path / "names.txt")
-    assert named.status == 0, named.err
-    assert run(*words, "plain").status == 0
-    glob = run("reshard", "--input", f"{pets}/1.1.0/*tfrecord*", "--output", tmp_path, "--name", "glob")
-    assert glob.status == 0, glob.err
+def test_flags_have_the_last_word(pets: Path, jobs: Jobs) -> None:
+    line = f"reshard --input {pets} --output"
+    splits = jobs.build(f"{line} splits --splits a=0.5,b=0.5")
+    names = "--label objects/label --labels_file in/names.txt"
+    named = jobs.build(f"{line} names {names}", files={"names.txt": "kitten\npuppy\n"})
+    glob = jobs.build(f"reshard --input {pets}/1.1.0/*tfrecord* --output glob")
 
-    features = {
-        name: {feature.name: feature for feature in open_dataset(str(tmp_path / name)).manifest.features}
-        for name in ("splits", "names", "plain", "glob")
-    }
-    assert [split.name for split in open_dataset(str(tmp_path / "splits")).manifest.splits] == ["a", "b"]
-    assert features["names"]["objects/label"].class_names == ("kitten", "puppy")
-    assert features["splits"] == features["plain"]
-    assert features["glob"]["objects/bbox"].kind == "tensor"
+    assert [*splits.splits] == ["a", "b"]
+    assert splits.manifest.features == jobs.build(f"{line} plain").manifest.features
+    of_named, of_glob = ({each.name: each for each in built.manifest.features} for built in (named, glob))
+    assert of_named["objects/label"].class_names == ("kitten", "puppy")
+    assert of_glob["objects/bbox"].kind == "tensor"
 
 
 def test_a_missing_shard_and_another_programs_manifest(pets: Path, tmp_path: Path, run: Run) -> None:
@@ -534,50 +518,43 @@ def test_a_data_set_of_tfds(inside: str, tmp_path: Path, run: Run) -> None:
     assert run("verify", tmp_path / "again").status == 0
 
 
-def test_several_versions_stop_the_job(tmp_path: Path, run: Run) -> None:
+def test_several_versions_stop_the_job(jobs: Jobs) -> None:
     for version in ("1.0.0", "1.10.0"):
-        source = _write_tfds(tmp_path / "tfds", version)
-    words = ("--output", tmp_path / "out", "--name", "n")
-    check_mistake(run("reshard", "--input", tmp_path / "tfds/bugs", *words), "2 versions", "1.10.0", "folder of one")
-    check_mistake(run("reshard", "--input", tmp_path / "tfds", *words), "2 versions", "bugs/1.0.0")
+        _write_tfds(Path("in"), version)
+    jobs.refuse("reshard --input in/bugs", "2 versions…1.10.0…folder of one")
+    jobs.refuse("reshard", "2 versions…bugs/1.0.0")
     for version in ("1.0.0", "1.10.0"):
         for name in ("features.json", "dataset_info.json"):
-            (tmp_path / "tfds/bugs" / version / name).unlink()
-    check_mistake(run("reshard", "--input", tmp_path / "tfds/bugs", *words), "2 versions", "give the folder of one")
-    assert run("reshard", "--input", source, *words).status == 0
-    everything = ("reshard", "--input", f"train={tmp_path}/tfds/bugs", *words[:-1], "both")
-    assert run(*everything).status == 0
-    assert sum(split.examples for split in open_dataset(str(tmp_path / "out/both")).manifest.splits) == 80
-    days = {f"{day}/a.tfrecord": frame_record(encode_example({"x": [1]})) for day in ("2026.01.30", "2026.01.31")}
-    write_files(tmp_path / "days", days)
-    assert run("reshard", "--input", tmp_path / "days", *words[:-1], "days").status == 0
+            Path("in/bugs", version, name).unlink()
+    jobs.refuse("reshard --input in/bugs", "2 versions…give the folder of one")
+    jobs.build("reshard --input in/bugs/1.10.0")
+    assert sum(jobs.build("reshard --input train=in/bugs --name both").splits.values()) == 80
+    day = frame_record(encode_example({"x": [1]}))
+    jobs.write({"days/2026.01.30/a.tfrecord": day, "days/2026.01.31/a.tfrecord": day})
+    jobs.build("reshard --input in/days --name days")
 
 
 @pytest.mark.parametrize(
-    ("words", "files", "file", "key"),
+    ("line", "files", "file", "key"),
     [
         (
-            ("text", "--input", "de={}/a.de.txt", "--input", "en={}/a.en.txt"),
-            {"a.de.txt": b"eins\nzwei\n", "a.en.txt": b"one\ntwo\n"},
+            "text --input de=in/a.de.txt --input en=in/a.en.txt",
+            {"a.de.txt": "eins\nzwei\n", "a.en.txt": "one\ntwo\n"},
             "dataset_info.json",
             "supervisedKeys",
         ),
         (
-            ("images", "--coco", "{}/objects.json", "--feature_names", "object_detection"),
-            {"objects.json": json.dumps(BOXES).encode(), **{f"{n}.jpg": image(n, "JPEG", (40, 30)) for n in range(24)}},
+            "images --coco in/objects.json --feature_names object_detection",
+            {"objects.json": json.dumps(BOXES), **{f"{n}.jpg": image(n, "JPEG", (40, 30)) for n in range(24)}},
             "label_map.pbtxt",
             "dog",
         ),
     ],
 )
-def test_files_for_other_readers(
-    words: tuple[str, ...], files: dict[str, bytes], file: str, key: str, tmp_path: Path, run: Run
-) -> None:
-    source = write_files(tmp_path / "in", files)
-    done = run(*(word.format(source) for word in words), "--output", tmp_path, "--name", "n")
-    assert done.status == 0, done.err
-    assert run("reshard", "--input", tmp_path / "n", "--output", tmp_path, "--name", "again").status == 0
-    before, after = ((tmp_path / name / "1.0.0" / file).read_text() for name in ("n", "again"))
+def test_files_for_other_readers(line: str, files: Files, file: str, key: str, jobs: Jobs) -> None:
+    made = jobs.build(line, files=files)
+    again = jobs.build("reshard --input out/n --name again")
+    before, after = ((built.directory / file).read_text() for built in (made, again))
     assert key in before
     assert after.partition(key)[2] == before.partition(key)[2]
 
@@ -739,17 +716,16 @@ def test_flags_that_need_features(jobs: Jobs, flag: str) -> None:
     jobs.refuse(f"reshard --record_type raw {flag} {given}", said, files={"a.tfrecord": framed([EXAMPLE])})
 
 
-def test_a_file_of_mixed_records_loses_only_the_others(tmp_path: Path, run: Run) -> None:
+def test_a_file_of_mixed_records_loses_only_the_others(jobs: Jobs) -> None:
     """The kind of a file is that of its first records; later ones of another kind are rejects, without a log line."""
     records = [EXAMPLE, example_lists()[1], EXAMPLE, sequences()[0], b"\xff\xd8\xff", EXAMPLE]
-    source = write_files(tmp_path / "in", {"a.tfrecord": framed(records)})
-    given = ("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.6")
+    jobs.write({"a.tfrecord": framed(records)})
+    words = ("--input", jobs.folder / "in", "--output", jobs.folder / "out", "--name", "n")
 
-    done = run_program(*given)
+    done = run_program("reshard", *words, "--max_reject_fraction", "0.6")
 
     assert (done.status, done.err) == (0, "")
-    (file,) = (tmp_path / "out/n/1.0.0/rejects").iterdir()
-    rejects = [json.loads(line) for line in file.read_text().splitlines()]
+    rejects = rejects_of(Path("out/n/1.0.0"))
     assert [(reject["line"], reject["reason"]) for reject in rejects] == [
         (2, "record 2 is a tensorflow.serving.ExampleListWithContext; expected a tf.train.Example"),
         (4, "record 4 is a tf.train.SequenceExample; expected a tf.train.Example"),

@@ -10,7 +10,8 @@ import pytest
 from shardmill.data.example import decode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.reading.dataset import open_dataset
-from tests.support.command import Run, check_mistake, tree_bytes, write_files
+from tests.support.command import Run, tree_bytes, write_files
+from tests.support.jobs import Jobs
 from tests.support.table_results import (
     CITIES,
     CITY_HEADER,
@@ -20,8 +21,8 @@ from tests.support.table_results import (
     city_row,
     contents,
     convert,
+    encode_rows,
     to_csv,
-    write_rows,
 )
 
 pytestmark = pytest.mark.slow
@@ -158,52 +159,47 @@ def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["csv", "jsonl"])
-def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> None:
+def test_label_stands_for_the_label(jobs: Jobs, command: str) -> None:
     rows = [{"id": n, "city": "Rome" if n % 10 else "Bern"} for n in range(200)]
-    source = write_rows(tmp_path / "in", command, rows)
-    splits = ("--splits", "train=0.5,test=0.5", "--stratify_by")
-    table = convert(command, source, tmp_path / "1", "--label", "city", *splits, "label")
+    jobs.write({f"a.{command}": encode_rows(command, rows)})
+    splits = "--splits train=0.5,test=0.5 --stratify_by"
+    table = jobs.build(f"{command} --label city {splits} label").table
     for found in table.splits.values():
         assert Counter(row["city"] for row in found) == {0: 10, 1: 90}
-    named = convert(command, source, tmp_path / "2", "--label", "city", *splits, "city")
-    assert table.splits == named.splits
-    nightly = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
-    again = convert(command, source, tmp_path / "3", *nightly, *splits, "label")
-    assert again.splits == table.splits
+    for line in (
+        f"--label city {splits} city --output named",
+        f"--schema out/n/1.0.0/schema.pbtxt --labels_file out/n/1.0.0/city.labels.txt {splits} label --output nightly",
+    ):
+        assert jobs.build(f"{command} {line}").table.splits == table.splits
 
-    arguments = (command, "--input", source, "--output", tmp_path / "4", "--name", "n", *splits, "label")
-    check_mistake(
-        run(*arguments), "--stratify_by label: no such column", "means the column of --label, which is not given"
-    )
-    both = write_files(tmp_path / "both", {"a.csv": b"label,city\n1,Rome\n2,Bern\n"})
-    beside = ("csv", "--input", both, "--output", tmp_path / "4", "--name", "n", "--label", "city", *splits, "label")
-    check_mistake(run(*beside), "--stratify_by label is ambiguous", "give --stratify_by city")
+    said = "--stratify_by label: no such column…means the column of --label, which is not given"
+    jobs.refuse(f"{command} {splits} label --output no", said)
+    said = "--stratify_by label is ambiguous…give --stratify_by city"
+    both = {"both.csv": "label,city\n1,Rome\n2,Bern\n"}
+    jobs.refuse(f"csv --input in/both.csv --label city {splits} label --output no", said, files=both)
 
 
-@pytest.mark.parametrize(("size", "is_said"), [("100", True), ("999kB", True), ("1MB", False), (None, False)])
-def test_shards_that_are_very_small_are_said(
-    run: Run, city_rows: Path, tmp_path: Path, size: str | None, is_said: bool
-) -> None:
-    flags = ("--shard_size", size) if size else ()
-    result = run("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--dry_run", *flags)
+@pytest.mark.parametrize(
+    ("flags", "is_said"),
+    [("--shard_size 100", True), ("--shard_size 999kB", True), ("--shard_size 1MB", False), ("", False)],
+)
+def test_shards_that_are_very_small_are_said(jobs: Jobs, city_rows: Path, flags: str, is_said: bool) -> None:
+    result = jobs.run(f"csv --input {city_rows} --dry_run {flags}")
     assert result.status == 0
     said = "shardmill: warning: --shard_size is " in result.err and "a number without a unit is bytes" in result.err
     assert said is is_said
 
 
-@pytest.mark.parametrize("dry", [(), ("--dry_run",)])
-def test_flags_of_other_runners_are_said(run: Run, city_rows: Path, tmp_path: Path, dry: tuple[str, ...]) -> None:
-    said = "the local runner, which runs this job, has no use for --parallelism and --num_workers;"
-    flags = ("--parallelism", "4", "--num_workers=3", "--direct_num_workers", "1")
-    result = run("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", *flags, *dry)
-    assert result.status == 0
-    assert said in result.err
-
-    recipe = f"name: r\noutput: {tmp_path}/sets\ncsv:\n  input: {city_rows}\nbeam:\n  parallelism: 4\n"
-    (tmp_path / "r.yaml").write_text(recipe)
-    result = run("rebuild", tmp_path / "r.yaml", "--num_workers", "3", *dry)
-    assert (result.status, said in result.err) == (0, True), result.err
-
-    if not dry:
-        result = run("verify", tmp_path / "out" / "n", *flags)
-        assert (result.status, said in result.err) == (0, True), result.err
+@pytest.mark.parametrize("dry", ["", "--dry_run"])
+def test_flags_of_other_runners_are_said(run: Run, jobs: Jobs, city_rows: Path, dry: str) -> None:
+    flags = "--parallelism 4 --num_workers=3 --direct_num_workers 1"
+    Path("r.yaml").write_text(f"name: r\noutput: sets\ncsv:\n  input: {city_rows}\nbeam:\n  parallelism: 4\n")
+    results = [
+        jobs.run(f"csv --input {city_rows} {flags} {dry}"),
+        run("rebuild", "r.yaml", "--num_workers", "3", *dry.split()),
+        *([] if dry else [run("verify", "out/n", *flags.split())]),
+    ]
+    for result in results:
+        assert result.status == 0, result.err
+        said = "the local runner, which runs this job, has no use for --parallelism and --num_workers;"
+        assert said in result.err
