@@ -1,5 +1,6 @@
 """Recipes: values of flags and sections, mistakes and their lines, options of Beam, and `--write_recipe`."""
 
+import re
 from contextlib import chdir
 from datetime import date
 from pathlib import Path
@@ -30,6 +31,7 @@ from shardmill.pipelines.nightly.recipe_values import (
     format_duration,
     parse_days,
     parse_duration,
+    parse_set,
 )
 from shardmill.transforms.options.declare import OptionValueError
 from tests.support.command import Run, check_mistake, write_files
@@ -335,6 +337,19 @@ def test_what_is_no_recipe_at_all(tmp_path: Path) -> None:
     assert "no such file or folder" in error_of(found)
     with pytest.raises(UserError, match="has no recipe; expected files whose names"):
         load_recipes([str(tmp_path)], {}, DAY, {})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        (("BUCKET",), "--set BUCKET: expected NAME=value, such as"),
+        (("A-B=c",), "--set A-B=c: expected NAME=value, such as"),
+        (("BUCKET=a", "BUCKET=a"), "--set BUCKET=… is given twice; give it once"),
+    ],
+)
+def test_mistakes_in_set(pairs: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        parse_set(pairs)
 
 
 def test_a_set_that_nobody_asks_for_is_a_mistake(tmp_path: Path) -> None:
