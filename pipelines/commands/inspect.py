@@ -137,7 +137,34 @@ class Inspection:
     @property
     def content(self) -> dict[str, Any]:
         """Return what `text` shows as JSON-ready data; docs/json.md describes it."""
-        return _to_json(self)
+        manifest, stats, transform = self.dataset.manifest, self.stats, self.transform
+        equal, near = (None, None) if stats is None else (stats.duplicates, stats.near_duplicates)
+        known = {feature.name: feature for feature in manifest.features}
+        statistics = {
+            split: {name: summary.to_json() for name, summary in entry.features.items()}
+            for split, entry in (stats.splits if stats is not None else {}).items()
+        }
+        return {
+            "format": FORMAT,
+            "name": manifest.name,
+            "version": manifest.version,
+            "directory": self.dataset.directory,
+            "features": [asdict(feature) for feature in manifest.features],
+            "splits": [split_entry(split, stats) for split in self.splits],
+            "statistics": None if stats is None else statistics,
+            "statistics_missing": self.stats_problem,
+            "duplicates": None if equal is None else equal.to_json(),
+            "near_duplicates": None if near is None else near.to_json(),
+            "transform": None if transform is None else json.loads(transform.to_json()),
+            "notices": list(manifest.notices),
+            "examples": [
+                {
+                    "split": split,
+                    "features": {name: show_values(values, known.get(name)) for name, values in example.items()},
+                }
+                for split, example in self.examples
+            ],
+        }
 
     def __repr__(self) -> str:
         note = f"\n\n{to_printable(self.contact_sheet_note)}" if self.contact_sheet_note else ""
@@ -180,7 +207,8 @@ def inspect_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: in
     """Read what `shardmill inspect` shows of the data set's splits, with their first `examples` examples."""
     stats, why = _read_stats(dataset, splits)
     transform, problem = read_transform_file(dataset)
-    first = tuple(_read_first_examples(dataset, splits, examples))
+    records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
+    first = tuple((split, decode_record(dataset.manifest, record)) for split, record in islice(records, examples))
     return Inspection(dataset, tuple(splits), stats, why, transform, problem, first)
 
 
@@ -233,45 +261,6 @@ _FEATURE_COLUMNS = ("feature", "type", "kind", "values", "")
 def _feature_cells(feature: Feature) -> tuple[str, ...]:
     kind, shape = kind_of(feature).describe(feature), format_shape(feature.shape or (1,))
     return feature.name, feature.dtype, kind, shape, "" if feature.required else "may be missing"
-
-
-def _to_json(found: Inspection) -> dict[str, Any]:
-    """Return what `_describe` shows as JSON-ready data; docs/json.md documents it."""
-    manifest, stats, transform = found.dataset.manifest, found.stats, found.transform
-    known = {feature.name: feature for feature in manifest.features}
-    statistics = {
-        split: {name: summary.to_json() for name, summary in entry.features.items()}
-        for split, entry in (stats.splits if stats is not None else {}).items()
-    }
-    return {
-        "format": FORMAT,
-        "name": manifest.name,
-        "version": manifest.version,
-        "directory": found.dataset.directory,
-        "features": [asdict(feature) for feature in manifest.features],
-        "splits": [split_entry(split, stats) for split in found.splits],
-        "statistics": None if stats is None else statistics,
-        "statistics_missing": found.stats_problem,
-        "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
-        "near_duplicates": None if stats is None or stats.near_duplicates is None else stats.near_duplicates.to_json(),
-        "transform": None if transform is None else json.loads(transform.to_json()),
-        "notices": list(manifest.notices),
-        "examples": [
-            {
-                "split": split,
-                "features": {name: show_values(values, known.get(name)) for name, values in example.items()},
-            }
-            for split, example in found.examples
-        ],
-    }
-
-
-def _read_first_examples(
-    dataset: Dataset, splits: Sequence[SplitEntry], number: int
-) -> Iterator[tuple[str, Mapping[str, FeatureValue]]]:
-    """Yield the first `number` examples with the names of their splits."""
-    records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
-    return ((split, decode_record(dataset.manifest, record)) for split, record in islice(records, number))
 
 
 def _read_stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | None, str]:

@@ -112,7 +112,9 @@ def _run_recipe(
         _end_interrupted(recipe, interrupted, flags)
     if debug and built.error is not None and not flags.dry_run:
         raise built.error
-    status = _find_exit_status(built.record, recipe, flags) if built.error is None else built.error.exit_status
+    status = 0 if built.error is None else built.error.exit_status
+    if built.record.status == "unchanged":
+        status = recipe.build.unchanged_status if flags.unchanged_status is None else flags.unchanged_status
     if flags.dry_run:
         if built.error is not None:
             log.error(f"{recipe.name}: {built.error}", exit_status=status)
@@ -338,13 +340,6 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", wa
     except OSError as error:
         failure = JobError(f"a store failed: {os_error_text(error)}")
     return Built(failed_record(record, failure), None, failure), ""
-
-
-def _find_exit_status(record: BuildRecord, recipe: Recipe, flags: RebuildOptions) -> int:
-    """Return the exit status of a recipe that did not fail."""
-    if record.status != "unchanged":
-        return 0
-    return recipe.build.unchanged_status if flags.unchanged_status is None else flags.unchanged_status
 
 
 def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:

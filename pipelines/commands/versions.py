@@ -78,7 +78,10 @@ def parse_command(
     """Parse the arguments, and configure access to the stores of `paths`, of which the first is the folder."""
     args, rest = parser.parse_known_args(list(arguments))
     args.quiet = log_options(args).quiet
-    _configure_stores(parser, arguments, rest, paths(args))
+    if (options := store_options(parser, rest, paths(args), arguments)) is not None:
+        from shardmill.transforms.stores.clients import set_options
+
+        set_options(options)
     return args
 
 
@@ -97,14 +100,6 @@ def report_read_errors(folder: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise UserError(f"{folder} cannot be read: {error.strerror or error}") from None
-
-
-def _configure_stores(parser: Parser, arguments: Sequence[str], rest: Sequence[str], paths: Sequence[str]) -> None:
-    """Configure access to the object stores of `paths` with the Beam options in `rest`."""
-    if (options := store_options(parser, rest, paths, arguments)) is not None:
-        from shardmill.transforms.stores.clients import set_options
-
-        set_options(options)
 
 
 def store_options(

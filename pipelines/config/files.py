@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
-from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.pipelines.config.job import JobConfig, input_flag, newer_flag
 from shardmill.transforms.options.declare import OptionValueError, flag
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import (
@@ -194,14 +194,13 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         to_json=_or_none,
     )
     label_column: str = flag("label", "Manifest column with the labels, or attribute with the class in a VIA export")
-    label_pattern: str = flag(
+    label_pattern: str = newer_flag(
         "",
         r"Regular expression for file names, whose group `label` is the class, for example '(?P<label>\d)_.*'",
         parse=parse_label_pattern,
         group="labels",
-        is_always_recorded=False,
     )
-    split_lists: tuple[tuple[str, str], ...] = flag(
+    split_lists: tuple[tuple[str, str], ...] = newer_flag(
         (),
         "Text file with the names of a split's files, one a line, relative to --input; other files are in train;"
         " repeatable",
@@ -209,45 +208,35 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         repeats=True,
         metavar="[SPLIT=]FILE",
         default_words="none",
-        is_always_recorded=False,
         to_json=lambda pairs: [split for split, _ in pairs],
     )
-    label_separator: str | None = flag(
-        None,
-        "Separator between the classes in a manifest label with several classes",
-        group="labels",
-        is_always_recorded=False,
+    label_separator: str | None = newer_flag(
+        None, "Separator between the classes in a manifest label with several classes", group="labels"
     )
     file_suffix: str = flag("", "Suffix to append to file names in a manifest, for example .jpg", to_json=_or_none)
     file_root: str = flag(
         "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
     )
-    split_column: str = flag("split", "Manifest column with the splits", is_always_recorded=False)
-    delimiter: str | None = flag(
+    split_column: str = newer_flag("split", "Manifest column with the splits")
+    delimiter: str | None = newer_flag(
         None,
         "Delimiter between the fields of a manifest: a character, or tab",
         parse=parse_delimiter,
         default_words="a comma; a tab in .tsv files",
-        is_always_recorded=False,
     )
-    columns: tuple[str, ...] = flag(
-        (),
-        "Comma-separated column names, for a manifest without a header line",
-        parse=parse_names,
-        is_always_recorded=False,
-        to_json=list,
+    columns: tuple[str, ...] = newer_flag(
+        (), "Comma-separated column names, for a manifest without a header line", parse=parse_names, to_json=list
     )
-    drop: tuple[str, ...] = flag(
-        (), "Comma-separated manifest columns to leave out", parse=parse_names, is_always_recorded=False, to_json=list
+    drop: tuple[str, ...] = newer_flag(
+        (), "Comma-separated manifest columns to leave out", parse=parse_names, to_json=list
     )
-    only: tuple[str, ...] = flag(
+    only: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated manifest columns to keep in addition to files, labels and splits; all others are left out",
         parse=parse_names,
-        is_always_recorded=False,
         to_json=list,
     )
-    types: tuple[tuple[str, str], ...] = flag(
+    types: tuple[tuple[str, str], ...] = newer_flag(
         (),
         "Type of a manifest column: int64, float32, bytes or bool; rows with another value are rejected; repeatable",
         parse=parse_types,
@@ -255,13 +244,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         metavar="COLUMN=TYPE,…",
         default_words="types come from all rows",
         to_json=dict,
-        is_always_recorded=False,
     )
-    on_duplicate_key: str = flag(
+    on_duplicate_key: str = newer_flag(
         "allow",
         "Action if several manifest rows name one file: keep all (allow), keep the first (reject), or fail the job",
         choices=("allow", "reject", "fail"),
-        is_always_recorded=False,
     )
     imagefolder: str | None = flag(
         None,

@@ -11,6 +11,7 @@ from shardmill.data import features
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
+from shardmill.pipelines.config.job import newer_flag
 from shardmill.text import listed
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
@@ -109,19 +110,17 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         "Quality of re-encoded images, 1 to 100",
         check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100",
     )
-    image_bands: tuple[int, ...] = flag(
+    image_bands: tuple[int, ...] = newer_flag(
         (),
         "Bands of each TIFF to store, for example 1,2,3 or 4; needs --image_format or --resize",
         parse=parse_bands,
         default_words="TIFFs with more bands than an image holds are rejected",
-        is_always_recorded=False,
         to_json=list,
     )
-    on_several_frames: str = flag(
+    on_several_frames: str = newer_flag(
         "reject",
         "Action for a re-encoded image with several frames or pages: reject it, or store the first",
         choices=("reject", "first"),
-        is_always_recorded=False,
     )
     max_pixels: int = max_pixels_flag()
     coordinates: tuple[tuple[str, str], ...] = flag(

@@ -4,7 +4,7 @@ import os
 import sys
 from abc import ABC
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.data.features import Renames
@@ -60,6 +60,9 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((old, new) for old, new in pairs)
 
 
+newer_flag = partial(flag, is_always_recorded=False)  # of an option that manifests of earlier releases lack
+
+
 def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:
     """Declare the flag --input; `description` describes the paths that it accepts."""
     words = f"{description}; local, gs://, s3://, az://"
@@ -79,7 +82,7 @@ class NameOptions(Options):
         default_words="inferred from the folder names",
         to_json=str,
     )
-    exclude: tuple[str, ...] = flag(
+    exclude: tuple[str, ...] = newer_flag(
         (),
         "Pattern of files and folders of the input to leave out, for example thumbs or '*.xml'; repeatable",
         parse=parse_patterns,
@@ -87,7 +90,6 @@ class NameOptions(Options):
         other_name="ignore",
         metavar="PATTERN",
         group="input",
-        is_always_recorded=False,
         to_json=list,
     )
     rename: tuple[tuple[str, str], ...] = flag(

@@ -4,11 +4,12 @@ from abc import ABC
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from shardmill.data.features import Features, TimeUnit
 from shardmill.errors import UserError
-from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.pipelines.config.job import JobConfig, input_flag, newer_flag
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.options.declare import OptionValueError, flag, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
@@ -97,6 +98,10 @@ def _parse_separator(value: str) -> str:
     return value.replace("\\n", "\n").replace("\\t", "\t")
 
 
+_input_flag = partial(flag, group="input")
+_newer_input_flag = partial(newer_flag, group="input")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOptions, BoxOptions, JobConfig, ABC):
     """The options of all record formats; options that a format has no flag for keep their defaults."""
@@ -104,101 +109,67 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     title: ClassVar[str] = "features"
 
     input: str | None = input_flag(required=True)
-    delimiter: str | None = flag(
+    delimiter: str | None = _input_flag(
         None,
         r"Delimiter between fields: a character, tab, several characters such as ::, or \s+ for any white space",
         parse=parse_separator,
         default_words="a comma; a tab in .tsv files",
-        group="input",
     )
-    quote: str | None = flag(
-        None,
-        "Quote character of fields; '' turns quoting off",
-        parse=parse_quote,
-        default_words='"',
-        group="input",
+    quote: str | None = _input_flag(
+        None, "Quote character of fields; '' turns quoting off", parse=parse_quote, default_words='"'
     )
-    columns: tuple[str, ...] | None = flag(
-        None,
-        "Comma-separated column names, for files without a header line",
-        parse=parse_names,
-        to_json=list,
-        group="input",
+    columns: tuple[str, ...] | None = _input_flag(
+        None, "Comma-separated column names, for files without a header line", parse=parse_names, to_json=list
     )
-    header: str = flag(
+    header: str = _newer_input_flag(
         "auto",
         "Content of the first line: column names (first) or a row (none); auto takes names, and stops the job "
         "if they look like a row",
         choices=("auto", "first", "none"),
-        group="input",
-        is_always_recorded=False,
     )
-    skip_lines: int = flag(
+    skip_lines: int = _newer_input_flag(
         0,
         "Number of lines to skip at the start of each file",
         check=lambda count: None if count >= 0 else "expected a number of lines, 0 or more",
-        group="input",
-        is_always_recorded=False,
     )
-    comment: str = flag(
+    comment: str = _newer_input_flag(
         "",
         "Text that begins a comment, for example '#': lines that begin with it are skipped",
         check=_check_comment,
-        group="input",
         default_words="no comments",
-        is_always_recorded=False,
     )
-    strip: bool = flag(
-        False,
-        "Remove spaces and tabs around values, column names and missing values",
-        group="input",
-        is_always_recorded=False,
-    )
-    encoding: str | None = flag(
-        None, "Text encoding of the input, for example latin-1", group="input", default_words="utf-8"
-    )
-    missing: tuple[str, ...] = flag(
+    strip: bool = _newer_input_flag(False, "Remove spaces and tabs around values, column names and missing values")
+    encoding: str | None = _input_flag(None, "Text encoding of the input, for example latin-1", default_words="utf-8")
+    missing: tuple[str, ...] = _input_flag(
         MISSING,
         "Comma-separated texts that mean a missing value, in addition to an empty field",
         parse=parse_missing,
         default_words=",".join(MISSING[1:]),
         to_json=list,
-        group="input",
     )
-    escape: str = flag(
+    escape: str = _newer_input_flag(
         "",
         "Character that makes a quote part of a quoted field, for example a backslash",
         parse=parse_quote,
-        group="input",
         default_words="quotes are doubled",
-        is_always_recorded=False,
     )
-    decimal: str = flag(
-        ".",
-        "Decimal mark of numbers: a point or a comma",
-        choices=(".", ","),
-        metavar="CHAR",
-        group="input",
-        is_always_recorded=False,
+    decimal: str = _newer_input_flag(
+        ".", "Decimal mark of numbers: a point or a comma", choices=(".", ","), metavar="CHAR"
     )
-    thousands: str = flag(
+    thousands: str = _newer_input_flag(
         "",
         "Mark between groups of three digits: a comma, point, space, apostrophe or '_'",
         choices=("", ",", ".", " ", "'", "_"),
         metavar="CHAR",
-        group="input",
         default_words="none",
-        is_always_recorded=False,
     )
-    list_separator: tuple[tuple[str, str], ...] = flag(
+    list_separator: tuple[tuple[str, str], ...] = _newer_input_flag(
         (),
         "Text between the values in a column that holds lists, for example pixels=' '; repeatable",
         parse=parse_fill,
         repeats=True,
         metavar="COLUMN=TEXT",
         to_json=dict,
-        group="input",
-        is_always_recorded=False,
     )
     fill: tuple[tuple[str, str], ...] = flag(
         (),
@@ -213,7 +184,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         "File schema.pbtxt to use instead of inferring types; rows that do not match it are rejected",
         parse=read_schema,
     )
-    types: tuple[tuple[str, str], ...] = flag(
+    types: tuple[tuple[str, str], ...] = newer_flag(
         (),
         "Type of a column: int64, float32, bytes or bool, for example zip=bytes; rows with another value are "
         "rejected; repeatable",
@@ -222,33 +193,28 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         metavar="COLUMN=TYPE,…",
         default_words="types come from all rows",
         to_json=dict,
-        is_always_recorded=False,
     )
     drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names, to_json=list)
     only: tuple[str, ...] = flag(
         (), "Comma-separated columns to keep; all others are left out", parse=parse_names, to_json=list
     )
-    on_other_columns: str = flag(
+    on_other_columns: str = _newer_input_flag(
         "fail",
         "Action if files have different columns: fail the job, reject files that differ from most, or use the "
         "union of all columns",
         choices=("fail", "reject", "union"),
-        group="input",
-        is_always_recorded=False,
     )
-    flatten: bool = flag(
+    flatten: bool = newer_flag(
         False,
         "Make a column of each field of an object, for example meta.source; lists of objects become parallel lists",
-        is_always_recorded=False,
     )
-    json_columns: tuple[str, ...] = flag(
+    json_columns: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated columns whose values are stored as JSON text; repeatable",
         parse=parse_name_lists,
         repeats=True,
         metavar="COLUMN,…",
         to_json=list,
-        is_always_recorded=False,
     )
     label: tuple[str, ...] | None = flag(
         None,
@@ -257,22 +223,20 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         parse=parse_names,
         to_json=lambda names: names[0] if len(names) == 1 else list(names),
     )
-    label_separator: Mapping[str, str] | None = flag(
+    label_separator: Mapping[str, str] | None = newer_flag(
         None,
         "Separator between the classes in a label with several classes; tags=; sets it for the label `tags` alone",
         parse=_parse_separators,
         to_json=lambda separators: separators[""] if "" in separators else dict(separators),
         group="labels",
-        is_always_recorded=False,
     )
-    image: tuple[str, ...] = flag(
+    image: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated columns of encoded images; each image is checked, and records with a damaged one are rejected",
         parse=parse_names,
         to_json=list,
-        is_always_recorded=False,
     )
-    timestamp: tuple[tuple[str, TimeUnit], ...] = flag(
+    timestamp: tuple[tuple[str, TimeUnit], ...] = newer_flag(
         (),
         "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
         "at=ms; repeatable",
@@ -281,15 +245,9 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         metavar="COLUMN=UNIT",
         default_words="times stay text",
         to_json=dict,
-        is_always_recorded=False,
     )
-    hive_partitioning: bool = flag(
-        False,
-        "Make columns of folders such as year=2024/month=1",
-        group="input",
-        is_always_recorded=False,
-    )
-    stack: tuple[Stack, ...] = flag(
+    hive_partitioning: bool = _newer_input_flag(False, "Make columns of folders such as year=2024/month=1")
+    stack: tuple[Stack, ...] = newer_flag(
         (),
         "Feature to make of many columns of numbers, for example image=pixel*:uint8:28,28; the type and the "
         "shape are optional; repeatable",
@@ -297,54 +255,44 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         repeats=True,
         metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
         to_json=lambda stacks: [str(stack) for stack in stacks],
-        is_always_recorded=False,
     )
     key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
-    on_duplicate_key: str = flag(
+    on_duplicate_key: str = newer_flag(
         "allow",
         "Action for records with the same --key: keep all (allow), keep the first (reject), or fail the job",
         choices=("allow", "reject", "fail"),
-        is_always_recorded=False,
     )
-    text_unit: str = flag(
+    text_unit: str = _newer_input_flag(
         "auto",
         "Unit of text that becomes one example; auto takes lines, and stops the job if a line is only an "
         "end-of-text token",
         choices=("auto", "line", "paragraph", "file"),
         name="record",
-        group="input",
-        is_always_recorded=False,
     )
-    separator: str = flag(
+    separator: str = _newer_input_flag(
         "",
         r"Text between documents, for example '<|endoftext|>'; each document becomes one example; \n and \t "
         "mean line end and tab",
         parse=_parse_separator,
-        group="input",
         default_words="none",
-        is_always_recorded=False,
     )
-    line_numbers: bool = flag(False, "Add the features filename and line_number", group="input")
+    line_numbers: bool = _input_flag(False, "Add the features filename and line_number")
     on_mixed: str = flag(
         "fail",
         "Action for a record with a feature of another kind than in most records or in --schema: fail"
         " the job, or reject the record",
         choices=("fail", "reject"),
     )
-    key_until: str = flag(
+    key_until: str = _newer_input_flag(
         "",
         "End of the key in a member's name: its first dot, as in WebDataset, or its last dot",
         choices=("", "first_dot", "last_dot"),
         default_words="first_dot; the job stops if that looks wrong",
-        group="input",
-        is_always_recorded=False,
     )
-    record_type: str = flag(
+    record_type: str = _newer_input_flag(
         "example",
         "Type of the records: tf.train.Example, or raw for any other type, which is copied without parsing",
         choices=("example", "raw"),
-        group="input",
-        is_always_recorded=False,
     )
     block_size: int = flag(
         DEFAULT_BLOCK_SIZE,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import ListedFilesConfig, tree_flag
 from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.config.job import newer_flag
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag
@@ -222,11 +223,10 @@ class ArraysConfig(ListedFilesConfig):
         default_words="taken from the first file by name",
     )
 
-    stacked: bool = flag(
+    stacked: bool = newer_flag(
         False,
         "Make each row of an array an example, with labels from a second one, as in X_train.npy and "
         "y_train.npy; reads .npz and idx files, too",
-        is_always_recorded=False,
     )
 
     def __post_init__(self) -> None:

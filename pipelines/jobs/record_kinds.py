@@ -1,6 +1,6 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -141,19 +141,18 @@ class TextFilesConfig(FilesConfig):
             raise UserError(f"--encoding {self.encoding}: {error}") from None
 
 
+def _inputs_flag(others: str, parse: Callable[[Any], Any], metavar: str) -> Any:
+    """Declare a flag --input that may be repeated, then as `others` says."""
+    words = f"Folder, file or glob to read; local, gs://, s3://, az://; or {others}; repeatable"
+    return flag((), words, parse=parse, repeats=True, metavar=metavar, affects_output=False, required=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _TextInput(Options):
     title: ClassVar[str] = "input"
 
-    input: tuple[tuple[str, str], ...] = flag(
-        (),
-        "Folder, file or glob to read; local, gs://, s3://, az://; or NAME=PATH for each of several"
-        " parallel files; repeatable",
-        parse=parse_inputs,
-        repeats=True,
-        metavar="[NAME=]PATH",
-        affects_output=False,
-        required=True,
+    input: tuple[tuple[str, str], ...] = _inputs_flag(
+        "NAME=PATH for each of several parallel files", parse_inputs, "[NAME=]PATH"
     )
 
 
@@ -238,15 +237,7 @@ def _describe_texts(
 class _SplitInput(Options):
     title: ClassVar[str] = "input"
 
-    input: tuple[tuple[str, str], ...] = flag(
-        (),
-        "Folder, file or glob to read; local, gs://, s3://, az://; or SPLIT=PATH for each split; repeatable",
-        parse=parse_split_inputs,
-        repeats=True,
-        metavar="[SPLIT=]PATH",
-        affects_output=False,
-        required=True,
-    )
+    input: tuple[tuple[str, str], ...] = _inputs_flag("SPLIT=PATH for each split", parse_split_inputs, "[SPLIT=]PATH")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
 from shardmill.pipelines.reports.summary import reuse_lines
 from shardmill.transforms.options.job_options import LATEST, NO, RECORD, Acceptance
 from shardmill.transforms.publishing.lease import user_at_host
-from shardmill.transforms.shards.sources import FileIndex
 
 
 def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, str]:
@@ -35,13 +34,6 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
     if full:
         return {"reuse": RECORD}
     return {} if "reuse" in recipe.options else {"reuse": NO if _is_reading_all(recipe) else LATEST}
-
-
-def reuse_messages(recipe: Recipe, config: JobConfig, index: FileIndex | None) -> list[str]:
-    """Return messages on what a published build took from the previous version."""
-    if config.is_reuse_requested == NO and _is_reading_all(recipe):
-        return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
-    return reuse_lines(config, index)
 
 
 def _is_reading_all(recipe: Recipe) -> bool:
@@ -69,7 +61,10 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs), planned_success=plan.success)
     built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
     if built.error is None:
-        for sentence in reuse_messages(recipe, config, built.index):
+        messages = reuse_lines(config, built.index)
+        if config.is_reuse_requested == NO and _is_reading_all(recipe):
+            messages = ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
+        for sentence in messages:
             say(sentence)
     return built
 

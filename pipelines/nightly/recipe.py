@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from typing import Any, ClassVar
 
 import yaml
@@ -151,34 +152,31 @@ class BuildOptions(Options):
             raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0, or auto")
 
 
+_request_flag = partial(flag, affects_output=False)  # of one rebuild, whatever the recipe says
+
+
 @dataclass(frozen=True, kw_only=True)
 class RebuildOptions(BuildOutputOptions):
     """The options of `shardmill rebuild`."""
 
     title: ClassVar[str] = "rebuild"
 
-    dry_run: bool = flag(False, "Report what would be done, without writing anything", affects_output=False)
-    force: bool = flag(False, "Build a new version even if nothing changed", affects_output=False)
-    full: bool = flag(
-        False, "Read every input file, without copying records from shards of an older version", affects_output=False
-    )
-    version: str | None = flag(
+    dry_run: bool = _request_flag(False, "Report what would be done, without writing anything")
+    force: bool = _request_flag(False, "Build a new version even if nothing changed")
+    full: bool = _request_flag(False, "Read every input file, without copying records from shards of an older version")
+    version: str | None = _request_flag(
         None,
         "Version to build instead of the recipe's, for example to build one day again",
         check=lambda version: None if file_names.is_version(version) else "expected three numbers, such as 1.0.0",
-        affects_output=False,
     )
-    accept: tuple[str, ...] = flag(
+    accept: tuple[str, ...] = _request_flag(
         (),
         "Comma-separated checks that may fail in this build; the build record says who accepted them",
         parse=parse_check_names,
         metavar="CHECK,…",
-        affects_output=False,
     )
-    overwrite: bool = flag(False, "Replace the version if it is already published", affects_output=False)
-    set_latest: bool = flag(
-        False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
-    )
+    overwrite: bool = _request_flag(False, "Replace the version if it is already published")
+    set_latest: bool = _request_flag(False, "Point LATEST at this version even if it now points at a newer one")
     date: Any = flag(
         None,
         "Date that replaces {YYYY}, {MM} and {DD} in inputs and versions, for example 2026-11-20",
@@ -186,22 +184,20 @@ class RebuildOptions(BuildOutputOptions):
         default_words="today, in UTC",
         affects_output=False,
     )
-    set: tuple[str, ...] = flag(
+    set: tuple[str, ...] = _request_flag(
         (),
         "Value for ${NAME} in recipes; repeatable",
         parse=lambda value: (value,) if isinstance(value, str) else tuple(value),
         repeats=True,
         metavar="NAME=VALUE",
-        affects_output=False,
     )
-    unchanged_status: int | None = flag(
+    unchanged_status: int | None = _request_flag(
         None,
         "Exit status if nothing had to be built; at 99, Airflow skips the following tasks",
         check=check_status,
         default_words="the recipe's setting, or 0",
-        affects_output=False,
     )
-    tunes_memory: bool = flag(True, hidden=True, affects_output=False)  # False in a process that is not ours
+    tunes_memory: bool = _request_flag(True, hidden=True)  # False in a process that is not ours
 
 
 # Flags at the top of a recipe, because they are about the data set, not about the command.

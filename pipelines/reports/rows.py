@@ -18,7 +18,7 @@ from shardmill.pipelines.reports.summary import (
 )
 from shardmill.quality.profile import number_of_values
 from shardmill.quality.stats_file import FeatureSummary
-from shardmill.quality.stats_values import Bucket, BucketColumns, Number, Numbers
+from shardmill.quality.stats_values import Bucket, BucketColumns, Number, Numbers, columns_of
 from shardmill.text import listed, plural
 
 WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
@@ -68,7 +68,7 @@ def compute_bin_shares(all_numbers: Sequence[Numbers | None], bins: int) -> list
         every = [bucket for histogram in some for bucket in histogram]
         if all(bucket.by_powers for bucket in every):
             return [_count_by_powers(histogram, every) for histogram in histograms]
-    columns = [_split_buckets(histogram) for histogram in histograms]
+    columns = [columns_of(histogram) for histogram in histograms]
     low = float(min(min(lows) for lows, _, _ in columns if lows))
     high = float(max(max(highs) for _, highs, _ in columns if highs))
     return [_spread_counts(*one, low, high, bins) for one in columns]
@@ -78,13 +78,6 @@ def _drop_empty_buckets(histogram: Sequence[Bucket]) -> Sequence[Bucket]:
     if isinstance(histogram, BucketColumns) and all(histogram.counts):  # as nearly every one is
         return histogram
     return [bucket for bucket in histogram if bucket.count]
-
-
-def _split_buckets(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
-    """Return the lower bounds, upper bounds and counts of a histogram's buckets."""
-    if isinstance(histogram, BucketColumns):
-        return histogram.lows, histogram.highs, histogram.counts
-    return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
 
 
 def _count_by_powers(histogram: Sequence[Bucket], every: Sequence[Bucket]) -> list[float]:

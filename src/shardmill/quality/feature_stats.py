@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from operator import lt
-from typing import Any
 
 import numpy as np
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
@@ -13,7 +12,7 @@ from shardmill.data.example import encode_varint
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
-from shardmill.quality.stats_values import Bucket, BucketColumns, Numbers
+from shardmill.quality.stats_values import Numbers, columns_of
 
 _Counts = Iterable[tuple[str, int]]
 
@@ -176,7 +175,7 @@ def _encode_histograms(features: Sequence[Numbers | None]) -> list[bytes]:
     sizes = [len(buckets) for buckets in histograms]
     if not any(sizes):
         return [b""] * len(features)
-    lows, highs, counts = (list(chain.from_iterable(column)) for column in zip(*map(_columns_of, histograms)))
+    lows, highs, counts = (list(chain.from_iterable(column)) for column in zip(*map(columns_of, histograms)))
     bounds = np.cumsum([0, *sizes])
     # Each bucket, and behind it the gap to the next one
     is_there = np.ones((len(lows), 2), np.bool_)
@@ -200,12 +199,6 @@ def _encode_histograms(features: Sequence[Numbers | None]) -> list[bytes]:
     ends = np.append(0, np.cumsum(np.count_nonzero(kept, axis=(1, 2))))[bounds].tolist()
     data = encoded[kept].tobytes()
     return [data[start:end] for start, end in pairwise(ends)]
-
-
-def _columns_of(buckets: Sequence[Bucket]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-    if isinstance(buckets, BucketColumns):
-        return buckets.lows, buckets.highs, buckets.counts
-    return tuple(tuple(bucket[place] for bucket in buckets) for place in range(3))  # type: ignore[return-value]
 
 
 def _make_quantiles(numbers: Numbers, count: int) -> pb.Histogram:

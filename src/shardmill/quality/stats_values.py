@@ -131,6 +131,13 @@ class BucketColumns(Sequence[Bucket]):
         return hash(tuple(self))
 
 
+def columns_of(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[Number], Sequence[int]]:
+    """Return the lower bounds, upper bounds and counts of a histogram's buckets."""
+    if isinstance(histogram, BucketColumns):
+        return histogram.lows, histogram.highs, histogram.counts
+    return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
+
+
 def _parse_quantiles(value: Value) -> dict[str, Number]:
     found = value.value
     if type(found) is dict and all(map(is_plain_number, found.values())):
