@@ -12,9 +12,9 @@ import pytest
 import tifffile
 from PIL import Image
 
-import shardmill
-from tests.support.command import Run, image, read_back, write_files
+from tests.support.command import image, read_back
 from tests.support.image_jobs import ImageJobs, damaged_in_the_middle
+from tests.support.jobs import Jobs
 from tests.support.masks import decode, encoded
 
 PLAIN = {"a/plain.png": image(1, "PNG", (3, 3))}
@@ -199,30 +199,21 @@ MANY: dict[str, tuple[np.ndarray, Callable[[np.ndarray], bytes]]] = {
 
 
 @pytest.mark.parametrize("case", MANY)
-def test_arrays_keep_all_bands_and_pages(run: Run, tmp_path: Path, case: str) -> None:
+def test_arrays_keep_all_bands_and_pages(jobs: Jobs, case: str) -> None:
     values, make = MANY[case]
-    write_files(tmp_path / "in", {f"a/{number}.tif": make(values + number) for number in range(2)})
-
-    done = run("arrays", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
-
-    assert done.status == 0, done.err
-    found = {bytes(of["filename"]): of["image"] for of in shardmill.examples(str(tmp_path / "out" / "n"), "train")}
+    built = jobs.build("arrays", files={f"a/{number}.tif": make(values + number) for number in range(2)})
+    found = {bytes(of["filename"]): of["image"] for of in built.examples()}
     for number in range(2):
         assert np.array_equal(found[b"a/%d.tif" % number], values + number)
         assert found[b"a/%d.tif" % number].dtype == values.dtype
 
 
-def test_a_damaged_tiff_is_no_array(run: Run, tmp_path: Path) -> None:
+def test_a_damaged_tiff_is_no_array(jobs: Jobs) -> None:
     data = multi(pixels(12))
-    write_files(tmp_path / "in", {f"a/{number}.tif": data for number in range(2)} | {"a/2.tif": data[:-200]})
-    output = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
-
-    done = run("arrays", "--input", tmp_path / "in", *output)
-
-    assert done.status == 0, done.err
-    (reject,) = read_back(tmp_path / "out" / "n").rejects()
-    assert reject["source"] == "a/2.tif"
-    assert reject["reason"].startswith("a TIFF that tifffile does not decode")
+    built = jobs.build("arrays --max_reject_fraction 0.5", files={"0.tif": data, "1.tif": data, "2.tif": data[:-200]})
+    (reason,) = built.reasons.values()
+    assert list(built.reasons) == ["2.tif"]
+    assert reason.startswith("a TIFF that tifffile does not decode")
 
 
 def test_transparent_colours_of_gifs_are_counted(images: ImageJobs) -> None:

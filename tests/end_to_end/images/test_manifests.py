@@ -161,9 +161,7 @@ def test_numbers_name_files_in_json(images: ImageJobs) -> None:
     assert images.make({"7.jpg": image(), "m.jsonl": b'{"id": 7, "class": 3}\n'}, flags).label_of("7.jpg") == "3"
 
 
-def test_without_their_flags_labels_are_a_column_and_files_are_missing(
-    images: ImageJobs,
-) -> None:
+def test_without_their_flags_labels_are_a_column_and_files_are_missing(images: ImageJobs) -> None:
     assert "breed" in images.make(DOGS | BREEDS, kaggle(label_column=None)).example("train/000b.jpg")
     result = images.start({}, f"{kaggle(file_suffix=None)} --overwrite")
     assert result.status == 1

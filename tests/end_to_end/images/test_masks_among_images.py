@@ -35,62 +35,34 @@ CITYSCAPES = pairs(
 BESIDE = pairs("{city}/{n}.png", "{city}/{n}_mask.png")
 
 
-@pytest.mark.parametrize(
-    ("files", "flags", "splits", "has_label"),
-    [
-        (
-            pairs("train/{n:04}.png", "train_masks/{n:04}_mask.gif", mask_format="GIF"),
-            "--input in/train --masks in/train_masks --mask_pattern '{stem}_mask'",
-            ["train"],
-            False,
-        ),
-        (
-            CITYSCAPES,
-            "--input in/leftImg8bit --masks in/gtFine --mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'",
-            ["train", "validation"],
-            False,
-        ),
-        (
-            pairs("{city}/x ({n}).png", "{city}/x ({n})_mask.png"),
-            "--input in --mask_pattern '{stem}_mask'",
-            ["train"],
-            True,
-        ),
-        (
-            pairs("{city}/{n}.png", "{city}/mask-{n}.png"),
-            "--input in --mask_pattern 'mask-{stem}'",
-            ["train"],
-            True,
-        ),
-        (
-            pairs("{split}/images/{n}.png", "{split}/labels/{n}.png"),
-            "--input in --mask_pattern 'images/{stem}=labels/{stem}'",
-            ["train", "validation"],
-            False,
-        ),
-        (
-            pairs("image_2/{n}.png", "semantic/{n}.png"),
-            "--input in/image_2 --masks in/semantic",
-            ["train"],
-            False,
-        ),
-        (
-            pairs("left/{n}.png", "zones/{n}.bmp", mask_format="BMP"),
-            "--input in/left --masks in/zones",
-            ["train"],
-            False,
-        ),
-    ],
-    ids=["Carvana", "Cityscapes", "same folder", "prefix", "in splits", "KITTI", "gray pictures"],
-)
-def test_the_flags_that_the_message_names_read_the_masks(
-    images: ImageJobs, files: dict[str, bytes], flags: str, splits: list[str], has_label: bool
-) -> None:
+CASES: dict[str, tuple[dict[str, bytes], str]] = {
+    "Carvana": (
+        pairs("train/{n:04}.png", "train_masks/{n:04}_mask.gif", mask_format="GIF"),
+        "--input in/train --masks in/train_masks --mask_pattern '{stem}_mask'",
+    ),
+    "Cityscapes": (
+        CITYSCAPES,
+        "--input in/leftImg8bit --masks in/gtFine --mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'",
+    ),
+    "same folder": (pairs("{city}/x ({n}).png", "{city}/x ({n})_mask.png"), "--input in --mask_pattern '{stem}_mask'"),
+    "prefix": (pairs("{city}/{n}.png", "{city}/mask-{n}.png"), "--input in --mask_pattern 'mask-{stem}'"),
+    "in splits": (
+        pairs("{split}/images/{n}.png", "{split}/labels/{n}.png"),
+        "--input in --mask_pattern 'images/{stem}=labels/{stem}'",
+    ),
+    "KITTI": (pairs("image_2/{n}.png", "semantic/{n}.png"), "--input in/image_2 --masks in/semantic"),
+    "gray pictures": (pairs("left/{n}.png", "zones/{n}.bmp", mask_format="BMP"), "--input in/left --masks in/zones"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_flags_that_the_message_names_read_the_masks(images: ImageJobs, case: str) -> None:
+    files, flags = CASES[case]
     images.refuse(files, "", f"give {flags}; or")
     contents = images.make({}, flags)
-    assert list(contents.splits) == splits
+    assert list(contents.splits) == (["train", "validation"] if case in ("Cityscapes", "in splits") else ["train"])
     features = [feature.name for feature in contents.dataset.manifest.features]
-    assert ("mask" in features, "label" in features) == (True, has_label)
+    assert ("mask" in features, "label" in features) == (True, case in ("same folder", "prefix"))
     assert len(contents.records) == len(NUMBERS)
     for name in contents.records:
         mask, image = (Image.open(io.BytesIO(contents.example(name)[key][0])) for key in ("mask", "image"))

@@ -191,11 +191,7 @@ TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
         f"train.csv {BY_ID}",
     ),
     "folder above": ("in/train", {"train.csv": rows_of(ID)}, f"train.csv {BY_ID}"),
-    "labels.csv": (
-        "in/train",
-        {"labels.csv": rows_of(("id", "breed"))},
-        f"labels.csv {BY_ID} --label_column breed",
-    ),
+    "labels.csv": ("in/train", {"labels.csv": rows_of(("id", "breed"))}, f"labels.csv {BY_ID} --label_column breed"),
     "Parquet": ("in/train", {"y.parquet": parquet(ID)}, f"y.parquet {BY_ID}"),
     "Parquet among": ("in", {"y.parquet": parquet(ID)}, f"y.parquet {BY_ID}"),
     "several tables": ("in", {"y.csv": rows_of(ID), "folds.csv": rows_of(("id", "fold"))}, f"y.csv {BY_ID}"),

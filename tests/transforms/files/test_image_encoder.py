@@ -202,13 +202,7 @@ def test_bytes_pass_through_untouched(root: Path) -> None:
     chunk = ImageEncoder(str(root))(planned(names, label=[0, 1, 2, 3, 300]))
 
     assert examples(chunk) == [
-        {
-            "image": [FILES[name]],
-            "label": [label],
-            "filename": [name.encode()],
-            "height": [6],
-            "width": [8],
-        }
+        {"image": [FILES[name]], "label": [label], "filename": [name.encode()], "height": [6], "width": [8]}
         for name, label in zip(names, (0, 1, 2, 3, 300), strict=True)
     ]
     assert not chunk.rejects

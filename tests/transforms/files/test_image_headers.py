@@ -8,7 +8,6 @@ import io
 import struct
 import zlib
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from shardmill.transforms.files.image_headers import (
     read_header,
 )
 from shardmill.transforms.files.tiff import read_tiff
+from tests.support.masks import encoded as encode
 from tests.support.mutants import mutants, originals
 
 WIDTH, HEIGHT = 19, 13
@@ -35,12 +35,6 @@ def picture(mode: str = "RGB") -> Image.Image:
     """Noise, so that compressed pixels hold every byte value."""
     noise = np.random.default_rng(5).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
     return Image.fromarray(noise, "RGBA").convert(mode)
-
-
-def encode(image: Image.Image, format_: str, **options: Any) -> bytes:
-    out = io.BytesIO()
-    image.save(out, format_, **options)
-    return out.getvalue()
 
 
 def bmp(info: bytes, pixels: bytes) -> bytes:
@@ -224,10 +218,7 @@ NO_TENSORFLOW = "; --image_format jpeg or png makes one that it reads"
             b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
             "a HEIC photo, which neither TensorFlow nor Pillow decodes: convert it first",
         ),
-        (
-            encode(picture(), "AVIF"),
-            f"an AVIF image, which TensorFlow does not decode{NO_TENSORFLOW}",
-        ),
+        (encode(picture(), "AVIF"), f"an AVIF image, which TensorFlow does not decode{NO_TENSORFLOW}"),
         (b"\0\0\0\x18ftypisom\0\0\0\0mp42", "not an image: a video or another ISO media file"),
     ],
 )

@@ -15,8 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_every_accepted_mutant_decodes_in_tensorflow() -> None:
-    images = list(mutants.mutants(600, seed=2))
-    accepted = [image for image in images if not problem(image)]
+    accepted = [image for image in mutants.mutants(600, seed=2) if not problem(image)]
 
     assert 60 < len(accepted) < 540
     assert [message for message in tensorflow_problems(accepted) if message] == []
@@ -57,10 +56,7 @@ def without_colours(gif: bytes) -> bytes:
         (PNG[:-1], "truncated: the png has no end"),
         (PNG[:-4] + b"oops", "a png whose chunk 'IEND' at byte .* is damaged: its CRC is wrong"),
         (PNG[:60] + bytes((PNG[60] ^ 1,)) + PNG[61:], "a png whose chunk 'IDAT' at byte 33 is damaged"),
-        (
-            JPEG[:SCAN] + b"\xff\xd8" + JPEG[SCAN:],
-            "a jpeg with the marker 0xd8 at byte .*, among its compressed pixels",
-        ),
+        (JPEG[:SCAN] + b"\xff\xd8" + JPEG[SCAN:], "a jpeg with the marker 0xd8 at byte .*, among its compressed"),
         (JPEG[:SCAN] + b"\xff\xc4\0\x05\0\0\0" + JPEG[SCAN:], "a jpeg with 0x.. at byte .*, where a marker is due"),
         (without_colours(GIF), "a gif whose frame 1 has no colour map"),
         (GIF[:13] + GIF[13 : 13 + 768] + b";", "a gif without a frame"),

@@ -162,12 +162,9 @@ def test_distribute_gives_each_shard_one_slice() -> None:
     assert {shard: len(part) for shard, part in shards} == {("train", 0): 40, ("train", 1): 40, ("test", 0): 20}
 
 
-@pytest.mark.parametrize(
-    ("split", "examples", "shards"),
-    [("test", 100, 2), ("test", 1, 1), ("train", 100, 7), ("other", 100, 7), ("train", 0, 0)],
-)
-def test_shard_count_by_split(split: str, examples: int, shards: int) -> None:
-    assert shard_count(COUNTS, split, examples, 10**6) == shards
+def test_shard_count_by_split() -> None:
+    asked = [("test", 100), ("test", 1), ("train", 100), ("other", 100), ("train", 0)]
+    assert [shard_count(COUNTS, split, examples, 10**6) for split, examples in asked] == [2, 1, 7, 7, 0]
 
 
 NAME = st.none() | st.text(max_size=10)

@@ -14,6 +14,7 @@ from shardmill.transforms.inputs.folders import (
     SPLITS_OF_CLASSES,
     FolderError,
     FolderRoles,
+    NameRules,
     folder_key,
     guess_roles,
     parse_roles,
@@ -208,6 +209,12 @@ def test_roles(text: str, roles: FolderRoles, name: str, located: tuple[str | No
 def test_words_that_are_no_roles(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a word for each level|twice|group"):
         parse_roles(text)
+
+
+def test_splits_by_the_names_of_files_or_of_their_first_folder() -> None:
+    names = ["Val/a.jpg", "a.jpg", "x/a.jpg"]
+    assert list(map(NameRules().find_split, names)) == ["validation", None, None]
+    assert list(map(NameRules("", {"a.jpg": "test"}).find_split, names)) == ["train", "test", "train"]
 
 
 def test_what_is_kept_of_a_name_is_what_a_guess_looks_at() -> None:

@@ -215,15 +215,14 @@ def test_roots(pattern: str, root: str) -> None:
     assert input_root(pattern) == root
 
 
-@pytest.mark.parametrize(
-    "pattern", ["*", "*/*", "**", "**/*.jpg", "c*/**", "**/deep/*", "[ab].*", "**/**", "*/**/*.jpg", ".*", "**/.*"]
-)
-def test_matches_as_the_glob_module_does(tmp_path: Path, pattern: str) -> None:
+def test_matches_as_the_glob_module_does(tmp_path: Path) -> None:
     names = ["a.jpg", "b.png", ".h.jpg", "cat/b.jpg", "cat/.x.jpg", "cat/deep/e.jpg", ".git/d.jpg", ".git/deep/f.jpg"]
     touch(tmp_path, *names)
-    expected = {name for name in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / name).is_file()}
-
-    assert {name for name in names if matches_glob(name.split("/"), pattern.split("/"))} == expected
+    patterns = ["*", "*/*", "**", "**/*.jpg", "c*/**", "**/deep/*", "[ab].*", "**/**", "*/**/*.jpg", ".*", "**/.*"]
+    for pattern in patterns:
+        found = glob.glob(pattern, root_dir=tmp_path, recursive=True)
+        expected = {name for name in found if (tmp_path / name).is_file()}
+        assert {name for name in names if matches_glob(name.split("/"), pattern.split("/"))} == expected, pattern
 
 
 def recursive_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -35,8 +35,7 @@ def test_what_looks_like_coordinates(name: str, column: ColumnType, expected: bo
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode"),
-    [("none", "cover"), ("none", ""), ("relative", ""), ("relative", "exact"), ("pixels", "")],
+    ("kind", "mode"), [("none", "cover"), ("none", ""), ("relative", ""), ("relative", "exact"), ("pixels", "")]
 )
 def test_what_stays_true(kind: str, mode: str) -> None:
     check_coordinates({"boxes": BOXES}, {"boxes": kind}, mode)
