@@ -110,11 +110,7 @@ def tiff_to_npy(data: bytes) -> bytes:
 
 
 def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
-    """Return the little-endian, row-major values in a .npy or TIFF file.
-
-    Raises:
-        NpyError: if they are not as `expected`.
-    """
+    """Return the little-endian, row-major values in a .npy or TIFF file; raise an NpyError if not as `expected`."""
     data = tiff_to_npy(data)
     header = read_header(data)
     if expected is not None and not expected.holds(header.type):

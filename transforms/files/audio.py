@@ -70,8 +70,7 @@ def _find_chunk_end(data: bytes, offset: int) -> int:
 def read_by_soundfile(data: bytes, problem: str) -> tuple[WavHeader, np.ndarray]:
     """Read a file that `read_header` does not support: its header, and float32 samples of shape (frames, channels).
 
-    Raises:
-        WavError: if soundfile is missing, or does not read the file; the message begins with the `problem`.
+    Raise a WavError that begins with the `problem` if soundfile is missing, or does not read the file.
     """
     try:
         import soundfile

@@ -223,9 +223,8 @@ class FileEncoder(ABC):
             except (self.refusal, OSError) as error:
                 rejects.append(Reject(name, line, "write", _make_reject_reason(error)))
                 # Annotations may be valid another time although the file stays the same
-                is_permanent = (encoded is original or isinstance(original, Exception)) and not isinstance(
-                    error, OSError
-                )
+                is_own = encoded is original or isinstance(original, Exception)
+                is_permanent = is_own and not isinstance(error, OSError)
                 places.append(RecordPlace(reason=_make_reject_reason(error)) if is_permanent else None)
                 continue
             length = framing.add(record)
@@ -371,7 +370,6 @@ filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
 
 
 def _make_reject_reason(error: Exception) -> str:
-    """Return the reason of a reject, as written to rejects/."""
     if isinstance(error, FileNotFoundError):
         return "no such file: it vanished after it was listed"
     if isinstance(error, OSError):

@@ -155,9 +155,8 @@ def reencode(data: bytes, settings: Reencode) -> Reencoded:
         is_deep = _is_deep(source, data, tiff)  # before it is decoded
         _load(source, data)
         target = settings.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
-        with translate_pillow_errors(
-            f"cannot be re-encoded as {target}"
-        ):  # for its colour space, a side too long for a jpeg, …
+        # For its colour space, a side too long for a jpeg, …
+        with translate_pillow_errors(f"cannot be re-encoded as {target}"):
             is_transparent = has_transparent_pixels(source)
             properties = Properties(
                 is_deep,

@@ -220,7 +220,8 @@ def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[F
     marked, notices = [], []
     for feature in features:
         found = formats.get(feature.name, Counter())
-        if found and NO_IMAGE not in found and _may_be_image(feature):
+        is_one = feature.required and feature.dtype == "bytes" and feature.shape == ()
+        if found and NO_IMAGE not in found and is_one and kind_of(feature).bytes_are_strings:
             feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
             unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
             how = f"by the first bytes of all its values: {_format_counts(found)}{unchecked}"
@@ -232,10 +233,6 @@ def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[F
             )
         marked.append(feature)
     return tuple(marked), notices
-
-
-def _may_be_image(feature: Feature) -> bool:
-    return feature.required and feature.dtype == "bytes" and feature.shape == () and kind_of(feature).bytes_are_strings
 
 
 def _format_counts(found: Counter[str]) -> str:

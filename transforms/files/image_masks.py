@@ -259,7 +259,6 @@ def companion_features(
             element = "" if mask_dtype == "uint8" else mask_dtype
             features.append(Feature(item.feature, "bytes", "mask", encoding="png", role="label", element=element))
         else:
-            written_formats = formats.get(item.feature, [])
-            encoding = written_formats[0] if len(written_formats) == 1 and has_known_formats else ""
-            features.append(Feature(item.feature, "bytes", "image", encoding=encoding))
+            written = formats.get(item.feature, []) if has_known_formats else []
+            features.append(Feature(item.feature, "bytes", "image", encoding=written[0] if len(written) == 1 else ""))
     return tuple(features)

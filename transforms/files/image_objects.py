@@ -323,8 +323,11 @@ class ObjectEncoder:
         """Return the encoded objects of a batch from `prepare`, each image's row among them, and errors."""
         prepared = batch[_PREPARED]
         known = zip(pictures, prepared.is_valid().to_pylist(), image_sizes(batch), strict=True)
-        is_prepared = [
-            picture is not None and is_encoded and _is_as_annotated(size, picture)
+        is_prepared = [  # the image is upright and has the annotated size
+            is_encoded
+            and picture is not None
+            and picture.orientation == UPRIGHT
+            and size in (RELATIVE, (picture.width, picture.height))
             for picture, is_encoded, size in known
         ]
         rows = pa.RecordBatch.from_arrays(prepared.flatten(), [field.name for field in prepared.type])
@@ -367,8 +370,3 @@ class ObjectEncoder:
 def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
     bounds = pa.array(4 * offsets if part == "bbox" else offsets)
     return pa.LargeListArray.from_arrays(bounds, pa.array(values, _arrow_type(part)))
-
-
-def _is_as_annotated(size: tuple[int, int] | None, picture: Picture) -> bool:
-    """Return True if the image is upright and has the annotated size."""
-    return picture.orientation == UPRIGHT and size in (RELATIVE, (picture.width, picture.height))

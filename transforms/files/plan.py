@@ -158,9 +158,8 @@ def _find_parts(
     """Return the distinct groups of a batch's rows, the group of each row, and the part of that group it falls in."""
     groups, codes = _dictionary_encode(batch, by)
     parts = np.zeros(len(codes), np.int64)
-    for name, rows, (keys, ties, _) in zip(
-        groups, rows_by_group(codes, len(groups)), group(batch).values(), strict=True
-    ):
+    rows_of = rows_by_group(codes, len(groups))
+    for name, rows, (keys, ties, _) in zip(groups, rows_of, group(batch).values(), strict=True):
         parts[rows] = divisions[name].cuts.find_parts(keys, ties)
     return groups, codes, parts
 

@@ -170,9 +170,9 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         for field in (COMPANIONS, REVISION):
             if field.name in batch.schema.names:
                 planned_rows = planned_rows.append_column(field, batch[field.name].take(pa.array(kept)))
-        yield from split_large_batch(
-            planned_rows if objects is None else _add_objects(planned_rows, objects.take(pa.array(kept)))
-        )
+        if objects is not None:
+            planned_rows = _add_objects(planned_rows, objects.take(pa.array(kept)))
+        yield from split_large_batch(planned_rows)
 
 
 def _add_objects(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:

@@ -66,10 +66,8 @@ class PreviousVersion:
             hits = np.flatnonzero(table_rows >= 0)
             if len(hits):
                 of_piece = table.rows.take(pa.array(table_rows[hits]))
-                shard = pa.array(np.full(len(hits), number, np.int32))
-                found.append(
-                    pa.RecordBatch.from_arrays([shard, *(of_piece[name] for name in STORED.names[1:])], schema=STORED)
-                )
+                columns = [pa.array(np.full(len(hits), number, np.int32)), *of_piece.select(STORED.names[1:]).columns]
+                found.append(pa.RecordBatch.from_arrays(columns, schema=STORED))
                 rows.append(part[hits])
         if len(found) == 1:
             return found[0]
@@ -164,9 +162,8 @@ def split_into_tasks(
     start = reads = size = 0
     last: _Read | None = None
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
-    for row, (shard, offset, length, reason, planned) in enumerate(
-        zip(*(column.to_pylist() for column in columns), strict=True)
-    ):
+    files = zip(*(column.to_pylist() for column in columns), strict=True)
+    for row, (shard, offset, length, reason, planned) in enumerate(files):
         row_bytes = _count_read_bytes(shard, length, reason, planned)
         is_near = offset is not None and last is not None and last.can_include(shard, offset)
         added = int(reason is None and not is_near)

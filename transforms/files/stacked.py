@@ -14,7 +14,6 @@ import apache_beam as beam
 import numpy as np
 
 from shardmill.errors import UserError
-from shardmill.metadata.manifest import Reject
 from shardmill.text import listed
 from shardmill.transforms.columns.arrow import split_large_batch, to_batches
 from shardmill.transforms.columns.types import format_shape
@@ -99,11 +98,7 @@ class Array:
 
 
 def pair_arrays(arrays: Sequence[Array]) -> list[tuple[Array, Array | None]]:
-    """Return each array of examples with that of its labels, if there is one.
-
-    Raises:
-        UserError: if labels belong to no array or to several, or have another first size.
-    """
+    """Return each array of examples with its labels or None; raise a UserError if labels do not fit one array."""
     pairs = []
     for array in (item for item in arrays if not item.is_labels):
         labels = [item for item in arrays if item.is_labels and item.key == array.key]
@@ -168,12 +163,7 @@ def _describe_file(path: str, name: str) -> list[Array]:
 
 
 def open_array(path: str, member: str) -> np.ndarray:
-    """Return an array; local .npy files are mapped to memory, others are read.
-
-    Raises:
-        NpyError: if the file holds no array of numbers.
-        OSError: if it cannot be read.
-    """
+    """Return an array; raise an NpyError if it is none. Local .npy files are mapped to memory, others are read."""
     return _open_revision(path, member, storage.read_revision(path) if storage.is_local(path) else "")[0]
 
 
@@ -259,10 +249,8 @@ def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: 
                 if isinstance(error, OSError):
                     storage.raise_if_store_failed(error, root)
                 raise UserError(f"{item.name}: {error}") from None
-        elif isinstance(item, Reject):
-            found.reject(item)
         else:
-            found.skip(item)
+            found.leave_out(item)
     pairs = pair_arrays(arrays)
     _check_pairs(pairs)
     for array, labels in pairs:

@@ -115,8 +115,7 @@ def _describe(page: Any) -> dict[str, Any]:
 def read_array(data: bytes, first_page: bool = False) -> np.ndarray:
     """Decode a TIFF to an array of shape (height, width), with pages first and bands last if there are several.
 
-    Raises:
-        ImageError: if tifffile is missing or cannot decode the file, or if pages differ.
+    Raise an ImageError if tifffile is missing or cannot decode the file, or if pages differ.
     """
     try:
         import tifffile
@@ -146,8 +145,7 @@ def _bands_last(page: Any) -> np.ndarray:
 def read_bands(data: bytes, tiff: Tiff, bands: tuple[int, ...]) -> np.ndarray:
     """Decode bands of the first page, counted from 1, or all if none are given; shape (height, width, bands).
 
-    Raises:
-        ImageError: if samples are no unsigned integers of up to 16 bits, or cannot be decoded.
+    Raise an ImageError if samples are no unsigned integers of up to 16 bits, or cannot be decoded.
     """
     if not tiff.is_unsigned or tiff.bits > 16:
         raise ImageError(

@@ -234,9 +234,7 @@ class CocoFile:
     rows_without_id: "array[int]" = field(default_factory=lambda: array("q"))
     has_generated_ids: bool = False  # True if annotations had no ids, or repeated ones; ids are then positions from 1
     drops_boxless: bool = False  # True to leave out annotations without a box; else their images are rejects
-    counts: Counter[tuple[str, str]] = field(
-        default_factory=Counter
-    )  # of what was understood against the odds, by notice
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # of what was put right, by its notice
     numbers_of_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # (kind of id, text) of ids with texts
     ids: "array[int]" = field(default_factory=lambda: array("q"))  # of annotations, in file order, as all columns below
     image_ids: "array[int]" = field(default_factory=lambda: array("q"))
@@ -354,15 +352,12 @@ class CocoFile:
         lacks = not self.has_generated_ids and row in self.rows_without_id
         return _WITHOUT_ID if lacks else f"annotation {self.ids[row]}"
 
-    @property
-    def _number_columns(self) -> tuple[Any, ...]:
-        return self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds
-
     def _add_items(self, items: Sequence[Any]) -> None:
         columns = _columns(items)
         first = len(self.ids)
         self.rows_without_id.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
-        for kept, new in zip(self._number_columns, columns, strict=True):
+        known: tuple[Any, ...] = (self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds)
+        for kept, new in zip(known, columns, strict=True):
             kept.extend(new)
 
     def _add_problem(self, item: Any, problem: str) -> None:
@@ -422,10 +417,8 @@ def _parse_image(item: Any, position: int) -> CocoImage:
     if not width and not height:
         return CocoImage(image_id, name, None)
     if not (is_integer(width) and is_integer(height) and width > 0 and height > 0):
-        problem = (
-            f"its size is given as {preview_value(width)} x {preview_value(height)} pixels; expected whole numbers"
-        )
-        return CocoImage(image_id, name, None, problem)
+        given = f"{preview_value(width)} x {preview_value(height)}"
+        return CocoImage(image_id, name, None, f"its size is given as {given} pixels; expected whole numbers")
     return CocoImage(image_id, name, (int(width), int(height)))
 
 
@@ -643,20 +636,16 @@ def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order
             subject = f"{first_annotation} is" if count == 1 else f"{first_annotation} and {count - 1:,} more are"
             shown = coco_file.show_id(image_id)
             yield Reject(coco_file.path, None, "index", f"{subject} of image {shown}, which is not among the images")
-    for image_id in sorted(coco_file.problems.keys() - known - set(referenced_ids.tolist())):
-        yield Reject(
-            coco_file.path, None, "index", f"{coco_file.problems[image_id]}; its image {image_id} is not there either"
-        )
-    for problem in coco_file.faults_without_image:
+    unknown = sorted(coco_file.problems.keys() - known - set(referenced_ids.tolist()))
+    problems = [f"{coco_file.problems[image_id]}; its image {image_id} is not there either" for image_id in unknown]
+    for problem in (*problems, *coco_file.faults_without_image):
         yield Reject(coco_file.path, None, "index", problem)
 
 
 def coco_root(paths: Sequence[str]) -> str:
     """Return the folder that holds the images of COCO files; raise a UserError if they have no folder in common."""
-    file_folders = [posixpath.dirname(path) or "." for path in paths]
-    starts = [
-        (posixpath.dirname(folder) or ".") if _is_annotation_folder(folder) else folder for folder in file_folders
-    ]
+    folders = [posixpath.dirname(path) or "." for path in paths]
+    starts = [(posixpath.dirname(each) or ".") if _is_annotation_folder(each) else each for each in folders]
     if len(set(starts)) == 1:
         return starts[0]
     stores = [start.rpartition("://")[0] for start in starts]

@@ -83,9 +83,8 @@ class ExportSource:
         if format_ in READERS:
             read, suffixes = READERS[format_]
             read(self._list_files(format_, suffixes, export), export, self.attribute)
-            export.images = [
-                image._replace(subset=image.subset or self._subset_of(image.file)) for image in export.images
-            ]
+            subsets = (image.subset or self._subset_of(image.file) for image in export.images)
+            export.images = [each._replace(subset=name) for each, name in zip(export.images, subsets, strict=True)]
         else:
             read_with_datumaro(format_, self.path, self.root, export)
         yield from join_export(self, format_, export)
@@ -269,24 +268,20 @@ class _ImageFinder:
         parts = [part for part in name.split("/") if part not in ("", ".", "..")]
         tail = (posixpath.basename(name) if absolute else "/".join(parts)).lower()
         alike = self._by_name.get(posixpath.basename(name).lower(), [])
-        found = [file for file in alike if f"/{file.lower()}".endswith((f"/{tail}", f"/{tail}{_suffix_of(file)}"))]
+        paths = {file: f"/{file.lower()}" for file in alike}
+        found = [
+            file for file, path in paths.items() if path.endswith((f"/{tail}", f"/{tail}{posixpath.splitext(path)[1]}"))
+        ]
         if len(found) > 1:
             return f"it can be {found[0]} or {found[1]}"
         return found[0] if found else "there is no such image"
 
     def _folder_of(self, annotation: str) -> str:
+        folder = posixpath.dirname(annotation)
         try:
-            return relative_folder(self._root, _absolute(posixpath.dirname(annotation)))
+            return relative_folder(self._root, os.path.abspath(folder) if storage.is_local(folder) else folder)
         except UserError:
             return ""
-
-
-def _suffix_of(file: str) -> str:
-    return posixpath.splitext(file)[1].lower()
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(path) if storage.is_local(path) else path
 
 
 def export_root(path: str) -> str:
@@ -370,8 +365,7 @@ def detect_formats(path: str, is_recognised: bool) -> list[str]:
 def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> None:
     """Add the images and annotations that datumaro reads in a local file or folder to an export.
 
-    Raises:
-        UserError: if datumaro is not installed, cannot read `path`, or the format has another flag or holds no boxes.
+    Raise a UserError if datumaro is missing or cannot read `path`, or if the format has another flag or no boxes.
     """
     _check_format(format_, path)
     environment = _import_datumaro(format_)
@@ -409,8 +403,7 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
     if format_ == "cvat":
         expected = Counter({_CVAT_TYPES.get(name, name): count for name, count in expected.items()})
         found["bbox"] += found.pop("rotated_bbox", 0)
-        lost = expected - found
-        export.omitted.update(lost)
+        export.omitted.update(expected - found)
 
 
 def _count_annotations(format_: str, path: str) -> int:
@@ -476,7 +469,6 @@ def _sources(environment: Any, format_: str, path: str) -> Iterator[Any]:
 
 
 def _read_items(format_: str, source: Any, folder: str, root: str, export: Export, found: Counter[str]) -> None:
-    """Add the items of an extractor to an export."""
     from datumaro.components.annotation import AnnotationType
     from datumaro.components.media import FromFileMixin, Image
 

@@ -27,19 +27,12 @@ from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_tex
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
 
-FOLDER_FEATURE = "mask"
-
-
 _SUFFIX = "_file_name"  # of a column, which Hugging Face's imagefolder leaves out of the feature's name
-
-
 # The paths of an image's companions, in the order of the flags or columns that name them
 COMPANIONS = pa.field("companions", pa.list_(pa.string()))
 # The sum of the hashes of the revisions of a file and its companions, null if one is unknown. Hashes do not compress:
 # 16 bits find a change but for one in 65,536.
 REVISION = pa.field("revision", pa.uint16())
-
-
 # Odd numbers without a pattern, of size, time and inode; the upper bits of the sum of the products depend on all bits
 _FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _FACTORS_ARRAY = np.array(_FACTORS, np.uint64)
@@ -83,7 +76,7 @@ class Companion:
         return f"column {self.column!r}" if self.column else self.feature
 
 
-MASK_IN_FOLDER = Companion(FOLDER_FEATURE, is_mask=True)  # a mask in a folder of masks
+MASK_IN_FOLDER = Companion("mask", is_mask=True)  # a mask in a folder of masks
 
 
 def companion_feature(column: str) -> str:
@@ -137,19 +130,15 @@ class MaskPattern:
 
     def name_mask(self, name: str) -> str | None:
         """Return the name of an image's mask; None if the image's name does not fit its template."""
-        found = _match(self.image, name)
+        found = _compile(self.image).fullmatch(name)
         return None if found is None else f"{found['folder']}{self.mask.replace(STEM, found['stem'])}"
 
     def is_mask(self, name: str) -> bool:
         """Return True if a name fits the template of masks."""
-        return _match(self.mask, name) is not None
+        return _compile(self.mask).fullmatch(name) is not None
 
     def __str__(self) -> str:
         return self.mask if self.image == STEM else f"{self.image}={self.mask}"
-
-
-def _match(template: str, name: str) -> re.Match[str] | None:
-    return _compile(template).fullmatch(name)
 
 
 @lru_cache
@@ -176,11 +165,7 @@ class MaskSource:
 
 
 Mask = tuple[str, int, int | None, int | None]  # path, size in bytes, identity, hash of its revision
-
-
 _SHOWN = 3  # names of masks without an image
-
-
 _ROWS = pa.schema([("name", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
 
 
@@ -201,10 +186,8 @@ class MaskFolder:
         self.first_image: str | None = None  # first image whose mask was looked for
         rows = list(self._list_masks())
         if not rows:
-            called = (
-                "" if source.pattern == MaskPattern() else f" with a name that fits --mask_pattern {source.pattern}"
-            )
-            raise UserError(f"--masks {folder}: there is no image in that folder{called}")
+            fits = f" with a name that fits --mask_pattern {source.pattern}" if source.pattern != MaskPattern() else ""
+            raise UserError(f"--masks {folder}: there is no image in that folder{fits}")
         columns = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
         self._names, self._sizes, self._identities, self._revisions = columns
         keys = np.fromiter((_hash_stem(name) for name in self._names.to_pylist()), np.uint64, len(rows))
@@ -248,7 +231,8 @@ class MaskFolder:
 
     def _list_stems(self, name: str) -> list[str]:
         """Return the names that an image's mask may have, without suffix, with the most folders first."""
-        stems = _list_inner_stems(name) if self._annotated else [remove_suffix(name)]
+        parts = remove_suffix(name).split("/")
+        stems = ("/".join(parts[start:]) for start in (range(len(parts)) if self._annotated else (0,)))
         return list(filter(None, map(self.source.pattern.name_mask, stems)))
 
     def _find_by_stem(self, stem: str) -> list[tuple[str, int]]:
@@ -287,12 +271,6 @@ class MaskFolder:
 def remove_suffix(name: str) -> str:
     """Return a file's name without its suffix."""
     return posixpath.splitext(name)[0]
-
-
-def _list_inner_stems(name: str) -> list[str]:
-    """Return a file's name without suffix, with all of its folders, then without the first, and so on."""
-    parts = remove_suffix(name).split("/")
-    return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 def _hash_stem(name: str) -> int:
@@ -344,8 +322,6 @@ def resolve_name(
 
 
 NO_SUCH_FILE = "no such file"
-
-
 _SMALL_INTEGER = 1 << 62  # integers nearer to 0 need no look at their size
 _FileStat = tuple[int, int | None, int | None]  # size in bytes, identity, hash of the revision
 
@@ -372,11 +348,8 @@ def measure_rows(
         asked_types: data types of columns that are not inferred; a value of another type is a Reject.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
-    size_of = partial(
-        _look_up,
-        identities=identities,
-        inside=None if allow_outside or not storage.is_local(root) else LinksInside(root),
-    )
+    inside = None if allow_outside or not storage.is_local(root) else LinksInside(root)
+    size_of = partial(_look_up, identities=identities, inside=inside)
     companion_files = companion_paths(batch)
     in_folder = any(not item.column for item in companions)
     all_paths = paths if in_folder else [*paths, *(path for row in companion_files for path in row)]

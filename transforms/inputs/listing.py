@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
@@ -219,7 +218,10 @@ def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
     if len(patterns) == 1:
         yield from _list_one(pattern, root, kind)
         return
-    seen: set[str] | None = None if _are_disjoint(patterns) else set()
+    starts = sorted(choice[: _first_wildcard(choice)] for choice in patterns)
+    # Patterns match no file together if their fixed beginnings differ, as those of days do
+    may_overlap = any(later.startswith(earlier) for earlier, later in itertools.pairwise(starts))
+    seen: set[str] | None = set() if may_overlap else None
     for choice in patterns:
         silent = True
         for item in _list_choice(choice, root, kind):
@@ -233,12 +235,6 @@ def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
             yield Skipped(
                 os.path.relpath(choice, root) if storage.is_local(root) else choice[len(root) + 1 :], NO_MATCH
             )
-
-
-def _are_disjoint(several: Sequence[str]) -> bool:
-    """Return True if no file can match two patterns because their fixed beginnings differ, as those of days do."""
-    starts = sorted(pattern[: _first_wildcard(pattern)] for pattern in several)
-    return not any(later.startswith(earlier) for earlier, later in itertools.pairwise(starts))
 
 
 def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
@@ -532,12 +528,9 @@ _MANY_FOLDERS = 16  # of which a request each is too many
 
 
 def check_no_table_format(pattern: str, kind: FileKind, names: Iterable[str]) -> None:
-    """Check that Parquet files called `names` are no table of Delta, Iceberg or Hudi.
+    """Raise a UserError if Parquet files are a table of Delta, Iceberg or Hudi, unless --exclude leaves its log out.
 
-    Such a folder also has files that are no longer part of its table; which they are, its log says, which is not read.
-
-    Raises:
-        UserError: if they are, unless --exclude leaves the log out.
+    Such a folder also has files that are no longer part of its table. The log says which, and it is not read.
     """
     root = input_root(pattern)
     folders = {posixpath.dirname(storage.join(root, name)) for name in names}
@@ -596,14 +589,18 @@ class RecordFiles:
         refs: list[list[FileRef]] = []
         for name, pattern in self.patterns:
             root = input_root(pattern)
-            items = list(list_input(pattern, accept_language_suffix(kind, name) if name else kind))
+            files = []
+            for item in list_input(pattern, accept_language_suffix(kind, name) if name else kind):
+                if isinstance(item, FoundFile):
+                    files.append(item)
+                else:
+                    others.append((storage.join(root, item.name if isinstance(item, Skipped) else item.source), item))
             if kind.is_parquet:
-                check_no_table_format(pattern, kind, [item.name for item in items if isinstance(item, FoundFile)])
+                check_no_table_format(pattern, kind, [file.name for file in files])
             if kind.has_signature:
-                _check_one_version(pattern, [item.name for item in items if isinstance(item, FoundFile)])
-            refs.append(to_refs((item for item in items if isinstance(item, FoundFile)), root))
-            others += [(storage.join(root, _get_name(item)), item) for item in items if not isinstance(item, FoundFile)]
-        taken = {file.path for files in refs for file in files}
+                _check_one_version(pattern, [file.name for file in files])
+            refs.append(to_refs(files, root))
+        taken = {ref.path for of_pattern in refs for ref in of_pattern}
         yield from (item for path, item in others if path not in taken)
         if len(refs) == 1:
             yield from assign_key_shares(refs[0])
@@ -692,15 +689,11 @@ def assign_key_shares(refs: Iterable[FileRef]) -> list[FileRef]:
     files = list(refs)
     weights = [file.size_bytes + 1 for file in files]  # an empty one has a share too
     unit = ((1 << 64) - 1) // max(sum(weights), 1)
-    starts = accumulate(weights, initial=0)
+    starts = itertools.accumulate(weights, initial=0)
     return [
         replace(file, key_start=start * unit, key_span=weight * unit)
         for file, weight, start in zip(files, weights, starts, strict=False)
     ]
-
-
-def _get_name(item: Skipped | Reject) -> str:
-    return item.name if isinstance(item, Skipped) else item.source
 
 
 def _split_words(name: str) -> tuple[str | None, ...]:

@@ -161,7 +161,6 @@ def _list_folders(folder: str) -> Iterable[str]:
 
 
 def _list_metadata_files(folder: str) -> list[str]:
-    """Return the metadata files in a folder."""
     paths = [storage.join(folder, name) for name in METADATA_NAMES]
     if storage.is_local(folder):
         return list(filter(os.path.isfile, paths))

@@ -507,9 +507,8 @@ def read_rows(
         name = _without_backslashes(name, folder, names, oddities)
         try:
             identity, uri = resolve_name(names.path(name), folder, allow_outside)
-            companions = tuple(
-                _take_companion(columns, item, names, folder, allow_outside) for item in names.companions
-            )
+            taken = (_take_companion(columns, item, names, folder, allow_outside) for item in names.companions)
+            companions = tuple(taken)
             label = _parse_label(columns.pop(names.label, None), names)
             split = _to_text(columns.pop(names.split, None))
         except ValueError as error:
@@ -523,7 +522,7 @@ def read_rows(
             if oddities.count(_SIZES) < _COMPARED_SIZES:
                 _compare_size(sides, uri or storage.join(folder, identity), path, line)
             oddities.add(_SIZES, identity)
-        yield Row(line, identity, uri, label, split, columns, tuple(companions))
+        yield Row(line, identity, uri, label, split, columns, companions)
 
 
 def _without_backslashes(name: str, folder: str, names: ManifestNames, oddities: Oddities) -> str:
@@ -583,9 +582,8 @@ def read_all_rows(
 ) -> Iterator[Row | Reject]:
     """Yield the rows of several manifests, with names relative to their common folder and lines that tell the file.
 
-    Raises:
-        UserError: as `read_rows`. Also if formats or columns differ, a row has a split although its manifest has one,
-            or all manifests of a split are empty.
+    Raise a UserError as `read_rows`. Also raise one if formats or columns differ, a row has a split although its
+    manifest has one, or all manifests of a split are empty.
     """
     _check_same_columns(manifests, names)
     empty = {manifest.split: manifest for manifest in reversed(manifests)}

@@ -1,7 +1,7 @@
 """Choose the files that hold records, and divide them into blocks."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -50,6 +50,16 @@ class IndexedBlocks(NamedTuple):
     summary: beam.PCollection[InputSummary]
 
 
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """The files that are left out as rejects, instead of failing the job."""
+
+    rejects_damaged: bool = False  # files that cannot be read as the flags say, by --on_damaged_file
+    rejects_other_columns: bool = False  # files with other columns than most files, by --on_other_columns
+    drop: tuple[str, ...] = ()  # columns that are not compared
+    only: tuple[str, ...] = ()  # columns that alone are compared; () for all
+
+
 @dataclass(eq=False)
 class IndexBlocks(beam.PTransform):
     """Divide every input file into blocks, gathered into tasks: root -> IndexedBlocks."""
@@ -60,32 +70,23 @@ class IndexBlocks(beam.PTransform):
     task_size: Callable[[int], int]  # approximate bytes of a task, from the bytes of all files
     threads: int = 0  # indexing threads of a worker, see ThreadedFlatMap
     roles: FolderRoles | None = None  # folder roles of --folders, if given
-    rules: "FileRules" = field(default_factory=lambda: FileRules())  # what to do with single files
+    rules: FileRules = FileRules()  # what to do with single files
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
         """List on one worker, index each file on any, gather the blocks of small files into tasks."""
-        listed = (
-            pbegin
-            | "Pattern" >> beam.Create([self.files])
-            | "List"
-            >> beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary).with_outputs(
-                REJECTS, SUMMARIES, main="files"
-            )
-        )
+        list_ = beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary)
+        pattern = pbegin | "Pattern" >> beam.Create([self.files])
+        listed = pattern | "List" >> list_.with_outputs(REJECTS, SUMMARIES, main="files")
         index = partial(index_file, self.format, temporary=self.temporary, rejects_damaged=self.rules.rejects_damaged)
-        indexed = (
-            listed["files"]
-            | "SpreadFiles" >> Spread(attrgetter("name"))
-            | "IndexFile"
-            >> beam.ParDo(ThreadedFlatMap(index, self.threads)).with_outputs(REJECTS, SUMMARIES, main="blocks")
-        )
+        index_files = beam.ParDo(ThreadedFlatMap(index, self.threads))
+        spread = listed["files"] | "SpreadFiles" >> Spread(attrgetter("name"))
+        indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
         if self.rules.rejects_other_columns:
-            usual = indexed[SUMMARIES] | "UsualColumns" >> beam.CombineGlobally(
-                MergeFn(InputSummary, InputSummary.merge)
-            )
-            leave_out = beam.ParDo(_LeaveOutFn(self.format, self.rules, self.temporary), AsSingleton(usual))
+            merge = beam.CombineGlobally(MergeFn(InputSummary, InputSummary.merge))
+            usual = indexed[SUMMARIES] | "UsualColumns" >> merge
+            leave_out = beam.FlatMap(_leave_out, AsSingleton(usual), self.format, self.rules, self.temporary)
             kept = blocks | "LeaveOut" >> leave_out.with_outputs(REJECTS, SUMMARIES, main="blocks")
             steps, blocks = [*steps, kept], kept["blocks"]
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
@@ -107,11 +108,9 @@ def _list_record_files(
     for item in files.list_files(kind):
         if isinstance(item, FileRef):
             refs.append(item)
-        elif isinstance(item, Skipped):
-            found.skip(item)
         else:
             # How many records are in a file that is not there, or in a folder that cannot be listed, nobody knows.
-            found.reject(replace(item, count="at least"))
+            found.leave_out(item if isinstance(item, Skipped) else replace(item, count="at least"))
     yield from refs
     found.summary.merge(summarize_files(((file.name, file.size_bytes) for file in refs), roles))
     if parts := [(part.name, part.size_bytes) for file in refs for part in file.parts]:
@@ -122,18 +121,9 @@ def _list_record_files(
 _LEAVES_OUT = "--on_damaged_file reject leaves the file out"
 
 
-@dataclass(frozen=True, slots=True)
-class FileRules:
-    """The files that are left out as rejects, instead of failing the job."""
-
-    rejects_damaged: bool = False  # files that cannot be read as the flags say, by --on_damaged_file
-    rejects_other_columns: bool = False  # files with other columns than most files, by --on_other_columns
-    drop: tuple[str, ...] = ()  # columns that are not compared
-    only: tuple[str, ...] = ()  # columns that alone are compared; () for all
-
-
+# Any: Beam checks annotations, and cannot check protocols
 def _leave_out(
-    block: BlockRef, summary: InputSummary, format_: RecordFormat, rules: FileRules, temporary: str | None
+    block: BlockRef, summary: InputSummary, format_: Any, rules: FileRules, temporary: str | None
 ) -> Iterator[Any]:
     """Yield the block if its file has the usual columns; otherwise a reject of its records, tagged."""
     usual = usual_columns(summary.headers, rules.drop, rules.only)
@@ -143,22 +133,12 @@ def _leave_out(
         return
     records = block.records
     if records is None:
-        records = sum(len(rows.lines) + sum(reject.counted_records for reject in rows.rejects)
-                      for rows in format_.read(block, {}))  # fmt: skip
+        read = format_.read(block, {})
+        records = sum(len(rows.lines) + sum(reject.counted_records for reject in rows.rejects) for rows in read)
     if records:
         reason = f"{describe_columns(columns, usual.columns)} what most files have, such as {usual.file!r}"
         reject = Reject(block.file.name, None, OTHER_COLUMNS, reason, records, block.length)
         yield from Findings(temporary, [reject]).outputs()
-
-
-class _LeaveOutFn(beam.DoFn):
-    """A DoFn that leaves out the blocks of files with other columns than most, given the summary of all files."""
-
-    def __init__(self, format_: RecordFormat, rules: FileRules, temporary: str | None) -> None:
-        self._format, self._rules, self._temporary = format_, rules, temporary
-
-    def process(self, block: BlockRef, summary: InputSummary) -> Iterator[Any]:
-        yield from _leave_out(block, summary, self._format, self._rules, self._temporary)
 
 
 def index_file(

@@ -97,9 +97,12 @@ class Findings:
         self.summary.rejected += sum(item.counted_records for item in rejects)
         self.summary.merge(InputSummary(reasons=Counter(item.reason for item in rejects)))
 
-    def skip(self, item: Skipped) -> None:
-        """Count something that is not part of the input."""
-        self.summary.merge(InputSummary(skipped={item.kind: (1, item.name)}))
+    def leave_out(self, item: Skipped | Reject) -> None:
+        """Add a reject, or count something that is not part of the input."""
+        if isinstance(item, Reject):
+            self.reject(item)
+        else:
+            self.summary.merge(InputSummary(skipped={item.kind: (1, item.name)}))
 
     def find_mask(self, masks: MaskFolder, name: str, position: int | None = None) -> Mask | None:
         """Return an image's mask; reject the image and return None if it has no mask."""
@@ -169,9 +172,8 @@ class ReadManifest(beam.PTransform):
             | "Path" >> beam.Create([tuple(self.manifests)])
             | "Parse" >> with_findings(parse, "rows", tuple[int, pa.RecordBatch])
         )
-        measured = (
-            rows["rows"] | "ByName" >> beam.GroupByKey() | "Measure" >> with_findings(beam.ParDo(measure), "files")
-        )
+        by_name = rows["rows"] | "ByName" >> beam.GroupByKey()
+        measured = by_name | "Measure" >> with_findings(beam.ParDo(measure), "files")
         return IndexedFiles(measured["files"], *combine_outputs(measured, rows))
 
 
@@ -194,8 +196,7 @@ def _parse(
 ) -> Iterator[Any]:
     """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged.
 
-    Raises:
-        JobError: if a manifest no longer has its one of `revisions`, before or after it is read.
+    Raise a JobError if a manifest no longer has its one of `revisions`, before or after it is read.
     """
     _check_manifests(manifests, revisions)
     found, oddities = Findings(temporary), Oddities()
@@ -349,10 +350,8 @@ def _list_annotated(
             found.summary.merge(item)
         elif isinstance(item, str):
             found.summary.notices |= {item}
-        elif isinstance(item, Reject):
-            found.reject(item)
         else:
-            found.skip(item)
+            found.leave_out(item)
     yield from to_batches(pending, _LISTED if masks is None else _LISTED_MASKED, _FILES_A_BATCH)
     found.check_masks(masks)
     yield from found.outputs()
@@ -428,9 +427,8 @@ class _ReadFn(beam.DoFn):
         read = list(map_(self._read, listed))
         images = [item for item in read if isinstance(item, AnnotatedImage)]
         ignored = Counter(name for image in images for name in image.ignored_properties)
-        found = Findings(
-            self.temporary, (item for item in read if isinstance(item, Reject)), ignored_properties=ignored
-        )
+        rejects = [item for item in read if isinstance(item, Reject)]
+        found = Findings(self.temporary, rejects, ignored_properties=ignored)
         masks = None
         if batch.schema.equals(_LISTED_MASKED):
             mask_rows = zip(*columns[len(_LISTED) :], strict=True)
@@ -463,9 +461,8 @@ class ListFiles(beam.PTransform):
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List the files on one worker, since a listing is a stream of small items."""
-        list_ = beam.FlatMap(
-            _list_files, self.kind, self.roles, self.identities, self.masks, self.rules, self.temporary
-        )
+        how = (self.kind, self.roles, self.identities, self.masks, self.rules, self.temporary)
+        list_ = beam.FlatMap(_list_files, *how)
         outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> with_findings(list_, "files")
         return IndexedFiles(outputs["files"], *combine_outputs(outputs))
 
@@ -519,10 +516,8 @@ def index_listing(
                     identity = combined_identity(identity, [(path, mask_identity)]) if identities else None
                     revision = add_revisions([revision, mask_revision])
                     yield item.name, item.size_bytes + size, None, label, split, None, None, identity, revision, [path]
-            elif isinstance(item, Reject):
-                found.reject(item)
             else:
-                found.skip(item)
+                found.leave_out(item)
 
     schema = FOUND.append(REVISION)
     for batch in to_batches(rows(), schema if masks is None else schema.append(COMPANIONS)):

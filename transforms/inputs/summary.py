@@ -69,11 +69,6 @@ MASK_WORDS = (
 )
 
 
-def _count_mask_names(names: pa.Array) -> int:
-    """Return the number of paths that hold a word by which masks are known."""
-    return pc.sum(pc.match_substring_regex(names, MASK_WORDS, ignore_case=True)).as_py() or 0
-
-
 SEVERAL_ROWS = (
     "with several rows in the manifest, each of which is an example; --on_duplicate_key reject keeps the first row of"
     " each, fail stops the job"
@@ -222,6 +217,7 @@ def summarize_batch(
     manifest = batch["line"].null_count < len(names)
     has_labels, has_splits = (manifest or batch[name].null_count < len(names) for name in ("label", "split"))
     digest = xxhash.xxh3_128_intdigest
+    is_mask = pc.match_substring_regex(batch["name"], MASK_WORDS, ignore_case=True) if not has_labels else None
     labels, lists = count_label_lists(batch["label"].to_pylist()) if has_labels else (Counter[str](), Counter[str]())
     return InputSummary(
         records=len(names),
@@ -233,7 +229,7 @@ def summarize_batch(
         columns=columns or {},
         rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
-        named_masks=_count_mask_names(batch["name"]) if not has_labels else 0,
+        named_masks=(pc.sum(is_mask).as_py() or 0) if is_mask is not None else 0,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

@@ -9,7 +9,7 @@ import posixpath
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -91,10 +91,9 @@ def find_unused_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | N
     because it is named after an image. Files that match the patterns `exclude` are left out.
     """
     images = replace(IMAGES, exclude=exclude)
-    listing = (
-        item.name for item in list_input(root, replace(ANNOTATIONS, exclude=exclude)) if isinstance(item, FoundFile)
-    )
-    names = [name for name in listing if not _is_other(posixpath.basename(name))]
+    listing = list_input(root, replace(ANNOTATIONS, exclude=exclude))
+    found = (item.name for item in listing if isinstance(item, FoundFile))
+    names = [name for name in found if not _is_other(posixpath.basename(name))]
     problem = _find_problem(root, names, images)
     if problem is None:
         return None
@@ -221,12 +220,8 @@ def _is_yolo(head: str) -> bool:
 def _find_named_alike(root: str, names: Iterable[str], images: FileKind) -> list[str]:
     """Return the files that have the name of an image in the same folder, but for the suffix."""
     by_stem = {posixpath.splitext(name)[0]: name for name in names}
-    stems = (posixpath.splitext(image)[0] for image in _image_names(root, images)) if by_stem else ()
-    return sorted(by_stem[stem] for stem in stems if stem in by_stem)
-
-
-def _image_names(root: str, images: FileKind) -> Iterator[str]:
-    return (item.name for item in list_input(root, images) if isinstance(item, FoundFile))
+    found = (item.name for item in list_input(root, images) if isinstance(item, FoundFile)) if by_stem else ()
+    return sorted(by_stem[stem] for name in found if (stem := posixpath.splitext(name)[0]) in by_stem)
 
 
 TABLE_SUFFIXES = ("csv", "tsv", "txt", "parquet", "jsonl", "ndjson", "json")
@@ -435,11 +430,6 @@ _LABEL_IDS = "labelids"  # the masks of Cityscapes that networks are trained wit
 CITYSCAPES = "_leftImg8bit."  # in the names of the pictures of Cityscapes, whose folders are cities
 
 
-def _is_mask_name(name: str) -> bool:
-    """Return True if a file is called as masks are, such as `1_mask.png`."""
-    return _MASK_NAME.fullmatch(remove_suffix(posixpath.basename(name))) is not None
-
-
 @dataclass(frozen=True, slots=True)
 class FoundMasks:
     """Files among images that are named after other images: masks of these, or one more picture of each example."""
@@ -453,8 +443,10 @@ def find_masks_next_to_images(root: str, names: Iterable[str]) -> FoundMasks | N
     """Return the masks such as `1_mask.png` next to `1.png` among the images `names` below `root`; None without any."""
     by_stem = {remove_suffix(name): name for name in sorted(names)}
     examples: dict[str, list[tuple[str, str]]] = {}
-    for stem in filter(_is_mask_name, by_stem):
+    for stem in by_stem:
         folder, base = posixpath.split(stem)
+        if _MASK_NAME.fullmatch(remove_suffix(base)) is None:
+            continue
         for cut in (_LAST_WORD.sub("", base), _FIRST_WORD.sub("", base)):
             if cut and cut != base and (image := by_stem.get(posixpath.join(folder, cut))) is not None:
                 examples.setdefault(base.replace(cut, STEM, 1), []).append((image, by_stem[stem]))

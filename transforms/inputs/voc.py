@@ -160,7 +160,6 @@ def voc_root(path: str) -> str:
 
 
 def _list_names(files: list[str], where: str) -> list[str]:
-    """Return the names of all image lists in a folder, sorted."""
     return sorted(
         posixpath.basename(name)[: -len(_LIST)]
         for name in files
@@ -169,7 +168,6 @@ def _list_names(files: list[str], where: str) -> list[str]:
 
 
 def _select_split_lists(lists: list[str]) -> list[str]:
-    """Return the image lists that are named after splits."""
     there = [name for name in lists if name.lower() in SPLIT_FOLDERS]
     joint = _JOINT in lists and not {SPLIT_FOLDERS[name.lower()] for name in there} & {"train", "validation"}
     return [*there, *([_JOINT] if joint else [])]
@@ -224,7 +222,6 @@ def _find_candidate_images(annotation: str, images: list[str]) -> list[str]:
 
 
 def _find_inner_folder(name: str) -> str:
-    """Return the folder of a file relative to its top folder."""
     return posixpath.dirname(name).partition("/")[2]
 
 

@@ -188,7 +188,6 @@ class YoloSource:
         )
 
     def _list_images(self, entries: tuple[str, ...], folder: str, files: set[str]) -> Iterator[str]:
-        """Yield the image names of a split."""
         for entry in entries:
             name = self._resolve_entry(folder, entry)
             if name.endswith(_LIST):

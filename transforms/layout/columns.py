@@ -39,8 +39,7 @@ _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
     """Return the columns in the order of the first file by name, or (); with --on_other_columns union, of all files.
 
-    Raises:
-        UserError: if the columns that are read are not the same in all files; the message names a flag that helps.
+    Raise a UserError, which names a flag that helps, if the columns that are read are not the same in all files.
     """
     if not summary.headers:
         return ()
@@ -93,12 +92,10 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
     for flag, columns in flags.items():
         for column in columns:
             if column not in known and (flag, column) != ("--group_by", CONTENT):
-                hint = (
-                    "it means the column of --label, which is not given; " if flag in options.label_alias_flags else ""
-                )
-                raise UserError(
-                    f"{flag} {column}: no such column in {options.source}; {hint}{suggest_column(column, known)}"
-                )
+                is_alias = flag in options.label_alias_flags
+                hint = "it means the column of --label, which is not given; " if is_alias else ""
+                hint += suggest_column(column, known)
+                raise UserError(f"{flag} {column}: no such column in {options.source}; {hint}")
     for flag in options.label_alias_flags:
         if options.label_columns and "label" not in options.label_columns and "label" in known:
             label = options.label_columns[0]
@@ -295,10 +292,7 @@ def _text_notices(
 def odd_value_notices(found: Mapping[str, OddValues], rows: int, options: TableOptions) -> list[str]:
     """Return the notices about columns of text of typed files: of numbers in texts, and of lists of both.
 
-    Args:
-        found: the values of columns that are not numbers.
-        rows: how many rows were read.
-        options: the flags.
+    `found` are the values of columns that are not numbers, of `rows` rows.
     """
     notices = []
     known = {*options.types, *options.label_columns, *options.images, *options.times}

@@ -97,9 +97,8 @@ def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
     assert roles.split is not None
     spelled = sorted({folder.split("/")[roles.split] for folder in folders})
     shown = (name if normalize_split(name) == name else f"{name} ({normalize_split(name)})" for name in spelled)
-    return Splits(
-        order_splits(spelled, "by its folder"), None, (f"the splits are those of the folders: {', '.join(shown)}",)
-    )
+    notice = f"the splits are those of the folders: {', '.join(shown)}"
+    return Splits(order_splits(spelled, "by its folder"), None, (notice,))
 
 
 def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | None) -> Splits:
@@ -265,8 +264,7 @@ def resolve_object_classes(
 ) -> ClassNames:
     """Return the class table of objects: the one in the annotations, or the sorted names of the classes found.
 
-    Raises:
-        UserError: if annotation files have different tables, or there is no class.
+    Raise a UserError if annotation files have different tables, or there is no class.
     """
     ordered = sorted(tables.items(), key=lambda item: item[1][1])
     if options.class_names() is not None:

@@ -3,8 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from shardmill.data.features import DType, Feature, Features
@@ -24,17 +23,13 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """The labels of a table."""
+def resolve_labels(
+    columns: Columns, inferred: Inferred, options: TableOptions
+) -> tuple[Columns, dict[str, ClassNames], dict[str, Separated]]:
+    """Return the columns with labels as published: ids for strings, lists for several classes, numbers unchanged.
 
-    columns: Columns  # all columns, labels as published
-    class_names: Mapping[str, ClassNames]  # by column, class tables of labels that hold names, or ids by --schema
-    label_separators: Mapping[str, Separated]  # by column, how label texts are split
-
-
-def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) -> Labels:
-    """Return the columns with labels as published: ids for strings, lists for several classes, numbers unchanged."""
+    Also return, by column, the class tables of labels that hold names, or ids by --schema, and how texts are split.
+    """
     if not options.label_columns and options.classes.labels is not None and declared_objects(inferred) is None:
         raise UserError(f"{options.classes.error_prefix}, but no --label; name the column")
     class_names: dict[str, ClassNames] = {}
@@ -66,7 +61,7 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
             f"--stratify_by {column}: rows have any number of its values, so no class can have the same share"
             " of each split; leave --stratify_by out, or give a column with one value in each row"
         )
-    return Labels(columns, class_names, separated)
+    return columns, class_names, separated
 
 
 def _check_lists(feature: Feature, options: TableOptions) -> None:
@@ -104,7 +99,6 @@ def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions)
 
 
 def _distinct_values(feature: Feature, inferred: Inferred) -> frozenset[str]:
-    """Return the distinct values of a label."""
     found = inferred.values.get(feature.name, frozenset())
     if found is None:
         raise UserError(

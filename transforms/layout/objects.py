@@ -143,7 +143,6 @@ def _given_names(options: TableOptions) -> tuple[str, ...] | None:
 
 
 def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOptions) -> frozenset[str]:
-    """Return the classes found in the input."""
     found = inferred.values.get(COLUMN, frozenset())
     if found is None:
         raise UserError(
@@ -195,17 +194,16 @@ def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, 
     ]
     if unknown:
         change = f"--resize_mode {mode}" if mode else "--image_format, which turns photos upright by EXIF,"
-        shown = ", ".join(f"{name!r}{_shape(columns[name])}" for name in unknown)
+        shapes = {name: columns[name].shape for name in unknown}
+        shown = ", ".join(f"{name!r}{f' ({format_shape(shape)})' if shape else ''}" for name, shape in shapes.items())
         flags = ",".join(f"{name}=…" for name in unknown)
         raise UserError(
             f"{change} changes where things are in a picture, and these columns of the manifest would not follow:"
             f" {shown}; say what they hold: --coordinates {flags}, each one of relative (fractions of width and"
             " height), pixels, or none (no places in the picture)"
         )
-    invalid_kinds = {"exact": ("pixels",), "cover": ("pixels", "relative"), "contain": ("pixels", "relative")}.get(
-        mode, ()
-    )
-    wrong = [name for name, kind in declared.items() if kind in invalid_kinds]
+    invalid = {"exact": ("pixels",), "cover": ("pixels", "relative"), "contain": ("pixels", "relative")}
+    wrong = [name for name, kind in declared.items() if kind in invalid.get(mode, ())]
     if wrong:
         raise UserError(
             f"--resize_mode {mode} would leave the coordinates in {', '.join(map(repr, wrong))} where they were; "
@@ -233,7 +231,3 @@ def rotation_reason(orientation: int, names: Sequence[str]) -> str:
         f"EXIF (orientation {orientation}) would turn the picture, but not the coordinates in {shown}; turn both"
         " beforehand"
     )
-
-
-def _shape(column: ColumnType) -> str:
-    return f" ({format_shape(column.shape)})" if column.shape else ""

@@ -318,7 +318,6 @@ def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> li
 
 
 def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
-    """Return notices about labels with several classes."""
     lists, single = summary.label_lists["lists"], summary.label_lists["single"]
     if not lists:
         return []

@@ -140,10 +140,8 @@ def make_line_layout(
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
     types = {name: ColumnType("bytes", None, 0) for name in options.texts}
     if line_numbers:
-        features += [
-            Feature("filename", "bytes", "text", role="source"),
-            Feature("line_number", "int64", role="source"),
-        ]
+        features.append(Feature("filename", "bytes", "text", role="source"))
+        features.append(Feature("line_number", "int64", role="source"))
         types["line_number"] = ColumnType("int64", None, 0)
     check_columns([feature.name for feature in features], options)
     names = {} if class_names is None else {"label": class_names}
@@ -191,11 +189,10 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     notices += splits.notices
     roles = [feature.name for feature in options.schema or () if feature.role == "label"]
     for feature in options.schema or ():
-        if feature.name in known and (feature.name not in options.label_columns or options.classes.labels is None):
+        has_no_file = feature.name not in options.label_columns or options.classes.labels is None
+        if feature.name in known and has_no_file:
             continue
-        if kind_of(feature).has_classes and (
-            feature.name not in options.label_columns or options.classes.labels is None
-        ):
+        if kind_of(feature).has_classes and has_no_file:
             raise UserError(
                 f"{options.schema_name} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
                 f" and their names with --labels_file {labels_file_names(feature)}, which is next to the schema"
@@ -262,18 +259,13 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
     return replace(feature, kind=kind, shape=(None, *feature.shape), required=True)
 
 
-def _choose_number(text: str, count: int) -> str:
-    """Return what is noted of `count` rows; a text of two lines has one for the singular and one for the plural."""
-    one, _, several = text.partition("\n")
-    return one if count == 1 or not several else several
-
-
 def remark_notices(remarks: Remarks) -> list[str]:
-    """Return the notices about rows that were read in another way than others."""
-    return [
-        f"{count:,} {_choose_number(text, count)}; the first is {name}, line {line}"
-        for text, (count, (name, line)) in remarks.items()
-    ]
+    """Return the notices about rows that were read in another way than others.
+
+    A remark of two lines has one for a single row and one for several.
+    """
+    chosen = ((text.split("\n")[-1 if count > 1 else 0], count, place) for text, (count, place) in remarks.items())
+    return [f"{count:,} {text}; the first is {name}, line {line}" for text, count, (name, line) in chosen]
 
 
 _MOST_DIFFERING = 4  # columns that have a notice of their own
@@ -314,21 +306,21 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     selected = join_members(choose_columns(header, inferred, unjoined), members, options)
     chosen = convert_times(selected, inferred, options)
     times = [feature for feature in chosen.features if is_time(feature, options)]
-    labels = resolve_labels(chosen, inferred, options)
-    marked = mark_columns(labels.columns, inferred, options)
+    labelled, class_names, separators = resolve_labels(chosen, inferred, options)
+    marked = mark_columns(labelled, inferred, options)
     columns = marked.columns
     splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
-    named = [name for name in scalars if name in (*labels.class_names, *marked.classes)]
+    named = [name for name in scalars if name in (*class_names, *marked.classes)]
     objects = find_objects(inferred, columns.features, marked.images, options)
     # a column `content` need not exist
     helpers = [name for name in options.helper_columns if not header or name in header]
     return TableLayout(
         types=columns.types if objects is None else {**columns.types, OBJECTS: ColumnType("bytes", None, 0)},
         features=columns.features,
-        labels=(*labels.class_names, *marked.classes),
-        class_names=labels.class_names,
+        labels=(*class_names, *marked.classes),
+        class_names=class_names,
         splits=splits.names,
         fractions=splits.fractions,
         notices=(
@@ -341,11 +333,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *columns.notices,
             *numbered_notices(columns.features),
             *marked.notices,
-            *(
-                notice
-                for name, classes in labels.class_names.items()
-                for notice in list_like_name_notices(name, classes.names)
-            ),
+            *chain.from_iterable(list_like_name_notices(name, table.names) for name, table in class_names.items()),
             *(objects.notices if objects is not None else ()),
             *splits.notices,
         ),
@@ -359,7 +347,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             for feature in columns.features
             if feature.name in (*options.label_columns, *marked.required) and None not in feature.shape
         ),
-        label_separators=labels.label_separators,
+        label_separators=separators,
         keys=tuple(KeyColumn(name, is_declared_number(options, name)) for name in helpers),
         schema_name=options.schema_name,
         target=next(iter((*named, *scalars)), None),
