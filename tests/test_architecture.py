@@ -54,9 +54,9 @@ ROOMS = (
     Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together
     Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_700),  # strata of sequences
-    Room("transforms/inputs", 9, 6_800),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/layout", 10, 2_500),  # other columns
-    Room("transforms/files", 11, 4_600),  # whole files that change
+    Room("transforms/inputs", 9, 6_700),  # tables that name images, revisions of files, files that are left out
+    Room("transforms/layout", 10, 2_450),  # other columns
+    Room("transforms/files", 11, 4_550),  # whole files that change
     Room("transforms/records", 12, 2_500),  # repeated keys
     Room("transforms/publishing", 12, 3_200),  # accepted versions, retention, locks of dead jobs
     Room("pipelines/config", 13, 3_050),  # data sets as input of reshard

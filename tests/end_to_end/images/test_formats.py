@@ -1,4 +1,4 @@
-"""What becomes of images of each format and mode: passed through, re-encoded, resized."""
+"""Images of each format and mode are passed through, re-encoded and resized."""
 
 from pathlib import Path
 

@@ -111,7 +111,7 @@ def test_columns_that_name_further_images_are_said(images: ImageJobs) -> None:
         "outside": ("../a.png", "../a.png"),
         "web": ("https://x/0.png", "https://x/1.png"),
     }
-    rows = ({"file_name": f"a/{row}.png"} | {key: of[row] for key, of in columns.items()} for row in (0, 1))
+    rows = ({"file_name": f"a/{row}.png", **{key: of[row] for key, of in columns.items()}} for row in (0, 1))
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
     write_files(Path(), {"a.png": FILES["a/0.png"]})
     contents = images.make({**FILES, "meta.jsonl": lines.encode()}, "--manifest in/meta.jsonl")
@@ -124,7 +124,7 @@ def test_columns_that_name_further_images_are_said(images: ImageJobs) -> None:
 
 
 def test_numbers_to_predict_are_no_classes_unless_a_file_of_labels_says_so(images: ImageJobs) -> None:
-    """How labels are told from numbers is in tests/transforms/layout/test_files.py."""
+    """tests/transforms/layout/test_files.py tells labels from numbers."""
     table = b"file_name,age\na/0.png,0.5\na/1.png,1.5\na/2.png,0.5\n"
     flags, words = "--manifest in/t.csv", "the labels are numbers with fractions, such as 0.5"
     images.refuse({**FILES, "t.csv": table, "labels.txt": b"0.5\n1.5\n"}, f"{flags} --label_column age", words)

@@ -69,14 +69,6 @@ def test_what_looks_alike_is_found_and_nothing_else(
     assert all(pair["distance"] <= near["distance"] == 4 for pair in near["pairs"])
 
 
-def test_without_the_flag_nobody_looks(source: Path, run: Run, tmp_path: Path) -> None:
-    result = run("images", "--input", source, "--output", tmp_path, "--name", "n")
-
-    assert "look like" not in result.out
-    assert "near_duplicates" not in json.loads((tmp_path / STATS).read_text())
-    assert "near_duplicates" not in json.loads((tmp_path / "n/1.0.0/manifest.json").read_text())["configuration"]
-
-
 def test_within_a_split_too_and_equal_pictures_are_none(images: ImageJobs) -> None:
     pictures = [jpeg(photograph(0)), jpeg(photograph(0)), CHANGES["at half the size"](photograph(0))]
 

@@ -1,4 +1,4 @@
-"""Annotations beside images: the job stops and names the flags that read them, and those flags work."""
+"""Annotations next to images: the job stops and names the flags that read them, and those flags work."""
 
 import io
 import itertools
@@ -183,7 +183,7 @@ LINES = "".join(f'{{"image": "{one}.jpg", "label": "{two}"}}\n' for one, two in 
 ID = ("id", "label")
 STEMS = "--file_suffix .jpg --file_root train/"
 BY_ID = f"--file_column id {STEMS}"
-# Tables of Kaggle and others: the folder that is given, the files beside train/*.jpg, and the flags that read them
+# Tables of Kaggle and others: the folder that is given, the files next to train/*.jpg, and the flags that read them
 TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
     "Kaggle": (
         "in",

@@ -84,7 +84,7 @@ def test_the_orientation_as_it_is_turned(format_: str) -> None:
     ],
 )
 def test_target_format(format_: str, how: str, target: str) -> None:
-    options = {"save_all": True, "append_images": [Image.new("RGB", (4, 4))]} if format_ == "MPO" else {}
+    options: dict[str, Any] = {"save_all": True, "append_images": [corners()]} if format_ == "MPO" else {}
     out, found, width, height, _ = reencode(encoded(Image.new("RGB", (9, 7), RED), format_, **options), Reencode(how))
 
     assert (found, width, height) == (target, 9, 7)
@@ -193,9 +193,7 @@ def test_what_does_not_decode(data: bytes, sentence: str) -> None:
             check(data)
 
 
-def png(
-    size: tuple[int, int], bits: int, colour: int, rows: bytes, key: bytes = b"", interlaced: bool = False
-) -> bytes:
+def png(size: tuple[int, int], bits: int, colour: int, rows: bytes, key: bytes = b"", interlaced: int = 0) -> bytes:
     """A PNG of compressed rows, which begin with their filter; `key` is the transparent colour."""
     header = struct.pack(">IIBBBBB", *size, bits, colour, 0, 0, interlaced)
     chunks = ((b"IHDR", header), *([(b"tRNS", key)] if key else []), (b"IDAT", rows), (b"IEND", b""))

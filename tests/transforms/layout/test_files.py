@@ -227,6 +227,13 @@ def test_labels_that_are_no_fractions_are_classes(labels: list[str]) -> None:
     assert names(layout(manifest(labels))) == tuple(sorted(labels))
 
 
+@pytest.mark.parametrize(("named", "said"), [(2, True), (1, False)])
+def test_a_column_names_images_if_all_of_its_values_do(named: int, said: bool) -> None:
+    summary = manifest(["a", "a"], mask=ColumnType("bytes", None, 2))
+    summary.image_names = {"mask": (named, "a.png")}
+    assert any(notice.startswith("column 'mask' names image files") for notice in layout(summary).notices) is said
+
+
 @pytest.mark.parametrize("what", ["label", "split"])
 def test_a_manifest_has_no_hundred_thousands_of_labels(what: str) -> None:
     """Which a worker could not hold; how many more there are nobody remembers."""
