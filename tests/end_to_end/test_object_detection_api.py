@@ -25,6 +25,7 @@ from tests.support.detection import (
     write_voc,
     write_yolo,
 )
+from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.reading import make
 
@@ -213,32 +214,22 @@ def test_statistics_the_page_and_the_contact_sheet_know_the_objects(coco: Path, 
     assert "background" in page.read_text()
 
 
-def test_what_it_says(tmp_path: Path, run: Run) -> None:
-    file = write_coco(tmp_path / "in", SCENES[:6])
-    done = run("images", "--coco", file, *FLAG, "--output", tmp_path / "out", "--name", "n")
-
-    assert done.status == 0
-    assert "image/object as a Sequence with four lists of numbers, and no BBoxFeature" in done.out
-    assert "background' has no objects" not in done.out
-    assert "names image files" not in done.out
+def test_what_it_says(jobs: Jobs) -> None:
+    said = jobs.build(f"images --coco {write_coco(jobs.folder / 'in', SCENES[:6])}", *FLAG).said
+    assert "image/object as a Sequence with four lists of numbers, and no BBoxFeature" in said
+    assert "background' has no objects" not in said
+    assert "names image files" not in said
 
 
-def test_what_it_cannot_be(tmp_path: Path, run: Run) -> None:
-    out = ("--output", tmp_path / "out", "--name", "n")
-    file = write_coco(tmp_path / "in", SCENES[:6])
-    without = run("images", "--input", file.parent, *FLAG, *out)
-    renamed = run("images", "--coco", file, *FLAG, "--rename", "image=x", *out)
+def test_what_it_cannot_be(jobs: Jobs) -> None:
+    file = write_coco(jobs.folder / "in", SCENES[:6])
+    said = f"{' '.join(FLAG)} is about the objects that --coco, --voc, --yolo or --annotations name"
+    jobs.refuse(f"images --input {file.parent}", said, *FLAG)
+    said = "says what every feature is called; drop it or --rename"
+    jobs.refuse(f"images --coco {file} --rename image=x", said, *FLAG)
     content = coco_of([Scene(SCENES[0].name, SCENES[0].size, (Thing("red", (1, 1, 9, 9)),))])
     file.write_text(json.dumps(content).replace('"red"', '"background"'))
-    background = run("images", "--coco", file, *FLAG, *out)
-
-    assert (without.status, renamed.status, background.status) == (2, 2, 2)
-    assert (
-        "--feature_names object_detection is about the objects that --coco, --voc, --yolo or --annotations name"
-        in without.err
-    )
-    assert "says what every feature is called; drop it or --rename" in renamed.err
-    assert "a class is called 'background'" in background.err
+    jobs.refuse(f"images --coco {file}", "a class is called 'background'", *FLAG)
 
 
 def test_a_table_of_classes_that_begins_with_the_background_keeps_its_ids(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tests.support.command import (
     tree_bytes,
     write_files,
 )
-from tests.support.jobs import Jobs
+from tests.support.jobs import Built, Jobs
 from tests.support.sounds import wav
 
 OLD = 10**18  # nanoseconds since 1970
@@ -40,136 +41,126 @@ def numbers(*shape: int) -> bytes:
 
 
 # Of each kind: its command, its files, and those of the second night: new, changed, good no more, good at last.
-KINDS: dict[str, tuple[tuple[str, ...], Files, Files]] = {
+KINDS: dict[str, tuple[str, Files, Files]] = {
     "resized": (
-        ("images", "--resize", "9x7"),
+        "images --resize 9x7",
         {**image_tree(("cat", "dog"), 6), "cat/bad.jpg": b"no image", "dog/worse.jpg": b"nor this"},
         {"ant/new.jpg": image(77), "cat/001.jpg": image(77), "dog/002.jpg": b"cut", "cat/bad.jpg": image(79)},
     ),
     "as they are": (
-        ("images", "--splits", "train=0.5,test=0.5", "--group_by", "label"),
+        "images --splits train=0.5,test=0.5 --group_by label",
         {**image_tree(("cat", "dog"), 6, "png", "PNG"), "cat/bad.png": b"no image", "dog/worse.png": b"nor this"},
         {"ant/new.png": image(77, "PNG"), "cat/001.png": image(78, "PNG"), "cat/bad.png": image(79, "PNG")},
     ),
     "arrays": (
-        ("arrays", "--no_shuffle"),
+        "arrays --no_shuffle",
         {**{f"{'ab'[n % 2]}/{n}.npy": numbers(3, 1 if n == 3 else 2) for n in range(8)}, "b/bad.npy": numbers(5)},
         {"A/first.npy": numbers(3, 2), "a/4.npy": numbers(3, 2), "c/new.npy": numbers(4)},
     ),
     "audio": (
-        ("audio", "--decode_audio"),
+        "audio --decode_audio",
         {**{f"{'ab'[n % 2]}/{n}.wav": wav(20 + n, 1 + n % 2, number=n) for n in range(8)}, "b/bad.wav": b"RIFF"},
         {"A/first.wav": wav(number=9), "a/4.wav": wav(bits=8), "c/new.wav": b""},
     ),
     "text": (
-        ("text", "--record", "file", "--encoding", "latin-1"),
+        "text --record file --encoding latin-1",
         {**{f"{'ab'[n % 2]}/{n}.txt": b"caf\xe9 %d" % n for n in range(8)}, "b/bad.txt": b" "},
         {"A/first.txt": b"one", "a/4.txt": b"another", "c/new.txt": b""},
     ),
 }
 
 
+def same_bytes(built: Built, full: Built) -> bool:
+    return tree_bytes(built.directory) == tree_bytes(full.directory)
+
+
+def record_of(built: Built) -> dict[str, Any]:
+    """What is on record of a build."""
+    found: dict[str, Any] = json.loads((built.directory.parent / "builds" / "1.0.1.json").read_text())
+    return found
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_are_those_of_a_full_build(kind: str, run: Run, tmp_path: Path) -> None:
-    words, files, changes = KINDS[kind]
-    folder = tmp_path / "in"
+def test_the_bytes_are_those_of_a_full_build(kind: str, jobs: Jobs) -> None:
+    command, files, changes = KINDS[kind]
+    line = f"{command} --max_reject_fraction 0.9 --num_shards 3 --version"
 
-    def build(output: str, version: str, *flags: str) -> str:
-        where = ("--input", folder, "--output", tmp_path / output, "--name", "n", "--version", version)
-        result = run(*words, *where, "--max_reject_fraction", "0.9", "--num_shards", "3", *flags)
-        assert result.status == 0, result.err
-        return result.out
-
-    put(folder, files)
-    said = build("out", "1.0.0", "--reuse", "LATEST")
+    put(Path("in"), files)
+    said = jobs.build(f"{line} 1.0.0 --reuse LATEST").said
     assert f"all {len(files)} files were read: no older version is published" in said
-    put(folder, changes, OLD + 1)
+    put(Path("in"), changes, OLD + 1)
     removed = next(name for name in files if name not in changes and "bad" not in name)
-    (folder / removed).unlink()
+    Path("in", removed).unlink()
     left = {name for name in files if name not in changes} - {removed}
 
-    again = () if "--no_shuffle" in words else ("--seed", "3")
-    said = build("out", "1.0.1", "--reuse", "LATEST", *again)
-    quiet = build("full", "1.0.1", *again)
+    line += " 1.0.1" if "--no_shuffle" in command else " 1.0.1 --seed 3"
+    built = jobs.build(f"{line} --reuse LATEST")
+    full = jobs.build(f"{line} --output full")
 
     # The type of arrays is that of the first file, by whose name the reasons of rejects call it
     told = {"arrays": {name for name in left if files[name] == numbers(3, 2)}}
     found = len(told.get(kind, left))
-    assert f"{found} of {len(left) + len(changes)} files taken from 1.0.0, the others read" in said
-    assert "taken from" not in quiet
-    record, full = (json.loads((tmp_path / out / "n/builds/1.0.1.json").read_text()) for out in ("out", "full"))
+    assert f"{found} of {len(left) + len(changes)} files taken from 1.0.0, the others read" in built.said
+    assert "taken from" not in full.said
+    record, of_full = record_of(built), record_of(full)
     assert (record["reused"], record["read"]) == (found, len(left) + len(changes) - found)
-    assert (full["reused"], full["read"]) == (None, None)
-    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+    assert (of_full["reused"], of_full["read"]) == (None, None)
+    assert same_bytes(built, full)
 
 
-def test_damaged_records_are_told_and_on_record(run: Run, tmp_path: Path) -> None:
+def test_damaged_records_are_told_and_on_record(jobs: Jobs) -> None:
     """Also where all is left out that is well; not in the manifest, for the bytes are those of a full build."""
-    put(tmp_path / "in", image_tree(("cat", "dog"), 3))
-    flags = ("--input", tmp_path / "in", "--name", "n", "--num_shards", "1", "--quiet")
-    build = ("images", *flags, "--output", tmp_path / "out", "--reuse", "LATEST")
-    assert run(*build, "--version", "1.0.0").status == 0
-    (shard,) = (tmp_path / "out/n/1.0.0").glob("*.tfrecord-*")
+    put(Path("in"), image_tree(("cat", "dog"), 3))
+    line = "images --num_shards 1 --quiet"
+    (shard,) = jobs.build(f"{line} --reuse LATEST").directory.glob("*.tfrecord-*")
     data = shard.read_bytes()
     shard.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))  # the checksum of the last record
 
-    result = run(*build, "--version", "1.0.1")
-    run("images", *flags, "--output", tmp_path / "full", "--version", "1.0.1")
+    built = jobs.build(f"{line} --reuse LATEST --version 1.0.1")
 
     said = "1 record is damaged in the shards of 1.0.0: what should have been taken from there was read again;"
-    assert (result.status, result.out) == (0, "")
-    assert result.err.startswith(f"shardmill: warning: {said}")
-    record = json.loads((tmp_path / "out/n/builds/1.0.1.json").read_text())
+    assert built.said.startswith(f"shardmill: warning: {said}")
+    record = record_of(built)
     assert [notice[: len(said)] for notice in record["notices"]] == [said]
     assert (record["reused"], record["read"]) == (5, 1)
-    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+    assert same_bytes(built, jobs.build(f"{line} --version 1.0.1 --output full"))
 
 
-def test_a_new_class_gets_the_next_id_where_labels_are_kept(run: Run, tmp_path: Path) -> None:
+def test_a_new_class_gets_the_next_id_where_labels_are_kept(run: Run, jobs: Jobs) -> None:
     """What is taken from the version before has the ids that it had, and the bytes are those of a full build."""
-    recipe = tmp_path / "n.yaml"
-    for output in ("out", "full"):
-        put(tmp_path / "in", image_tree(("cat", "dog"), 6))
-        recipe.write_text(
-            f"name: n\noutput: {tmp_path / output}\nimages: {{input: {tmp_path}/in, on_new_label: append}}\n"
-            "labels: keep\n"
-        )
-        assert run("rebuild", recipe).status == 0
-        put(tmp_path / "in", {"ant/new.jpg": image(77), "cat/001.jpg": image(78)}, OLD + 1)
-        result = run("rebuild", recipe, *(["--full"] if output == "full" else []))
+    for output, flags in (("out", []), ("full", ["--full"])):
+        put(Path("in"), image_tree(("cat", "dog"), 6))
+        recipe = f"name: n\noutput: {output}\nimages: {{input: in, on_new_label: append}}\nlabels: keep\n"
+        Path("n.yaml").write_text(recipe)
+        assert run("rebuild", "n.yaml").status == 0
+        put(Path("in"), {"ant/new.jpg": image(77), "cat/001.jpg": image(78)}, OLD + 1)
+        result = run("rebuild", "n.yaml", *flags)
         assert result.status == 0, result.err
-        shutil.rmtree(tmp_path / "in")
+        shutil.rmtree("in")
         if output == "out":
             assert "the ids of 2 classes are those of 1.0.0; a new one gets the next id" in result.out
             assert "11 of 13 files taken from 1.0.0, the others read" in result.out
             assert "since 1.0.0: 12 -> 13 examples; class ant new" in result.out
 
-    assert (tmp_path / "out/n/1.0.1/label.labels.txt").read_text() == "cat\ndog\nant\n"
-    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+    assert Path("out/n/1.0.1/label.labels.txt").read_text() == "cat\ndog\nant\n"
+    assert tree_bytes(Path("out/n/1.0.1")) == tree_bytes(Path("full/n/1.0.1"))
 
 
-def test_rows_of_a_manifest_may_change_where_files_do_not(run: Run, tmp_path: Path) -> None:
-    put(tmp_path / "in", {f"{n}.png": image(n, "PNG") for n in range(8)})
-    (tmp_path / "outside").mkdir()
-    put(tmp_path / "outside", {"x.png": image(99, "PNG")})
-
-    def build(output: str, version: str, rows: list[dict[str, object]], *flags: str) -> str:
-        (tmp_path / "in/list.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        where = ("--manifest", tmp_path / "in/list.jsonl", "--allow_outside", "--output", tmp_path / output)
-        result = run("images", *where, "--name", "n", "--version", version, *flags)
-        assert result.status == 0, result.err
-        return result.out
-
+def test_rows_of_a_manifest_may_change_where_files_do_not(jobs: Jobs) -> None:
+    put(Path("in"), {f"{n}.png": image(n, "PNG") for n in range(8)})
+    put(Path("outside"), {"x.png": image(99, "PNG")})
+    line = "images --manifest in/list.jsonl --allow_outside"
     rows = [{"file_name": f"{n}.png", "label": "ab"[n % 2], "weight": n} for n in range(8)]
     rows += [{"file_name": "3.png", "label": "a", "weight": 9}, {"file_name": "../outside/x.png", "label": "b"}]
-    build("out", "1.0.0", rows, "--reuse", "record")
+    jobs.build(f"{line} --reuse record", files={"list.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
     rows = [{**row, "label": f"{row['label']}!", "title": "é" * n} for n, row in enumerate(reversed(rows))]
+    jobs.write({"list.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
 
-    said = build("out", "1.0.1", rows, "--reuse", "1.0.0", "--rename", "label=class")
-    build("full", "1.0.1", rows, "--rename", "label=class")
+    line += " --version 1.0.1 --rename label=class"
+    built = jobs.build(f"{line} --reuse 1.0.0")
 
-    assert "10 of 10 files taken from 1.0.0" in said
-    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+    assert "10 of 10 files taken from 1.0.0" in built.said
+    assert same_bytes(built, jobs.build(f"{line} --output full"))
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +183,8 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
     many: Path, run: Run, tmp_path: Path, moment: str
 ) -> None:
-    words = ("images", "--input", many / "in", "--folders", "label", "--output", tmp_path, "--name", "n")
-    words += ("--num_shards", "20")
+    where = ("--input", many / "in", "--output", tmp_path, "--name", "n")
+    words = ("images", *where, "--folders", "label", "--num_shards", "20")
     assert run(*words, "--reuse", "record").status == 0
     before, remembered = tree_bytes(tmp_path / "n/1.0.0"), tree_bytes(tmp_path / "n/builds/1.0.0.files")
     again = (*words, "--version", "1.0.1", "--reuse", "LATEST")
@@ -218,8 +209,8 @@ def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
 
 
 def test_overwriting_a_version_takes_from_what_it_replaces(many: Path, run: Run, tmp_path: Path) -> None:
-    words = ("images", "--input", many / "in", "--folders", "label", "--output", tmp_path, "--name", "n")
-    words += ("--reuse", "LATEST")
+    where = ("--input", many / "in", "--output", tmp_path, "--name", "n")
+    words = ("images", *where, "--folders", "label", "--reuse", "LATEST")
     assert run(*words).status == 0
     remembered = {path.name for path in (tmp_path / "n/builds/1.0.0.files").iterdir()}
 
