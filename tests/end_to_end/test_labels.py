@@ -73,6 +73,8 @@ def test_readers_take_lists_of_classes(jobs: Jobs) -> None:
     assert isinstance(ragged, tf.RaggedTensor)
     padded = next(iter(shardmill.load(version, batch_size=10, shuffle=False, pad=True)))[1]
     assert padded.numpy().min() == -1
+    with pytest.raises(shardmill.UserError, match="multi_hot is for lists of classes, and none of what is read is one"):
+        shardmill.load(version, features=["id"], supervised=False, multi_hot=True)
 
 
 def test_what_people_are_shown(run: Run, jobs: Jobs) -> None:
