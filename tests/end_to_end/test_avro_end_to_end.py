@@ -2,15 +2,14 @@
 
 import datetime
 import decimal
-import io
 import os
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pytest
 
+from tests.support.avro_files import avro, record
 from tests.support.command import Run, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
@@ -55,16 +54,14 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def avro(rows: list[Any], schema: Any = SCHEMA, codec: str = "deflate") -> bytes:
-    out = io.BytesIO()
-    fastavro.writer(out, schema, rows, codec=codec, sync_interval=700)
-    return out.getvalue()
+def visits(rows: list[Any], codec: str = "deflate") -> bytes:
+    return avro(SCHEMA, rows, 700, codec)
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(
-        tmp_path_factory.mktemp("avro"), {"a.avro": avro(ROWS[:200]), "b.avro": avro(ROWS[200:], codec="null")}
+        tmp_path_factory.mktemp("avro"), {"a.avro": visits(ROWS[:200]), "b.avro": visits(ROWS[200:], codec="null")}
     )
 
 
@@ -132,15 +129,15 @@ def test_only_fill_group_stratify_and_schema(source: Path, table: Table, tmp_pat
     described = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
     assert convert("avro", source, tmp_path / "3", *described).features == table.features
     narrow = convert("avro", source, tmp_path / "4", "--only", "id").directory / "schema.pbtxt"
-    wrong = avro([{"id": "seven"}], {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
-    right = avro([{"id": 8}], {**SCHEMA, "fields": SCHEMA["fields"][:1]})
+    wrong = avro(record(id="string"), [{"id": "seven"}])
+    right = avro({**SCHEMA, "fields": SCHEMA["fields"][:1]}, [{"id": 8}])
     folder = write_files(tmp_path / "in", {"a.avro": wrong, "b.avro": right})
     refused = convert("avro", folder, tmp_path / "5", "--schema", narrow, "--max_reject_fraction", 0.5)
     assert [reject["reason"] for reject in refused.rejects()] == ["column 'id': seven is no integer"]
 
 
 def test_files_that_are_no_avro_are_rejects_where_that_is_allowed(jobs: Jobs) -> None:
-    files = {"a.avro": avro(ROWS[:50]), "empty.avro": b"", "parquet.avro": b"PAR1", "head.avro": avro(ROWS)[:40]}
+    files = {"a.avro": visits(ROWS[:50]), "empty.avro": b"", "parquet.avro": b"PAR1", "head.avro": visits(ROWS)[:40]}
     jobs.fail("avro --drop extra --max_reject_fraction 0.9", "--on_damaged_file reject", files=files)
     made = jobs.build("avro --drop extra --max_reject_fraction 0.9 --on_damaged_file reject")
     assert len(made.table.rows) == 50

@@ -2,33 +2,19 @@
 back; nothing on disk changes."""
 
 import gzip
-import io
 import json
 from pathlib import Path
-from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.support.avro_files import avro, record
 from tests.support.command import Process, bind_root_to_permissions, image, npy, tree_bytes
 from tests.support.framed_records import WHOLE
 from tests.support.jobs import Files, Jobs
 from tests.support.table_results import TOLERANT, check_consistent, parquet, read_table
 from tests.support.tokenizer_files import tokenizer_json
-
-
-def avro(rows: list[Any], schema: Any) -> bytes:
-    out = io.BytesIO()
-    fastavro.writer(out, schema, rows)
-    return out.getvalue()
-
-
-def of_fields(name: str, kind: Any = "int") -> dict[str, Any]:
-    """A schema of Avro with one field."""
-    return {"type": "record", "name": "r", "fields": [{"name": name, "type": kind}]}
-
 
 GOOD = "id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
 SCHEMA = 'feature { name: "%s" type: INT shape {} presence { min_fraction: 1.0 } }'
@@ -259,10 +245,10 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "parquet --image photo --label photo": "--image photo is also in --label; drop the one or the other",
         },
     ),
-    ({"a.avro": avro([], of_fields("a"))}, {"avro": "has no rows"}),
-    ({"a.avro": avro([1], "int")}, {"avro": "a.avro: each value is of type int; expected records"}),
+    ({"a.avro": avro(record(a="int"), [])}, {"avro": "has no rows"}),
+    ({"a.avro": avro("int", [1])}, {"avro": "a.avro: each value is of type int; expected records"}),
     (
-        {"a.avro": avro([{"a": {"x": 1}}], of_fields("a", {"type": "map", "values": "int"}))},
+        {"a.avro": avro(record(a={"type": "map", "values": "int"}), [{"a": {"x": 1}}])},
         {"avro": "a.avro: column 'a' is a map…--drop a leaves the column out"},
     ),
     ({"a.tfrecord": b""}, {"reshard": "has no rows"}),
