@@ -30,9 +30,11 @@ def latest(parent: Path) -> str:
 
 
 def test_what_there_is(run: Run, parent: Path) -> None:
-    checks = ({"severity": "warn"}, {"severity": "ok"}, {"severity": "error"})
-    record = BuildRecord("n", "1.0.1", "published", "2026-11-20T03:00:00Z", checks=checks)
-    write_files(parent, {"TAGS/good": b"1.0.0\n", "TAGS/a": b"1.0.0\n", "builds/1.0.1.json": record.to_json().encode()})
+    for version, severities in {"1.0.0": ("ok",), "1.0.1": ("warn", "ok", "error"), "1.0.2": ("warn", "warn")}.items():
+        checks = tuple({"severity": severity} for severity in severities)
+        record = BuildRecord("n", version, "published", "2026-11-20T03:00:00Z", checks=checks)
+        write_files(parent, {f"builds/{version}.json": record.to_json().encode()})
+    write_files(parent, {"TAGS/good": b"1.0.0\n", "TAGS/a": b"1.0.0\n"})
     others = {"1.0.3/beam-temp-n-x/part": b"", "failed/1.0.2/manifest.json": b"", "1.0.1/manifest.json": b"{}"}
     write_files(parent, others)
 
@@ -41,9 +43,9 @@ def test_what_there_is(run: Run, parent: Path) -> None:
     head, *lines = (line.split() for line in result.out.splitlines())
     assert head == ["version", "published", "examples", "size", "named", "by", "checks"]
     assert [line[0] for line in lines] == ["1.0.2", "1.0.1", "1.0.0"]
-    assert lines[0][3:] == ["4", "120", "B", "LATEST"]
+    assert lines[0][3:] == ["4", "120", "B", "LATEST", "0", "errors,", "2", "warnings"]
     assert lines[1][3:] == ["damaged", "1", "errors,", "1", "warnings"]
-    assert lines[2][3:] == ["2", "60", "B", "a,", "good"]
+    assert lines[2][3:] == ["2", "60", "B", "a,", "good", "passed"]
 
     rows = json.loads(run("versions", parent, "--json").out)
     assert [(row["version"], row["examples"], row["latest"], row["tags"]) for row in rows] == [

@@ -44,6 +44,7 @@ def histogram(*buckets: Bucket) -> Numbers:
             [[0.75, 0, 0.25], [0, 1, 0]],
         ),
         *(([histogram(Bucket(value, value, 3))], 5, [[0, 0, 1, 0, 0]]) for value in (0, 7, -1.5, 1.7e308)),
+        ([histogram(Bucket(0, 2, 1), Bucket(2, 4, 1), Bucket(4, 100, 0))], 2, [[0.5, 0.5]]),  # an empty one is no part
     ],
 )
 def test_histograms_of_splits_over_the_same_bins(numbers: list[Numbers | None], bins: int, shares: Any) -> None:
