@@ -58,7 +58,7 @@ def drawn_boxes(example: dict[str, Any], names: Sequence[str]) -> np.ndarray:
 
 
 def check(example: dict[str, Any], names: Sequence[str]) -> None:
-    """That the picture, its mask and its boxes show the same things."""
+    """Check that the picture, its mask and its boxes show the same things."""
     example = {**example, **{f"objects/{name}": values for name, values in example.get("objects", {}).items()}}
     np.testing.assert_array_equal(example["image"], _PIXELS[example["mask"][..., 0]])
     np.testing.assert_array_equal(example["mask"][..., 0], drawn_boxes(example, names))

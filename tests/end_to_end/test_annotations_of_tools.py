@@ -73,7 +73,7 @@ def test_images_that_lie_elsewhere_are_no_images_without_objects(jobs: Jobs, tmp
 
 
 def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
-    """Its data.yaml says `../train/images` of the folder beside it."""
+    """Its data.yaml says `../train/images` of the folder next to it."""
     plain = write_yolo(tmp_path / "plain", {"train": _SCENES[:2], "val": _SCENES[2:]})
     folder = tmp_path / "yolo"
     for split, there in (("train", "train"), ("val", "valid")):
@@ -97,7 +97,7 @@ def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("numbers", [2, 3])
 def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> None:
-    """Beside the box of a pose: with two numbers each, the line looks like a polygon's."""
+    """After the box of a pose, two numbers each look like a polygon's."""
     file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
     plain = found(jobs, "--yolo", file)
     file.write_text(f"{file.read_text()}kpt_shape: [3, {numbers}]\n")
@@ -123,7 +123,7 @@ def test_classes_are_called_as_they_are_spelled(jobs: Jobs, tmp_path: Path, text
 
 
 def test_lists_of_voc_s_say_every_split_of_an_image(jobs: Jobs, tmp_path: Path) -> None:
-    """Of two lists with one image the last one had it, in silence; a byte-order mark was part of a name."""
+    """Once the last of two lists with one image had it, in silence; a byte-order mark was part of a name."""
     source = write_voc(tmp_path / "voc", {"train": _SCENES})
     (source / "JPEGImages/3.png").rename(source / "JPEGImages/the last.png")
     (source / "Annotations/3.xml").rename(source / "Annotations/the last.xml")
@@ -163,7 +163,7 @@ def test_what_voc_s_files_say_is_not_passed_over(jobs: Jobs, tmp_path: Path, old
 
 
 def test_whole_numbers_may_have_a_point(jobs: Jobs, tmp_path: Path) -> None:
-    """As pandas writes them where a column has a missing value."""
+    """Pandas writes them so where a column has a missing value."""
     path = write_coco(tmp_path / "coco", _SCENES)
     plain = found(jobs, "--coco", path)
     content = coco_of(_SCENES)

@@ -1,5 +1,5 @@
 """Every type of Arrow in Parquet, and every logical type of Avro: the feature that it becomes, its values as TensorFlow
-reads them, and what is said. docs/types.md has the table."""
+reads them, and its notice. docs/types.md has the table."""
 
 import datetime
 import json

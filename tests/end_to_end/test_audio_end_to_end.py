@@ -206,7 +206,7 @@ def other_wav(magic: bytes, chunks: bytes, size: int | None = None) -> bytes:
 
 
 def sized(form_: bytes, data: bytes, size: int | None = None, order: str = "<") -> bytes:
-    """The chunks of a WAV file, of which that of the samples may state another size."""
+    """The chunks of a WAV file, of which the one with the samples may state another size."""
     sizes = struct.pack(f"{order}I", len(form_)), struct.pack(f"{order}I", len(data) if size is None else size)
     return b"fmt " + sizes[0] + form_ + b"data" + sizes[1] + data
 

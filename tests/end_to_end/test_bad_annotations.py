@@ -1,4 +1,4 @@
-"""What is wrong with annotations: a reject with its reason, or one sentence and status 2."""
+"""Annotations with mistakes: a reject with its reason, or one sentence and status 2."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Change = Callable[[Content], object]
 
 
 def write(folder: Path, content: Content | str) -> Path:
-    """Pictures, and what stands in their COCO file."""
+    """Write pictures and the content of their COCO file."""
     for scene in _SCENES:
         draw(scene, folder)
     (folder / "i.json").write_text(content if isinstance(content, str) else json.dumps(content))
@@ -42,7 +42,7 @@ def image(content: Content, index: int = 1) -> Content:
 
 
 def annotation(content: Content, number: int = 2) -> Content:
-    """That of id `number`, which is of image 102 if it is 2."""
+    """Return the annotation of id `number`, which is of image 102 if it is 2."""
     return next(item for item in content["annotations"] if item["id"] == number)
 
 
@@ -135,7 +135,7 @@ def test_oddities_of_coco_files_change_no_box(jobs: Jobs, tmp_path: Path, change
 
 
 def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: Path) -> None:
-    """As if each had its place in the file; a null is no id either."""
+    """Each has its place in the file as its id; a null is no id either."""
     stored = []
     for change in (
         lambda c: [note.update(id=place) for place, note in enumerate(c["annotations"], 1)],
@@ -152,7 +152,7 @@ def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: 
 
 @pytest.mark.parametrize("lost", [1, 3])
 def test_annotations_of_which_some_have_no_id_are_rejects(tmp_path: Path, lost: int) -> None:
-    """Also where there are several, which have no id in common; and what is said of images that are not there."""
+    """Several have no id in common. The reason also names images that are not there."""
     content = changed(lambda c: [note.pop("id") for note in c["annotations"][:lost]])
     found = reasons(tmp_path, content)
     assert found == ["an annotation without an id has null for id; expected a whole number, as others have"] * lost
@@ -250,7 +250,7 @@ def test_empty_annotations_of_coco_are_said(jobs: Jobs, tmp_path: Path, change: 
 
 
 def test_empty_annotations_of_yolo_and_voc_are_said(jobs: Jobs, tmp_path: Path) -> None:
-    """Empty files of YOLO's: its classes stand in data.yaml. Of VOC's nobody knows the classes."""
+    """The classes of empty files of YOLO's are in data.yaml. Nobody knows those of VOC's."""
     bare = [replace(scene, things=()) for scene in _SCENES]
     yolo = write_yolo(tmp_path / "yolo", {"train": bare})
     for scene in bare:
@@ -261,7 +261,7 @@ def test_empty_annotations_of_yolo_and_voc_are_said(jobs: Jobs, tmp_path: Path) 
 
 
 def test_what_no_example_holds_is_said(jobs: Jobs, tmp_path: Path) -> None:
-    """Polygons and key points; not what is said to be none."""
+    """Polygons and key points are left out, and notices count them, but not those that are empty."""
     write(tmp_path, changed(with_note(keypoints=[1, 2, 2], num_keypoints=1, caption="")))
     assert f"{_LEFT_OUT}: keypoints of 1, num_keypoints of 1, segmentation of 4" in jobs.build(_COCO).notices
 

@@ -48,7 +48,7 @@ CHANGED = "was changed while the job read it"
 
 
 def check_changed(jobs: Jobs, patch: pytest.MonkeyPatch, line: str, name: str) -> None:
-    """That a job ends in a sentence that names the file, and succeeds once nothing changes it."""
+    """Check that a job ends in a sentence that names the file, and succeeds once nothing changes it."""
     jobs.fail(line, f"{name}…{CHANGED}; leave the input as it is while a job runs")
     assert not Path("out/n/1.0.0").exists()
     patch.undo()

@@ -50,7 +50,7 @@ def _write_coco(folder: Path, pictures: dict[int, bytes]) -> Path:
 
 
 def _check_scenes(examples: list[dict[str, Any]]) -> None:
-    """That each is its photograph, at a third of the size, with its box, class and mask."""
+    """Check that each is its photograph, at a third of the size, with its box, class and mask."""
     assert sorted(example["filename"] for example in examples) == [b"%02d.jpg" % number for number in range(12)]
     left, top, wide, high = BOX
     for example in examples:

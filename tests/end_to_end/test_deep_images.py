@@ -1,4 +1,4 @@
-"""PNGs of 16 bits a channel: readers give 8 of them, which is said with their exact number, whatever the route."""
+"""PNGs of 16 bits a channel: readers give 8 of them, and a notice has their exact number, whatever the route."""
 
 import base64
 import io
@@ -63,7 +63,7 @@ ROUTES = ("folder", "unchecked", "manifest", "webdataset", "column", "found")
 
 
 def noted(jobs: Jobs, line: str, files: Files | None = None, workers: Sequence[int] = (1, 2)) -> list[str]:
-    """What was said of images of many bits, whatever the number of workers."""
+    """Return the notices on images of many bits, which any number of workers gives."""
     first, *others = (
         notices(jobs.build(f"{line} --overwrite --direct_num_workers {number}", files=files).directory)
         for number in workers

@@ -184,7 +184,7 @@ def turned_scenes() -> list[Scene]:
 
 
 def edges_of(colour: str, pixels: np.ndarray) -> tuple[int, int, int, int]:
-    """Where a colour is: its first row and column, and those behind its last."""
+    """Return the first row and column of a colour, and those behind its last."""
     like = np.abs(pixels - COLOURS[colour]).max(2) < 100
     rows, columns = np.flatnonzero(like.any(1)), np.flatnonzero(like.any(0))
     return int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1

@@ -108,7 +108,7 @@ def test_every_route_counts_equal_contents(route: str, jobs: Jobs) -> None:
 
 
 def _twice(route: str) -> dict[str, Any]:
-    """Where content 2 is in train, by the names that users know."""
+    """Return the places of content 2 in train, by the names that users know."""
     _, files, _ = ROUTES[route]
     (name, *others) = (name for name in files if name.startswith("train/"))
     if others:
@@ -273,7 +273,7 @@ def _commented(number: int) -> bytes:
     return image(number % 2, comment=b"comment %d" % number)
 
 
-# Files that differ, and of which only two contents are stored
+# Files that differ; two contents are stored
 STORED: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "images --image_format png": ("jpg", _commented),
     "images --image_format jpeg": ("jpg", _commented),
@@ -316,10 +316,10 @@ class Source:
     line: str
     files: Files
     held: Mapping[Hashable, tuple[Name, Hashable]]  # by an example's identity: its name in pairs, and what it holds
-    content: str  # what is compared, in words
+    content: str  # the name of what is compared
     identity: Callable[[Mapping[str, Any]], Hashable] = lambda example: example["filename"].decode()
     splits: Mapping[Hashable, str] | None = None  # by identity, where examples cannot be asked
-    labels: Mapping[Hashable, str] = field(default_factory=dict)  # by identity, where conflicts are told
+    labels: Mapping[Hashable, str] = field(default_factory=dict)  # by identity, if the page has conflicts
 
 
 def _some(number: int, different: int, seed: int) -> list[int]:
@@ -433,7 +433,7 @@ SOURCES: Mapping[str, Callable[[], Source]] = {
 
 
 def _counted(held: Mapping[Hashable, tuple[Name, Hashable]], splits: Mapping[Hashable, str]) -> dict[str, Any]:
-    """What stats.json is to say, by comparing each two examples."""
+    """Return the figures of stats.json, made by comparing each two examples."""
     names = sorted(set(splits.values()))
     of = {split: [held[one][1] for one in held if splits[one] == split] for split in names}
     within = {split: [content for content in mine if mine.count(content) > 1] for split, mine in of.items()}
@@ -514,7 +514,7 @@ def _check_conflicts(conflicts: Any, source: Source, splits: Mapping[Hashable, s
 
 
 def test_the_share_of_documents_is_of_documents(run: Run, jobs: Jobs) -> None:
-    """Of blocks there are far fewer: every document of test is in train, which is all of them, and not 12 times all."""
+    """Every document of test is in train: the share is 1, and not 12, although there are far fewer blocks."""
     source = _packed()
     made = jobs.build(source.line, files={**source.files, "test/a.txt": source.files["train/a.txt"]})
 

@@ -379,7 +379,7 @@ def test_without_datumaro_the_message_names_the_extra(
 
 
 def layout(files: dict[str, str], *pictures: str) -> Files:
-    """Files of a data set beside pictures without things."""
+    """Files of a data set, and pictures without things."""
     plain = Image.new("RGB", (64, 48), (90, 60, 30))
     return {name: encoded(plain, "JPEG" if name.endswith(".jpg") else "PNG") for name in pictures} | dict(files)
 
@@ -510,7 +510,7 @@ def test_classes_of_createml(jobs: Jobs, key: str) -> None:
 
 @pytest.mark.parametrize("name", ["label_me", "coco_panoptic", "cvat", "datumaro"])
 def test_masks_become_the_boxes_around_them(jobs: Jobs, tmp_path: Path, name: str) -> None:
-    """The area is that of the mask."""
+    """The mask gives the area."""
     exports.exporter(name, masks=True)(tmp_path / "in", SCENES)
     made = jobs.build(f"images --annotations {name}=in")
     assert {key: sorted((area, label) for label, _, area in boxes) for key, boxes in objects_of(made).items()} == {

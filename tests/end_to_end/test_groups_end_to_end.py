@@ -15,7 +15,7 @@ from tests.support.table_results import encode_rows
 _GROUPS = range(1 << 24, (1 << 24) + 60)  # neighbours are one float32
 _SPLITS = ("--splits", "train=0.5,test=0.5")
 Groups = Sequence[int | float | str]
-# Of each group, a row in each file, each of another kind; one float stands among the integers of the last.
+# Of each group, a row in each file, each of another kind; one float is among the integers of the last.
 KINDS: list[Groups] = [
     list(_GROUPS),
     [float(group) for group in _GROUPS],

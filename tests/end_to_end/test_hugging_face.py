@@ -33,7 +33,7 @@ def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def loaded(kind: str, tmp_path: Path, **source: Any) -> Any:
-    """What datasets reads: its splits, images as {bytes, path}."""
+    """Read with datasets: splits, with images as {bytes, path}."""
     found = datasets.load_dataset(kind, cache_dir=str(tmp_path / "cache"), **source)
     for column, feature in next(iter(found.values())).features.items():
         if isinstance(feature, datasets.Image):
@@ -131,7 +131,7 @@ def test_folders_of_classes_are_what_datasets_reads(jobs: Jobs, tmp_path: Path) 
 
 
 def columns_of(scene: Scene, key: str = "categories") -> dict[str, Any]:
-    """What Hugging Face's documentation shows: lists of one length."""
+    """The form in Hugging Face's documentation: lists of one length."""
     return {"bbox": [list(map(float, thing.box)) for thing in scene.things], key: ids(scene)}
 
 

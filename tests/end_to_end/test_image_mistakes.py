@@ -1,4 +1,4 @@
-"""What the user of `shardmill images` types by mistake, and the one sentence that comes back; nothing on disk changes.
+"""Mistakes that users of `shardmill images` type, and the one sentence that comes back; nothing on disk changes.
 
 The unit tests of flags and configurations hold the sentences of single values: here are one or two of each kind.
 """
@@ -21,7 +21,7 @@ LISTED = PAIRS | {
     "m.csv": "".join(f"{','.join(words)}\n" for words in (ROWS[0], *(row.values() for row in ROWS))),
     "m.jsonl": "".join(f"{json.dumps(row)}\n" for row in ROWS),
 }
-# The files of folder `in`, and by a command line in the folder above it, what is said; `…` is any text
+# The files of folder `in`, and by a command line in the folder above it, the sentence; `…` is any text
 MISTAKES: list[tuple[Files, dict[str, str]]] = [
     (
         IN,

@@ -66,14 +66,14 @@ def png(side: int, pixels: bytes) -> bytes:
 
 
 def reasons(jobs: Jobs, line: str) -> list[str]:
-    """Why images are rejected."""
+    """Return the reasons of rejected images."""
     found = jobs.build(f"{line} --max_reject_fraction 1 --overwrite").reasons.values()
     return [reason.partition("column 'image': ")[2] for reason in found]
 
 
 @COMMANDS
 def test_bombs_and_what_only_decoding_shows(jobs: Jobs, command: str) -> None:
-    """As `shardmill images` has it: more pixels than --max_pixels are refused before any is decoded."""
+    """More pixels than --max_pixels are refused before any is decoded, which `shardmill images` does too."""
     bomb = png(100_000, zlib.compress(bytes(10**7)))
     images = [png(4, zlib.compress(bytes(20))), bomb, png(4, b"no deflate"), png(9, zlib.compress(bytes(90)))]
     jobs.write(in_file(command.split()[0], images, "png"))

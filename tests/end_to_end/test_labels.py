@@ -103,7 +103,7 @@ def test_a_row_of_a_class_that_is_none_is_a_reject(jobs: Jobs) -> None:
 
 
 def test_a_class_without_a_name_is_a_reject(jobs: Jobs) -> None:
-    """It stopped the job, which said that it cannot be in a labels file."""
+    """Such a class once stopped the job, for it cannot be in a labels file."""
     lines = [f'{{"id": {row}, "tags": {tags}}}\n' for row, tags in enumerate(['["a", ""]', '["b"]', "[]"])]
     made = jobs.build("jsonl --label tags --max_reject_fraction 1", files={"in.jsonl": "".join(lines)})
     assert {one["id"]: one["tags"].tolist() for one in made.examples()} == {1: [1], 2: []}
@@ -113,7 +113,7 @@ def test_a_class_without_a_name_is_a_reject(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("line", ["csv --label label", "images --manifest in/in.csv"])
 def test_classes_that_are_called_as_lists_are_said(jobs: Jobs, line: str) -> None:
-    """As pandas writes a column of lists."""
+    """Pandas writes a column of lists so."""
     pictures = {f"{number}.png": image(number, "PNG") for number in (1, 2)}
     made = jobs.build(line, files={**pictures, "in.csv": "file_name,label\n1.png,\"['a', 'b']\"\n2.png,b\n"})
     (said,) = [notice for notice in made.notices if "list is written" in notice]
@@ -163,7 +163,7 @@ def test_several_labels_keep_their_classes(jobs: Jobs) -> None:
     assert made.manifest.configuration["labels"] == {"kind": ["d", "b"], "tags": ["z", "y"]}
 
 
-UP = "../../../../victim"  # from out/n/1.0.0 to the file beside `work`
+UP = "../../../../victim"  # from out/n/1.0.0 to a file of the test's folder
 NAMES = (UP, "/etc/x", "a//b", "a/../b", ".", "..", "a\\b", "a\x1b[2Jb", "a\nb", "ä" * 124)
 NAMED = {"reshard": " --labels_file in/names --input in/a.reshard"}
 
@@ -215,7 +215,7 @@ def test_a_label_of_numbers_has_no_file(jobs: Jobs) -> None:
     jobs.build("csv --label a/b", files={"in.csv": "n,a/b\n1,3\n2,4\n"})
 
 
-# `w` is the label in words, and `id` in numbers, where that is asked; x tells nothing
+# `w` is the label as text, and `id` as a number; x tells nothing
 ROWS: list[dict[str, Any]] = [{"id": n, "x": n * 7919 % 11, "w": ("no", "yes")[n % 3 == 0]} for n in range(120)]
 LABELLED = [{**row, "id": int(row["w"] == "yes")} for row in ROWS]
 FILES = {f"a.{name}": encode_rows(name, LABELLED) for name in ("csv", "jsonl", "parquet", "avro", "reshard")}

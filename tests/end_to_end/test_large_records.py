@@ -197,7 +197,7 @@ def test_memory_is_bounded_by_the_limit(
 
 
 def read_only(folder: Path, kind: str, suffix: str) -> int:
-    """How many rows the file that `read` left has."""
+    """Count the rows of the file that `read` left."""
     path = folder / f"file.{kind}{suffix}"
     format_ = format_of(kind, 1 << 20, "utf-8")
     blocks = format_.index(FileRef(path.name, str(path), path.stat().st_size))

@@ -1,5 +1,5 @@
-"""What the user of a command for tables, texts, records or arrays types by mistake, and the one sentence that comes
-back; nothing on disk changes."""
+"""Mistakes that users type in commands for tables, texts, records and arrays, and the one sentence that comes back;
+nothing on disk changes."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ ARRAY = npy(np.zeros((6, 5), np.float32))
 TEXTS = {"a.txt": "w1 w2\nw3\n", "b.txt": "w4\n"}
 TOKENS = {"../t.json": tokenizer_json(), "../cls.json": tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))}
 PACKED = "text --tokenizer t.json --pack_to 8"
-# The files of folder `in`, and by a command line in the folder above it, what is said; `…` is any text
+# The files of folder `in`, and by a command line in the folder above it, the sentence; `…` is any text
 MISTAKES: list[tuple[Files, dict[str, str]]] = [
     ({"a.csv": 'a,b\n1,2\n3,"x\n5,6\n'}, {"csv": "a.csv, line 3…never closed…--quote ''"}),
     ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n', mtime=0)}, {"csv": "a.csv.gz, line 3…never closed"}),

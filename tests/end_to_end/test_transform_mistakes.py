@@ -1,5 +1,5 @@
-"""What --transform cannot follow, and what a module of --module_file does wrong: one sentence, status 2, or 1 where
-only examples say so, and nothing published; rows that the graph does not take."""
+"""Mistakes in the steps of --transform and in a module of --module_file: one sentence, status 2, or 1 where only
+examples show them, and nothing published; rows that the graph does not take."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ CITIES = {"a.csv": ROWS}
 FEW = {"a.csv": "".join(f"{line}\n" for line in ROWS.splitlines()[:3])}
 GAPS = {"train/a.csv": "x,y\n" + ",1\n" * 9, "test/a.csv": "x,y\n" + "1,1\n2,1\n" * 9}
 FIT = "--splits fit=0.8,test=0.2"
-# The steps, further flags, the exit status, what is said; `…` is any text
+# The steps, further flags, the exit status, the sentence; `…` is any text
 MISTAKES: list[tuple[Files, str, str, int, str]] = [
     (CITIES, "age: z_scor", "", 2, "t.yaml line 1: feature 'age': unknown step 'z_scor'; did you mean z_score?"),
     (CITIES, "# h\nhight: z_score", "", 2, "t.yaml line 2: feature 'hight' is not there; expected one of age, city"),

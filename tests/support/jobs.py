@@ -119,7 +119,7 @@ class Jobs:
     def refuse(self, line: str, sentence: str, *more: object, files: Files | None = None) -> None:
         """Run a command line that is a mistake: status 2, the sentence, and nothing on disk has changed.
 
-        `…` in the sentence stands for any text.
+        `…` in the sentence means any text.
         """
         self.write(files or {})
         before = self._tree()
@@ -137,7 +137,7 @@ class Jobs:
 
 
 def check_sentence(result: Result, status: int, sentence: str) -> None:
-    """Check how a command ended, and that it printed one sentence, in which `…` stands for any text."""
+    """Check how a command ended, and that it printed one sentence, in which `…` means any text."""
     assert (result.status, result.out) == (status, ""), result
     assert result.err.startswith("shardmill: error: "), result.err
     assert result.err.count("\n") == 1, result.err
