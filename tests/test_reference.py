@@ -113,7 +113,7 @@ def test_links_to_the_reference(page: Path) -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     grouped = [name for names in build_site.API.values() for name in names]
-    assert sorted(grouped) == sorted(shardmill.__all__)
+    assert sorted(name for name in grouped if "." not in name) == sorted(shardmill.__all__)
     assert [name for name in grouped if f"| `{name}` | " not in read("api.md")] == []
 
 

@@ -4,6 +4,7 @@ tests/test_reference.py fails if a page is not what this module writes.
 """
 
 import argparse
+import ast
 import inspect
 import io
 import json
@@ -209,6 +210,16 @@ def check_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def docstring(name: str) -> str:
+    """Return the docstring of a public name; a module of another framework is not imported, but read."""
+    module, _, member = name.rpartition(".")
+    if not module:
+        return inspect.getdoc(getattr(shardmill, name)) or ""
+    tree = ast.parse(Path(shardmill.__file__).with_name(f"{module}.py").read_text())
+    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == member)
+    return ast.get_docstring(found) or ""
+
+
 def api_page() -> str:
     """Return the list of the Python API; the site has a page with all docstrings in its place."""
     lines = [
@@ -218,7 +229,7 @@ def api_page() -> str:
     for heading, names in build_site.API.items():
         lines.append(f"\n## {heading}\n\n| name | meaning |\n|---|---|")
         for name in names:
-            summary = " ".join((inspect.getdoc(getattr(shardmill, name)) or "").partition("\n\n")[0].split())
+            summary = " ".join(docstring(name).partition("\n\n")[0].split())
             lines.append(f"| `{name}` | {text(summary)} |")
     return "\n".join([*lines, ""])
 
