@@ -7,7 +7,7 @@ import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -26,11 +26,11 @@ from shardmill.reading.shard_ranges import Range, ShardRanges, shard_ranges
 from shardmill.reading.slices import Selection, select_examples
 
 _HEAD = 12  # bytes of framing before a record, of OVERHEAD
-_CHUNK_BYTES = 1 << 18  # of records that are decoded together, by columns
+_COLUMNS_BYTES = 256 << 10  # of records that are decoded together, by columns
 _MOST_RECORDS = 8192  # decoded together
 _FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean record has 8 KiB then
 _THREADS = 32  # that read objects in a store
-_ITERATED = 1024  # examples read at a time by iteration
+_FETCHED_BYTES = 32 << 20  # of records that are fetched together from a store
 
 
 def source(
@@ -145,10 +145,13 @@ class Source:
         self._firsts = list(accumulate((piece.examples for piece in slices), initial=0))
         self._shifts = [piece.start - first for piece, first in zip(slices, self._firsts, strict=False)]
         mean_bytes = sum(one.size_bytes for one in self._shards) / max(sum(one.examples for one in self._shards), 1)
-        self._step = min(int(_CHUNK_BYTES / max(mean_bytes, 1)), _MOST_RECORDS)  # records decoded together
+        step = min(int(_COLUMNS_BYTES / max(mean_bytes, 1)), _MOST_RECORDS)
+        self._step = step if step >= _FEW_RECORDS else 1  # records decoded together
+        # Records fetched together; each record of a local file is still in the processor's cache when it is decoded
+        self._fetched = max(int(_FETCHED_BYTES / max(mean_bytes, 1)), 1) if self._ranges.is_concurrent else self._step
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_decoder", "_shards", "_numbers", "_firsts", "_shifts", "_step")
+        left_out = ("_decoder", "_shards", "_numbers", "_firsts", "_shifts", "_step", "_fetched")
         state = {name: value for name, value in self.__dict__.items() if name not in left_out}
         if self._indexes:
             state["_bounds"] = [None] * len(self._bounds)  # they are mapped again
@@ -192,8 +195,9 @@ class Source:
         return self._firsts[-1]
 
     def __iter__(self) -> Iterator[Example]:
-        for start in range(0, len(self), _ITERATED):
-            yield from self.__getitems__(range(start, min(start + _ITERATED, len(self))))
+        for start in range(0, len(self), self._fetched):
+            numbers = range(start, min(start + self._fetched, len(self)))
+            yield from self._read([self._locate(number) for number in numbers])
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Example: ...
@@ -210,29 +214,33 @@ class Source:
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Example]:
         """Return several examples, in the order of their numbers; PyTorch calls it for each batch."""
-        places = [self._locate(index) for index in indices]
-        if self._step >= _FEW_RECORDS:
-            steps = range(0, len(places), self._step)
-            return list(chain.from_iterable(self._read(places[first : first + self._step]) for first in steps))
-        if self._ranges.is_concurrent:
-            return self._read(places)
-        return [self._read_one(place) for place in places]  # one by one, each stays in the processor's cache
+        return list(self._read([self._locate(index) for index in indices]))
 
-    def _read(self, places: Sequence["_Place"]) -> list[Example]:
-        framed = self._ranges.read_all([Range(place.shard, place.start, place.stop) for place in places])
-        examples: list[Example] = []
+    def _read(self, places: Sequence["_Place"]) -> Iterator[Example]:
+        if self._fetched == 1:
+            yield from map(self._read_one, places)
+            return
+        for first in range(0, len(places), self._fetched):
+            fetched = places[first : first + self._fetched]
+            framed = self._ranges.read_all([Range(place.shard, place.start, place.stop) for place in fetched])
+            for row in range(0, len(fetched), self._step):
+                yield from self._decode_records(framed[row : row + self._step], fetched[row : row + self._step])
+
+    def _decode_records(self, framed: Sequence[bytes], places: Sequence["_Place"]) -> Iterator[Example]:
+        block = _join_records(framed) if self._step > 1 else None
+        row = 0
         try:
-            if self._step >= _FEW_RECORDS and (block := _join_records(framed)) is not None:
-                examples.extend(self._decoder.block(block))
+            if block is None:
+                for row, place in enumerate(places):
+                    yield self._decoder.one(_unframe(framed[row], place))
             else:
-                for data, place in zip(framed, places, strict=True):
-                    examples.append(self._decoder.one(_unframe(data, place)))
+                for example in self._decoder.block(block):
+                    yield example
+                    row += 1
         except CorruptDataError:
             raise
         except ValueError as error:
-            place = places[len(examples)]
-            raise CorruptDataError(f"{place.shard.file}: record {place.record}: {error}") from error
-        return examples
+            raise CorruptDataError(f"{places[row].shard.file}: record {places[row].record}: {error}") from error
 
     def _locate(self, index: SupportsIndex) -> "_Place":
         number, count = operator.index(index), self._firsts[-1]

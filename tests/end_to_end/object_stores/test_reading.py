@@ -36,6 +36,25 @@ shardmill.feature_spec(path)
 print(json.dumps(counts))
 """
 
+SOURCE_CODE = """
+import json, multiprocessing, shardmill
+from concurrent.futures import ProcessPoolExecutor
+
+path, cache = {path!r}, {cache!r}
+source, expected = shardmill.source(path), list(map(repr, shardmill.examples(path)))
+numbers = list(range(len(source)))[::-1]
+
+def read(source):
+    return [*map(repr, source.__getitems__(numbers)), repr(source[1]), repr(source[-1])]
+
+found = [read(source)]
+with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+    found += pool.map(read, [source] * 3)
+with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+    found += pool.map(read, [shardmill.source(path, cache_dir=cache)] * 3)
+print(json.dumps([len(source), [one == [*expected[::-1], expected[1], expected[-1]] for one in found]]))
+"""
+
 
 def environment_of(bucket: Bucket) -> dict[str, str]:
     """Return the environment in which the store's own client reaches a bucket."""
@@ -75,6 +94,17 @@ def test_readers(run: Run, bucket: Bucket, inputs: Path, monkeypatch: pytest.Mon
     assert directory.startswith(f"{bucket.url}/sets/")
     (found,) = {*json.loads(run_code(FUNCTIONS.format(path=directory, kept=case.endswith("transform")), environment))}
     assert counts == {f"{found}\n"}
+
+
+def test_any_example(run: Run, bucket: Bucket, inputs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(inputs)
+    result = run(*command("csv-label"), "--output", f"{bucket.url}/sets", "--index", *bucket.flags)
+    assert result.status == 0, result.err
+    path, cache = result.out.splitlines()[0], str(tmp_path / "cache")
+    count, same = json.loads(run_code(SOURCE_CODE.format(path=path, cache=cache), environment_of(bucket)))
+    assert count > 2
+    assert same == [True] * 7
+    assert list(Path(cache).glob("*/*.part"))
 
 
 def test_what_the_reader_names_when_nothing_is_there(bucket: Bucket) -> None:
