@@ -9,6 +9,7 @@ AIRFLOW := $(VENV)-airflow
 DOCS := $(VENV)-docs
 TFDV := $(VENV)-tfdv
 TORCH := $(VENV)-torch
+DALI := $(VENV)-dali
 BROWSER := tests/support/browser
 RELEASE := build/release
 # The extension module in C, and the tests that call it.
@@ -28,7 +29,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
+.PHONY: airflow azure dali demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -151,6 +152,15 @@ $(TFDV)/installed: $(VENV)/installed
 
 tfdv: $(TFDV)/installed
 	TFDV_PYTHON=$(abspath $(TFDV))/bin/python $(BIN)/python -m pytest tests/check_tfdv.py
+
+# Readers that know the index of records: NVIDIA DALI, on the CPU, and the package tfrecord.
+$(DALI)/installed: $(VENV)/installed
+	$(PYTHON) -m venv $(DALI)
+	$(BIN)/uv pip install --quiet --python $(DALI)/bin/python nvidia-dali-cuda120==2.4.0 tfrecord==1.14.6
+	touch $@
+
+dali: $(DALI)/installed
+	DALI_PYTHON=$(abspath $(DALI))/bin/python $(BIN)/python -m pytest tests/check_dali.py
 
 # What opens pages in a browser: Debian's Chromium, and packages of npm as package-lock.json has them.
 $(BROWSER)/node_modules/installed: $(BROWSER)/package-lock.json

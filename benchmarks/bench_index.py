@@ -1,4 +1,4 @@
-"""What an index of records costs while shards are written, and how long it takes to open a large one.
+"""Measure the cost of an index of records while shards are written, and the time to open a large one.
 
 * `cost`: `shardmill images` and `shardmill csv` with and without --index, in turns.
 * `open`: a made-up index of many records. Processes of their own open it as shardmill does, or read the text files, as
