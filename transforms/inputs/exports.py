@@ -422,21 +422,20 @@ def _check_format(format_: str, path: str) -> None:
         local = posixpath.dirname(path) if posixpath.splitext(path)[1] else path
         advice = find_unused_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
         given = re.search(r"give (--.+?) in place of", advice or "")
-        raise UserError(
-            f"--annotations {format_}={path}: shardmill reads this itself, as a stream; give"
-            f" {given[1] if given else _OWN[format_]}"
-        )
-    if format_ in _REPLACED:
-        raise UserError(f"--annotations {format_}={path}: give --annotations {_REPLACED[format_]}={path}")
-    if format_ in _FOLDERS:
-        raise UserError(f"--annotations {format_}={path}: these are images in folders; give --input {path}")
-    if format_ in _MASKS:
-        raise UserError(
-            f"--annotations {format_}={path}: its masks give each pixel a class; give --input the folder of the images,"
-            f" --masks the folder of the masks, and {_MASK_PATTERNS.get(format_, '--mask_pattern if names differ')}"
-        )
-    if format_ in _ELSEWHERE:
-        raise UserError(f"--annotations {format_}={path}: it holds {_ELSEWHERE[format_]}")
+        problem = f"shardmill reads this itself, as a stream; give {given[1] if given else _OWN[format_]}"
+    elif format_ in _REPLACED:
+        problem = f"give --annotations {_REPLACED[format_]}={path}"
+    elif format_ in _FOLDERS:
+        problem = f"these are images in folders; give --input {path}"
+    elif format_ in _MASKS:
+        naming = _MASK_PATTERNS.get(format_, "--mask_pattern if names differ")
+        problem = "its masks give each pixel a class; give --input the folder of the images, --masks the folder of the"
+        problem += f" masks, and {naming}"
+    elif format_ in _ELSEWHERE:
+        problem = f"it holds {_ELSEWHERE[format_]}"
+    else:
+        return
+    raise UserError(f"--annotations {format_}={path}: {problem}")
 
 
 def _is_darknet(path: str) -> bool:
