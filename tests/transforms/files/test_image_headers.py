@@ -148,6 +148,7 @@ def test_size_is_that_of_pillow(name: str) -> None:
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_cut_at_every_byte(name: str) -> None:
+    """The end of a thumbnail within a JPEG is not the end."""
     data = IMAGES[name]
     for size in range(len(data)):
         with pytest.raises(ImageError):
@@ -159,15 +160,6 @@ def test_a_good_image_is_accepted_whatever_follows_its_end(name: str) -> None:
     data, format_ = IMAGES[name], format_of(name)
     for padding in (b"", *(() if format_ == "bmp" else (b"\0", b"\0" * 700, b"\r\n", b"camera maker's trailer"))):
         assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, properties=checked_properties(name))
-
-
-def test_the_end_of_a_thumbnail_is_not_the_end() -> None:
-    data = IMAGES["jpeg-thumbnail"]
-    assert data.count(b"\xff\xd9") == 2
-
-    for size in range(data.index(b"\xff\xd9") + 2, len(data)):
-        with pytest.raises(ImageError, match="truncated"):
-            check(data[:size])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 700), (700, 1), (300, 300)])
@@ -353,9 +345,9 @@ def test_and_on_any_segments(names: list[str], cut: int) -> None:
             assert image_headers.read_plain(image) == in_python(image)
 
 
-@pytest.mark.parametrize("image", [b"", b"\xff", b"\xff\xd8", b"\xff\xd8\xff", b"GIF89a", JPEGS[0][1:]], ids=repr)
-def test_what_does_not_begin_as_one_is_none(image: bytes) -> None:
-    assert image_headers.read_plain(image) is None
+def test_what_does_not_begin_as_one_is_none() -> None:
+    others = [b"", b"\xff", b"\xff\xd8", b"\xff\xd8\xff", b"GIF89a", JPEGS[0][1:]]
+    assert list(map(image_headers.read_plain, others)) == [None] * len(others)
 
 
 def test_the_orientation_is_that_of_the_last_exif_before_the_pixels() -> None:

@@ -226,12 +226,6 @@ def test_sorting_forgets_how_rows_arrived(keys: list[tuple[int, int]], shuffle: 
     assert batch.equals(planned(sorted(keys)))
 
 
-def test_unsigned_keys_sort_as_such() -> None:
-    batch = sort_by_key([planned([((1 << 64) - 1, 0), (1 << 63, 0), (0, 0)])])
-
-    assert batch["key"].to_pylist() == [0, 1 << 63, (1 << 64) - 1]
-
-
 SPLIT_FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
 TREE = Layout(("train", "test"), SPLIT_FRACTIONS, CLASSES, ClassNames(("ant", "bee")))
 FOLDERS = Layout(("train", "test"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")))

@@ -207,7 +207,7 @@ def test_bad_manifests(tmp_path: Path, text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("names", "flag"),
     [
-        (ManifestNames(drop=("zap",)), "--drop"),
+        (ManifestNames(drop=("a", "zap")), "--drop"),
         (ManifestNames(only=("zap",)), "--only"),
         (ManifestNames(types=(("zap", "bytes"),)), "--types"),
         (ManifestNames(split="zap"), "--split_column"),
