@@ -222,7 +222,6 @@ def _select_splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]
 
 
 def _describe(found: Inspection) -> Iterator[str]:
-    """Yield a text description of a version, line by line."""
     dataset, splits, stats = found.dataset, found.splits, found.stats
     manifest = dataset.manifest
     yield f"{manifest.name} {manifest.version}"

@@ -200,7 +200,6 @@ def compare_versions(words: Sequence[str]) -> Comparison:
 
 
 def _find_directories(words: Sequence[str]) -> list[str]:
-    """Return the folders of the two versions."""
     if len(words) == 2:
         version = words[1].removeprefix(f"{file_names.FAILED}/")
         named = file_names.is_version(version) or version == file_names.LATEST

@@ -248,7 +248,6 @@ def _check_counts(parent: str, version: str) -> tuple[int | None, int | None]:
 
 
 def _version_cells(row: VersionRow) -> list[str]:
-    """Return a version as a row of a table."""
     when = row.published.replace("T", " ").removesuffix("Z") or "no: a deletion began"
     examples = "damaged" if row.published and row.examples is None else f"{row.examples:,}" if row.examples else ""
     size = human_size(row.size_bytes) if row.size_bytes is not None else ""

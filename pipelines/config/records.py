@@ -162,7 +162,6 @@ class RecordsConfig(RecordOptions):
 
     @property
     def _format(self) -> "RecordFormat":
-        """Return the format of the files."""
         if self.spec.name == "csv":
             from shardmill.transforms.columns.text import NumberStyle
             from shardmill.transforms.formats.csv import CsvFormat

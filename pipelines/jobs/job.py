@@ -450,7 +450,6 @@ def run_recorded(
 def _write_published_record(
     config: JobConfig, record: BuildRecord, published: Published, previous_profile: Profile | None, start_s: float
 ) -> Built:
-    """Write the record and page of a published version."""
     opened = published.dataset
     index, as_written, profile = run_concurrently(
         config.parent,

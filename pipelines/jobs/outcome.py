@@ -357,7 +357,6 @@ def complete_interrupted(parent: str) -> list[str]:
 
 
 def _list_versions(parent: str) -> list[str]:
-    """Return the version directories in the folder of all versions."""
     return [storage.join(parent, name) for name in storage.list_folders(parent) if file_names.is_version(name)]
 
 

@@ -156,7 +156,6 @@ def _list_matched_files(
 
 
 def _list_manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
-    """Yield the manifests and the files that they list."""
     from shardmill.transforms.inputs.manifest_rows import Row, read_all_rows, row_digest
 
     several = len(config.manifests) > 1
@@ -174,7 +173,6 @@ def _list_manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
 
 
 def _list_annotated_files(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_NamedFile]:
-    """Yield the annotation files and the images that they annotate."""
     from shardmill.transforms.inputs.annotations import AnnotatedImages, ListedImage
     from shardmill.transforms.inputs.found_files import resolve_name
 

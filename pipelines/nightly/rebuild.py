@@ -138,7 +138,6 @@ def _rebuild(
 
 
 def _unchanged(record: BuildRecord, decision: Unchanged) -> Built:
-    """Return the result of a build that has nothing to do."""
     version = decision.latest or decision.version
     return Built(replace(record, version=version, status="unchanged", reason=str(decision)))
 

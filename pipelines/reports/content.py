@@ -350,17 +350,13 @@ def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
     record = read_record(record_file)
     if against is None:
         sources = sources_of_build(dataset, parent, record)
-        damaged = damaged_shards(dataset, sources.pictures.unreadable)
-        return replace(sources, results=[*damaged, *sources.results])
-    profile = _read_profile(dataset)
-    baseline = _read_profile(open_version(find_version_folder(parent, against)))
-    pictures = find_pictures(dataset, profile)
-    damaged = damaged_shards(dataset, pictures.unreadable)
-    results = [*damaged, *run_default_checks(profile, baseline)]
-    checked = f"Checked now, against {baseline.version}."
-    return ReportSources(
-        profile, baseline, "", results, checked, record, _Rejects(dataset), pictures, dataset.directory
-    )
+    else:
+        profile, baseline = _read_profile(dataset), _read_profile(open_version(find_version_folder(parent, against)))
+        pictures, results = find_pictures(dataset, profile), run_default_checks(profile, baseline)
+        of, rejects = f"Checked now, against {baseline.version}.", _Rejects(dataset)
+        sources = ReportSources(profile, baseline, "", results, of, record, rejects, pictures, dataset.directory)
+    damaged = damaged_shards(dataset, sources.pictures.unreadable)
+    return replace(sources, results=[*damaged, *sources.results])
 
 
 def sources_of_build(

@@ -176,7 +176,6 @@ def _find_largest_deviation(profile: Profile, feature: str) -> float:
 
 
 def _compute_standard_error(profile: Profile, feature: str) -> float:
-    """Return the standard error of the mean of a feature's numbers."""
     size = math.fsum(sample_size(summary, split.examples) for split, summary in profile.summaries(feature))
     return _find_largest_deviation(profile, feature) / math.sqrt(size) if size else 0.0
 

@@ -279,7 +279,6 @@ def ratio_ceiling(examples: float) -> float:
 
 
 def _normal_quantile(share: float) -> float:
-    """Return a quantile of the standard normal distribution."""
     from statistics import NormalDist  # whose module takes longer to import than most pages, which ask for none
 
     return NormalDist().inv_cdf(share)
