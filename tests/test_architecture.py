@@ -59,11 +59,11 @@ ROOMS = (
     Room("transforms/files", 11, 4_550),  # whole files that change
     Room("transforms/records", 12, 2_500),  # repeated keys
     Room("transforms/publishing", 12, 3_200),  # accepted versions, retention, locks of dead jobs
-    Room("pipelines/config", 13, 3_050),  # data sets as input of reshard
+    Room("pipelines/config", 13, 2_800),  # data sets as input of reshard
     Room("pipelines/reports", 14, 2_550),  # classes before and now, short notices
-    Room("pipelines/jobs", 15, 4_550),  # plan and convert, folders of killed jobs
-    Room("pipelines/nightly", 16, 2_200),  # nights at once, late data, meanings of keys
-    Room("pipelines/commands", 17, 2_750),  # accept, retain, short help, results for Python
+    Room("pipelines/jobs", 15, 4_250),  # plan and convert, folders of killed jobs
+    Room("pipelines/nightly", 16, 2_150),  # nights at once, late data, meanings of keys
+    Room("pipelines/commands", 17, 2_350),  # accept, retain, short help, results for Python
 )
 # Modules outside rooms, and their floors
 SINGLE = {
