@@ -3,25 +3,62 @@
 `python bench_source.py DATASET` reads a data set with an index, for example one of `make_images.py`. Seconds are those
 of one core's work, which vary less than elapsed ones if others use the machine. All ways read in turns, and the
 fastest round counts.
+
+`python bench_source.py --opening` opens a data set of 10,000 shards and 100 million examples. It has a manifest and an
+index, but no shards.
 """
 
 import argparse
 import os
 import random
+import resource
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import shardmill
+from shardmill.data import shard_index
+from shardmill.data.features import Feature
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+
+
+def measure_opening(shards: int = 10_000, each: int = 10_000) -> None:
+    """Print how long a large data set takes to open, and how much memory it takes."""
+    name = "d-train.tfrecord-{:05d}-of-{:05d}"
+    entries = tuple(ShardEntry(name.format(n, shards), each, each * 25_016, "00000000") for n in range(shards))
+    features = (Feature("image", "bytes", "image"), Feature("label", "int64"))
+    manifest = Manifest("d", "1.0.0", "", features, (SplitEntry("train", entries),))
+    listed = [shard_index.IndexedShard(one.file, each, one.size_bytes, one.crc32c, "00000000") for one in entries]
+    count = shard_index.bounds_count(listed)
+    with tempfile.TemporaryDirectory() as folder:
+        (index := Path(folder, shard_index.INDEX_FOLDER)).mkdir()
+        Path(folder, "manifest.json").write_text(manifest.to_json())
+        Path(folder, "_SUCCESS").touch()
+        (index / shard_index.INDEX_FILE).write_bytes(shard_index.index_json({"train": listed}))
+        with open(index / f"train{shard_index.BOUNDS_SUFFIX}", "wb") as file:
+            file.write(shard_index.bounds_header(count))
+            file.truncate(128 + 8 * count)
+        for _ in range(3):
+            start = time.perf_counter()
+            source = shardmill.source(folder)
+            seconds = time.perf_counter() - start
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            print(f"{len(source):,} examples in {shards:,} shards: open in {seconds:.2f} s, peak {peak} MB")
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset")
+    parser.add_argument("dataset", nargs="?")
+    parser.add_argument("--opening", action="store_true")
     parser.add_argument("--examples", type=int, default=20_000, help="read in a round")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    if options.opening or options.dataset is None:
+        measure_opening()
+        return
     source = shardmill.source(options.dataset)
     numbers = [random.randrange(len(source)) for _ in range(options.examples)]
     places = [source._locate(number) for number in numbers]
