@@ -223,6 +223,17 @@ def test_a_backfill_that_was_made_is_not_made_again(folder: Path) -> None:
     assert said(config_of(folder, version="1.0.6")) == "0 files new, 0 changed, 1 gone"
 
 
+def test_late_data_that_got_the_next_number_is_not_built_again(folder: Path) -> None:
+    late = config_of(folder, version="1.0.0")
+    build(late, "1.0.1", latest=False)
+    write_files(folder / "in", {"c0/later.jpg": b"x"})
+    build(late, "1.1.0")
+    (folder / "in/c0/later.jpg").unlink()
+
+    assert str(decide(late, find_inputs(late), "next")).startswith("unchanged since 1.0.1: 6 files")
+    assert said(late) == "0 files new, 0 changed, 1 gone"
+
+
 def test_no_input(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--input .*/in: no such file or folder"):
         find_inputs(config_of(tmp_path))
