@@ -121,6 +121,9 @@ NIGHTS = {
         lambda: None, 2, "error: --runner: Unexpected pipeline runner: Nope.", flags=("--runner", "Nope")
     ),
     "nothing new, and a baseline that there is not": Night(lambda: recipe("baseline: good\n"), 2, "'good'"),
+    "a baseline that there is not": Night(
+        lambda: (recipe("baseline: 9.9.9\n"), write(rows(610))), 2, "9.9.9 is not a data set"
+    ),
     "a version that is published": Night(
         lambda: write(rows(610)),
         2,
@@ -155,9 +158,13 @@ def test_a_night(run: Run, here: Path, night: str) -> None:
     if expected.status in (1, 2, 3):
         assert result.err.count("shardmill: error: ") == 1
         assert sorted(path.name for path in Path("sets/events").glob("?.?.?")) == ["1.0.0"]
+        assert Path("sets/events/builds/1.0.1.html").exists() == (
+            "checks failed" in result.err or "check failed" in result.err
+        )
     if expected.status in (1, 2) and not expected.flags and "retian" not in result.err:
         record = BuildRecord.from_json(Path("sets/events/builds/1.0.1.json").read_bytes(), "record")
         assert (record.status, f"shardmill: error: events: {record.reason}\n") == ("failed", result.err)
+        assert not Path("sets/events/builds/1.0.1.html").exists()
     if expected.status == 3 and re.search("checks? failed", result.err) and not expected.flags:
         record = BuildRecord.from_json(Path("sets/events/builds/1.0.1.json").read_bytes(), "record")
         assert record.status == "checks_failed"
@@ -170,20 +177,6 @@ def test_a_night(run: Run, here: Path, night: str) -> None:
         page = Path(f"sets/events/builds/{made}.html").read_text()
         assert "Checked before it was published, against 1.0.0." in page
         assert "Since 1.0.0" in page
-
-
-def test_a_recipes_baseline_that_there_is_not(run: Run, here: Path) -> None:
-    """New rows beside it: nothing is read or published, and nobody finds a page of half a night."""
-    recipe("baseline: 9.9.9\n")
-    write(rows(610))
-
-    result = run("rebuild", "events.yaml")
-
-    assert result.status == 2
-    assert "9.9.9 is not a data set" in result.err
-    assert result.err.count("\n") == 1
-    assert Path("sets/events/LATEST").read_text() == "1.0.0\n"
-    assert not Path("sets/events/builds/1.0.1.html").exists()
 
 
 def test_what_nobody_expected_ends_one_recipe_alone(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

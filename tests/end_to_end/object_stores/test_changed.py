@@ -1,6 +1,5 @@
 """Objects that are replaced while a job over whole files reads them: nothing is published."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,13 +10,8 @@ from shardmill.pipelines import cli
 from shardmill.transforms.files import stacked
 from shardmill.transforms.files.encoding import FileEncoder
 from tests.support.buckets import Bucket, Files, jpeg, upload
+from tests.support.command import npy
 from tests.support.masks import write_pairs
-
-
-def npy(array: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array)
-    return out.getvalue()
 
 
 def pairs(folder: Path) -> Files:

@@ -1,7 +1,6 @@
 """Objects that may not be read: each is a reject of its own on every route, as one is that is not there; a store that
 refuses whoever asks has failed."""
 
-import io
 import json
 import random
 from collections.abc import Mapping
@@ -9,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from shardmill.data import tfrecord
@@ -17,8 +15,9 @@ from shardmill.data.example import encode_example
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from tests.support.buckets import Bucket, S3Bucket, jpeg, upload
-from tests.support.command import Run
+from tests.support.command import Run, npy
 from tests.support.object_store_server import FORBIDDEN, OF_THE_CALLER
+from tests.support.table_results import parquet
 
 
 @pytest.mark.parametrize("operation", [storage.read_bytes, partial(storage.read_range, offset=0, length=1)])
@@ -32,34 +31,19 @@ def test_what_a_403_is_about(bucket: Bucket, operation: partial[bytes]) -> None:
     assert not isinstance(failed.value, PermissionError)
     with pytest.raises(OSError, match=OF_THE_CALLER):
         raise_if_store_failed(failed.value, of_the_caller)
-
-
-def test_the_metadata_of_one_that_is_forbidden(bucket: Bucket) -> None:
-    for operation in (storage.size, storage.stat_file, storage.open_read):
+    for of_metadata in (storage.size, storage.stat_file, storage.open_read):
         with pytest.raises(PermissionError):
-            operation(f"{bucket.url}/{FORBIDDEN}")
-
-
-def _parquet() -> bytes:
-    out = pa.BufferOutputStream()
-    pq.write_table(pa.table({"n": [1]}), out)
-    return bytes(out.getvalue())
-
-
-def _array() -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.zeros(2, np.float32))
-    return out.getvalue()
+            of_metadata(of_the_object)
 
 
 # What each route reads, by the ending of its files; "manifest" is images by a list of their names
 FILES: Mapping[str, tuple[str, bytes]] = {
     "images": (".jpg", jpeg(1)),
     "manifest": (".jpg", jpeg(1)),
-    "arrays": (".npy", _array()),
+    "arrays": (".npy", npy(np.zeros(2, np.float32))),
     "csv": (".csv", b"n\n1\n"),
     "jsonl": (".jsonl", b'{"n": 1}\n'),
-    "parquet": (".parquet", _parquet()),
+    "parquet": (".parquet", parquet(pa.table({"n": [1]}))),
     "reshard": (".tfrecord", tfrecord.frame_record(encode_example({"n": [1]}))),
 }
 

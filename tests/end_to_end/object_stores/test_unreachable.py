@@ -3,7 +3,6 @@ a failure. No store is asked before the options of a recipe hold."""
 
 import json
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from shardmill.transforms.stores.clients import set_options
 from tests.end_to_end.object_stores.test_faults import _OF_THE_BUCKET
 from tests.support.buckets import Bucket, azure_connection, free_port, jpeg
-from tests.support.command import Run, check_mistake, write_files
+from tests.support.command import Run, check_mistake, npy, write_files
 from tests.support.faulty_store import faulty
 
 ALWAYS = 1_000_000
@@ -99,9 +98,7 @@ def test_only_the_store_of_the_recipe_is_asked(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """Metadata files and flags that name files are read there, too, as the recipe is checked."""
-    array = BytesIO()
-    np.save(array, np.zeros(3, np.float32))
-    name, data = ("a/1.jpg", jpeg(1)) if command == "images" else ("a/1.npy", array.getvalue())
+    name, data = ("a/1.jpg", jpeg(1)) if command == "images" else ("a/1.npy", npy(np.zeros(3, np.float32)))
     other = name.replace("1.", "2.")
     bucket.put_all("in", {name: data, other: data, "metadata.csv": f"file_name,label\n{name},cat\n".encode()})
     bucket.put("labels.txt", b"cat\ndog\n")

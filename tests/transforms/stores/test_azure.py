@@ -63,6 +63,8 @@ class Blob:
 
 
 def test_it_is_written_block_by_block_and_asked_for_nothing_else() -> None:
+    AzureUpload("az://a/c/x", cast("BlobClient", empty := Blob())).close()
+    assert empty.committed == []
     blob = Blob()
     upload = AzureUpload("az://a/c/x", cast("BlobClient", blob))
     upload.write(bytes(5 << 20))
@@ -72,5 +74,3 @@ def test_it_is_written_block_by_block_and_asked_for_nothing_else() -> None:
     assert blob.committed is None
     upload.close()
     assert blob.committed == [bytes(5 << 20) + b"\1" * (5 << 20), b"end"]
-    AzureUpload("az://a/c/x", cast("BlobClient", empty := Blob())).close()
-    assert empty.committed == []

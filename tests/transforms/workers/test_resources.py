@@ -7,7 +7,6 @@
 """
 
 import gc
-import io
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import pytest
 from shardmill.transforms.workers import resources
 from shardmill.transforms.workers.resources import Budget, Spool, container_bytes, core_count
 from shardmill.transforms.workers.running import ThreadedFlatMap
-from tests.support.command import Run, write_files
+from tests.support.command import Run, npy, write_files
 
 
 def held_at_most(size_bytes: int, takes: list[int]) -> tuple[int, int]:
@@ -203,9 +202,7 @@ def test_a_job_keeps_to_what_it_is_given(
 
 @pytest.fixture
 def arrays_of_a_mebibyte(tmp_path: Path) -> Path:
-    data = io.BytesIO()
-    np.save(data, np.zeros(1 << 18, np.float32))
-    return write_files(tmp_path / "arrays", {f"{n}.npy": data.getvalue() for n in range(12)})
+    return write_files(tmp_path / "arrays", {f"{n}.npy": npy(np.zeros(1 << 18, np.float32)) for n in range(12)})
 
 
 def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(
