@@ -91,9 +91,13 @@ def _convert_scalar(value: Any, kind: type) -> Any:
     raise OptionValueError(f"{value!r} is not {words[kind]}")
 
 
-@cache
 def options_of(cls: type) -> tuple[Option, ...]:
     """Return the options that the dataclass `cls` declares and inherits, groups of base classes first."""
+    return _find_options(cls)
+
+
+@cache
+def _find_options(cls: type) -> tuple[Option, ...]:
     hints = typing.get_type_hints(cls)
     return tuple(
         _make_option(cls, item, hints[item.name]) for item in dataclasses.fields(cls) if "flag" in item.metadata
