@@ -161,9 +161,6 @@ def test_a_night(run: Run, here: Path, night: str) -> None:
     if expected.status in (1, 2, 3):
         assert result.err.count("shardmill: error: ") == 1
         assert sorted(path.name for path in Path("sets/events").glob("?.?.?")) == ["1.0.0"]
-        assert Path("sets/events/builds/1.0.1.html").exists() == (
-            "checks failed" in result.err or "check failed" in result.err
-        )
     if expected.status in (1, 2) and not expected.flags and "retian" not in result.err:
         record = BuildRecord.from_json(Path("sets/events/builds/1.0.1.json").read_bytes(), "record")
         assert (record.status, f"shardmill: error: events: {record.reason}\n") == ("failed", result.err)
