@@ -46,7 +46,7 @@ ROOMS = (
     Room("src/shardmill/metadata", 2, 2_050),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_600),  # statistics of wide tables
     Room("src/shardmill/reading", 4, 3_650),  # blocks of records, equal parts, stores
-    Room("transforms/stores", 3, 3_910),  # checksums of whole objects, faults of Azure, ranges for readers
+    Room("transforms/stores", 3, 3_900),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_500),  # limits of rejects, texts of options
     Room("transforms/columns", 5, 3_700),  # a sample of the numbers that float32 merges
     Room("transforms/workers", 5, 1_050),
