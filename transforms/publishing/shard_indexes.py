@@ -215,15 +215,15 @@ def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read) ->
         path = storage.join(folder, text_path(shard.file))
         return parse_index(storage.read_bytes(path), path, shard.size_bytes, shard.records)
 
-    listed: dict[str, list[IndexedShard]] = {}
+    listed: dict[str, tuple[IndexedShard, ...]] = {}
     with ThreadPoolExecutor(threads := core_count(), "shardmill-index") as pool:
         for split, names in splits.items():
-            listed[split] = list(map_in_order(pool, write_text, names, 2 * threads))
+            listed[split] = tuple(map_in_order(pool, write_text, names, 2 * threads))
     for split, shards in listed.items():
         write_bounds(storage.join(folder, bounds_path(split)), shards, read_text)
-    names = _index_names(kept | listed)
-    storage.delete(storage.join(folder, name) for name in sorted(_index_names(old) - names))
-    paths = [storage.join(folder, name) for name in sorted(names)]
+    files = _index_names(kept | listed)
+    storage.delete(storage.join(folder, name) for name in sorted(_index_names(old) - files))
+    paths = [storage.join(folder, name) for name in sorted(files)]
     storage.sync_files(paths)
     storage.sync_directories(publication.list_folders_of(paths, folder))
     storage.write_bytes(list_path, index_json(kept | listed))

@@ -1,0 +1,41 @@
+"""The index of records on object stores, each an emulator: the files of a disk, and the same positions."""
+
+from pathlib import Path
+
+import numpy as np
+
+import shardmill
+from shardmill.data.shard_index import open_indexes
+from shardmill.transforms.stores import storage
+from tests.support.buckets import Bucket, below
+from tests.support.command import Run, tree_bytes, write_files
+from tests.support.reading import make
+
+TABLE = b"n,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 50)) for number in range(200))
+FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "2")
+
+
+def test_an_index_in_a_store(bucket: Bucket, tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"rows.csv": TABLE}) / "rows.csv"
+    local = make("csv", source, tmp_path / "out", *FLAGS, "--index")
+    expected = tree_bytes(local)
+    result = run(
+        "csv", "--input", source, "--output", f"{bucket.url}/out", "--name", "n", *FLAGS, "--index", *bucket.flags
+    )
+    assert result.status == 0, result.err
+    assert below(bucket.files("out/n/1.0.0/"), "out/n/1.0.0") == expected
+    url = f"{bucket.url}/out/n/1.0.0"
+    assert run("verify", url, *bucket.flags).status == 0
+    result = run("csv", "--input", source, "--output", f"{bucket.url}/plain", "--name", "n", *FLAGS, *bucket.flags)
+    assert result.status == 0, result.err
+    found = shardmill.index(f"{bucket.url}/plain/n", beam_options=bucket.flags)
+    assert (found.shards, found.records) == (4, 200)
+    index = {name: data for name, data in expected.items() if name.startswith("index/")}
+    assert below(bucket.files("plain/n/1.0.0/index/"), "plain/n/1.0.0") == index
+    again = run("index", f"{bucket.url}/plain/n/1.0.0/n-t*", *bucket.flags)  # its files, without the manifest
+    assert again.out.endswith("200 records in 4 shards\n")
+    assert below(bucket.files("plain/n/1.0.0/index/"), "plain/n/1.0.0") == index
+    split = (open_indexes(url, storage.StorageFiles()) or {})["train"]
+    on_disk = (open_indexes(str(local)) or {})["train"]
+    places = np.arange(150)
+    assert all(map(np.array_equal, split.locate(places), on_disk.locate(places)))
