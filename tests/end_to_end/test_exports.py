@@ -227,7 +227,7 @@ def test_via_shapes_and_regions_without_a_class(jobs: Jobs) -> None:
     assert "annotations of via are left out: point (1), polyline (1)" in made.notices
 
     files = via_file({"region_attributes": {"a": "red"}}, {"region_attributes": {"a": ""}})
-    more = via_file({"region_attributes": {"a": "red"}})["via.json"].replace("0.png", "1.png")  # type: ignore[arg-type]
+    more = via_file({"region_attributes": {"a": "red"}})["via.json"].replace("0.png", "1.png")
     made = jobs.build(f"{ALL} --overwrite", files={**files, "more.json": more, "1.png": image(1, "PNG")})
     assert (list(objects_of(made)), reasons_of(made)) == (["1"], ["an object in it has no class"])
 

@@ -87,9 +87,8 @@ def convert(folder: Path, *program: object, path: str) -> Result:
     """The command, converting a table with a worker process where `folder` is the current one, and `path` is
     PYTHONPATH."""
     write_files(folder, {"in/a.csv": b"a,b\n1,2\n3,4\n"})
-    flags = ("csv", "--input", "in/a.csv", "--output", "out", "--name", "n")
-    flags += ("--direct_running_mode", "multi_processing")
-    return Result(*_python(folder, path, *program, *flags))
+    flags = ("--name", "n", "--direct_running_mode", "multi_processing")
+    return Result(*_python(folder, path, *program, "csv", "--input", "in/a.csv", "--output", "out", *flags))
 
 
 def _python(folder: Path, path: str, *words: object) -> tuple[int, str, str]:

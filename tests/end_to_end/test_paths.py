@@ -269,7 +269,7 @@ def reasons(tmp_path: Path, *words: object) -> dict[str, str]:
     command = (*words, "--output", tmp_path / "out", "--name", "d", *TOLERANT)
     result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
     assert result.status == 0, result.err
-    found = Built(tmp_path / "out/d/1.0.0", result).file_reasons
+    found = Built(tmp_path / "out/d/1.0.0").file_reasons
     return {source.rstrip("/"): reason for source, reason in found.items()}
 
 

@@ -13,7 +13,7 @@ from shardmill.reading.dataset import open_dataset
 from tests.support.command import Contents, Result, Run, read_back, rejects_of, tree_bytes
 from tests.support.table_results import Table, read_table
 
-Files = Mapping[str, bytes | str]
+Files = Mapping[str, Any]  # bytes or str, of which mypy makes Sequence[object] in a dict of both
 _INPUTS = ("--input", "--manifest", "--coco", "--voc", "--yolo", "--annotations", "--boxes_csv")
 
 
