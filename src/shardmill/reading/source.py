@@ -19,7 +19,7 @@ from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, LocalFiles
 from shardmill.metadata.manifest import ShardEntry
-from shardmill.reading.dataset import Dataset, files_for, open_dataset, read_shard
+from shardmill.reading.dataset import Dataset, check_contents, files_for, open_dataset, read_shard
 from shardmill.reading.plain_examples import Example, RecordDecoder
 from shardmill.reading.shard_cache import CachedRanges
 from shardmill.reading.shard_ranges import Range, ShardRanges, shard_ranges
@@ -43,6 +43,7 @@ def source(
     image_size: tuple[int, int] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
+    verify: bool = False,
     version: str | None = None,
     files: Files | None = None,
 ) -> "Source":
@@ -73,6 +74,8 @@ def source(
             and versions may share it. None for no such folder.
         cache_limit: bytes that `cache_dir` may hold, at least 64 MiB; None for any number. Parts that were not used for
             the longest time are deleted.
+        verify: compare the checksum of each shard with the manifest's before this function returns. It finds another
+            data set's shard whose records have the same sizes. Records are always verified.
         version: a version or tag in the parent folder; None for the version in LATEST.
         files: the files to read through; None to choose them by `directory`.
 
@@ -89,6 +92,8 @@ def source(
     if cache_dir is not None:
         ranges = CachedRanges(dataset, ranges, os.fspath(cache_dir), cache_limit)
     selection = select_examples(dataset.manifest, split)
+    if verify:
+        check_contents(dataset, selection.shards)
     return Source(dataset, selection, ranges, features, defaults, decode, image_size)
 
 

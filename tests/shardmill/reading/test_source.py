@@ -24,6 +24,7 @@ from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading import shard_ranges
 from shardmill.reading.shard_ranges import Range, StoreRanges
 from shardmill.reading.source import Source
+from tests.support.command import write_files
 from tests.support.later import Later
 from tests.support.masks import write_pairs
 from tests.support.reading import FILLS, ROWS, copy, flip, make, make_rows, shards
@@ -323,6 +324,23 @@ def test_an_index_of_another_build(rows_in_four_shards: Path, indexed_rows: Path
         CorruptDataError,
         match=r"index/index\.json does not list n-train\.tfrecord-0000\d-of-00004 as the manifest does: it is of",
     ):
+        shardmill.source(directory)
+
+
+def test_shards_that_are_interchanged(tmp_path: Path) -> None:
+    lines = "".join(f'{{"x": {number}.5}}\n' for number in range(20))
+    path = write_files(tmp_path, {"x.jsonl": lines.encode()}) / "x.jsonl"
+    directory = make("jsonl", path, tmp_path / "out", "--num_shards", 2, "--index")
+    first, second = shards(directory)
+    assert len(shardmill.source(directory, verify=True)) == 20
+    data = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(data)
+    assert len(shardmill.source(directory)[:]) == 20  # as docs/random-access.md says
+    with pytest.raises(CorruptDataError, match=r"00000-of-00002 is not the file that was written: its crc32c is"):
+        shardmill.source(directory, verify=True)
+    shutil.rmtree(directory / INDEX_FOLDER)
+    with pytest.raises(CorruptDataError, match=r"00000-of-00002 is not the file that was written: its crc32c is"):
         shardmill.source(directory)
 
 
