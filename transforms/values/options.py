@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from shardmill.transforms.values.tokens_encoding import Tokenization
 
 
+def _optional(default: Any, text: str, **attributes: Any) -> Any:
+    """Return an option that a manifest records only if it is given."""
+    return flag(default, text, is_always_recorded=False, **attributes)
+
+
 @dataclass(frozen=True, slots=True)
 class Sequencing:
     """The columns that gather rows into sequences."""
@@ -31,14 +36,11 @@ class SequenceOptions(Options):
 
     title: ClassVar[str] = "features"
 
-    sequence_by: str | None = flag(
+    sequence_by: str | None = _optional(
         None,
         "Column that groups rows: all rows with the same value become one example, with a list for each other column",
-        is_always_recorded=False,
     )
-    order_by: str | None = flag(
-        None, "Column by which the rows of a sequence are sorted, for --sequence_by", is_always_recorded=False
-    )
+    order_by: str | None = _optional(None, "Column by which the rows of a sequence are sorted, for --sequence_by")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,45 +79,33 @@ class TokenOptions(Options):
 
     title: ClassVar[str] = "tokens"
 
-    tokenizer: Any = flag(
+    tokenizer: Any = _optional(
         None,
         "Hugging Face tokenizer.json that turns texts into the feature input_ids",
         parse=read_tokenizer,
-        is_always_recorded=False,
         to_json=lambda file: file.to_json(),
     )
-    tokenize: str | None = flag(
-        None,
-        "Column with the texts to tokenize",
-        is_always_recorded=False,
-        default_words="text, the lines of text files",
+    tokenize: str | None = _optional(
+        None, "Column with the texts to tokenize", default_words="text, the lines of text files"
     )
-    max_length: int | None = flag(
-        None,
-        "Maximum number of tokens of an example; longer texts are cut",
-        check=_at_least(1),
-        is_always_recorded=False,
+    max_length: int | None = _optional(
+        None, "Maximum number of tokens of an example; longer texts are cut", check=_at_least(1)
     )
-    pack_to: int | None = flag(
+    pack_to: int | None = _optional(
         None,
         "Number of tokens of a block: texts are joined, each with an end-of-text token, and cut into"
         " blocks of this size",
         check=_at_least(2),
-        is_always_recorded=False,
     )
-    end_of_text: str | None = flag(
-        None,
-        "Token that ends each text, for --pack_to",
-        is_always_recorded=False,
-        default_words="the tokenizer's, if it is known",
+    end_of_text: str | None = _optional(
+        None, "Token that ends each text, for --pack_to", default_words="the tokenizer's, if it is known"
     )
-    special_tokens: str = flag(
+    special_tokens: str = _optional(
         "token",
         "Encoding of special tokens in texts, such as <|endoftext|>: as the token, or as ordinary text",
         choices=("token", "text"),
-        is_always_recorded=False,
     )
-    keep_text: bool = flag(False, "Store the text in addition to its input_ids", is_always_recorded=False)
+    keep_text: bool = _optional(False, "Store the text in addition to its input_ids")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,27 +219,24 @@ class DeclaredOptions(Options):
     title: ClassVar[str] = "features"
     analyzing_flags: ClassVar[tuple[str, ...]] = ("transform",)  # the flags that take constants
 
-    transform: Any = flag(
+    transform: Any = _optional(
         None,
         "File transform.yaml of feature transforms; saves a TensorFlow Transform graph with the raw examples",
         parse=read_transform,
-        is_always_recorded=False,
         to_json=lambda declaration: declaration.to_json(),
     )
-    analyze_splits: tuple[str, ...] = flag(
+    analyze_splits: tuple[str, ...] = _optional(
         (),
         "Comma-separated splits from which --transform computes its constants",
         parse=parse_names,
-        is_always_recorded=False,
         to_json=list,
         default_words=TRAINING,
     )
 
-    transform_graph: Any = flag(
+    transform_graph: Any = _optional(
         None,
         "Folder of a version, or of its data set, whose transform graph is used again",
         parse=read_previous_graph,
-        is_always_recorded=False,
         to_json=lambda former: former.name,
     )
 
@@ -291,19 +278,14 @@ class TransformOptions(DeclaredOptions):
     title: ClassVar[str] = "features"
     analyzing_flags: ClassVar[tuple[str, ...]] = ("transform", "module_file")
 
-    module_file: Any = flag(
+    module_file: Any = _optional(
         None,
         "Python file with preprocessing_fn(inputs), which makes a TensorFlow Transform graph with any of its analyzers",
         parse=read_module,
-        is_always_recorded=False,
         to_json=lambda module: module.to_json(),
     )
 
-    materialize: bool = flag(
-        False,
-        "Write the examples that --transform makes instead of the raw ones",
-        is_always_recorded=False,
-    )
+    materialize: bool = _optional(False, "Write the examples that --transform makes instead of the raw ones")
 
     def __post_init__(self) -> None:
         for other in ("transform", "transform_graph"):
