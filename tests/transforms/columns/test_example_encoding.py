@@ -16,7 +16,7 @@ from shardmill.transforms.columns.example_encoding import (
     encode_framed,
     example_sizes,
 )
-from tests.support.framed_records import check, one_column, row_values
+from tests.support.framed_records import check, one_column
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -91,29 +91,6 @@ def parsed(record: bytes) -> dict[str, tuple[str, list[Any]]]:
     features = tf.train.Example.FromString(record).features.feature
     kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
     return {name: (kind, list(getattr(features[name], kind).value)) for name, kind in kinds.items()}
-
-
-@given(batches())
-@settings(max_examples=60, deadline=None)
-def test_tensorflow_reads_the_rows(batch: pa.RecordBatch) -> None:
-    for row, record in enumerate(encode_examples(batch).to_pylist()):
-        found = parsed(record)
-        present = 0
-        for field, array in zip(batch.schema, batch.columns):
-            values = row_values(array, row)
-            if values is None:
-                continue
-            present += 1
-            kind, read = found[field.name]
-            if isinstance(values, list):
-                assert (kind, read) == ("bytes_list", values)
-            elif values.dtype == np.int64:
-                assert (kind, read) == ("int64_list", values.tolist())
-            else:  # the bits, though Python's floats make every NaN a quiet one
-                assert kind == "float_list"
-                with np.errstate(invalid="ignore"):
-                    assert np.array(read, np.float64).tobytes() == values.astype(np.float64).tobytes()
-        assert present == len(found)
 
 
 def test_nulls_have_no_entry_and_empty_lists_an_empty_one() -> None:

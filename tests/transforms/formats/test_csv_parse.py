@@ -5,8 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.transforms.formats import csv_parse
@@ -16,38 +14,17 @@ from shardmill.transforms.formats.csv_parse import (
     START_BYTES,
     CsvPiece,
     Head,
-    LostRecords,
     Table,
     check_length,
     check_start,
     parse_piece,
     read_head,
-    read_pieces,
     read_ranges,
     row_lines,
     split_piece,
 )
-from shardmill.transforms.formats.csv_scan import line_ends
-from shardmill.transforms.stores.streams import TruncatedError
 
 DIALECT = Dialect()
-NOTHING = Head(b"", 1, 0, 1, b"")
-RAW = st.lists(
-    st.sampled_from([b'"', b'""', b",", b"\n", b"\r\n", b"\r", b"a", b',"', b'",', b'"\n']), max_size=40
-).map(b"".join)
-
-
-class Dribble:
-    """A stream that gives a few bytes at a time, whatever it is asked for, and perhaps fails at the end."""
-
-    def __init__(self, data: bytes, size: int, fails: bool = False) -> None:
-        self._data, self._size, self._fails = io.BytesIO(data), size, fails
-
-    def read(self, size: int, /) -> bytes:
-        data = self._data.read(min(size, self._size))
-        if self._fails and not data:
-            raise TruncatedError("cut")
-        return data
 
 
 @pytest.mark.parametrize(
@@ -64,17 +41,6 @@ class Dribble:
 )
 def test_head(text: bytes, head: Head) -> None:
     assert read_head(io.BytesIO(text), DIALECT, "a.csv") == head
-
-
-@given(RAW, st.integers(1, 9))
-def test_what_is_lost(text: bytes, size: int) -> None:
-    *pieces, lost = read_pieces(Dribble(text, size, fails=True), DIALECT, size, "a.csv", NOTHING)
-
-    assert isinstance(lost, LostRecords)
-    assert str(lost.error) == "cut"
-    kept = b"".join(piece.text for piece in pieces if isinstance(piece, CsvPiece))
-    assert text.startswith(kept)
-    assert lost.line == len(line_ends(kept)) + 1
 
 
 def test_blank_lines_before_the_header_are_read_little_by_little() -> None:

@@ -5,13 +5,11 @@ import gzip
 import io
 import json
 import os
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +21,6 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import compressed_damage, reject_file
 from shardmill.transforms.stores.streams import TruncatedError, open_decompressed
 from shardmill.transforms.workers.rejects import Losses
-from tests.support.avro_files import avro, record
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, check_consistent, convert, parquet, read_table
 
@@ -98,14 +95,6 @@ def content(route: str, file: int, rows: int = ROWS) -> bytes:
             tfrecord.frame_record(example.encode_example({"id": [n], "name": [b"%x" % name]})) for n, name in pairs
         )
     return (b"id,name\n" if route == "csv" else b"") + b"".join(LINES[route] % pair for pair in pairs)
-
-
-def framed_offset(data: bytes, number: int) -> int:
-    """Where record `number`, from 0, starts."""
-    at = 0
-    for _ in range(number):
-        at += int.from_bytes(data[at : at + 8], "little") + tfrecord.OVERHEAD
-    return at
 
 
 def check_fails_then_passes(run: Run, folder: Path, tmp_path: Path, route: str, *words: str) -> Table:
@@ -209,24 +198,6 @@ def test_a_parquet_file_without_its_footer_is_estimated_by_the_others(run: Run, 
     assert f"{reject['records']} of {ROWS + reject['records']} records were rejected, more than --max" in refused.err
 
 
-def test_records_behind_a_broken_length(run: Run, tmp_path: Path) -> None:
-    stored: dict[str, bytes] = {"a.tfrecord": content("reshard", 0)[:-3]}
-    compressors: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, zlib.compress]
-    for number, compress in enumerate(compressors, 1):
-        data = content("reshard", number)
-        stored[f"{number}.tfrecord"] = compress(flipped(data, framed_offset(data, ROWS // 4)))
-    folder = write_files(tmp_path / "in", stored)
-    table = check_fails_then_passes(run, folder, tmp_path, "reshard", ".tfrecord", "about ", "nobody knows")
-    assert Counter(map(file_of, table.rows)) == {0: ROWS - 1, 1: ROWS // 4, 2: ROWS // 4, 3: ROWS // 4}
-    *broken, cut = table.rejects()
-    assert (cut["source"], cut["records"], cut["count"]) == ("a.tfrecord", 1, "at least")
-    for reject in broken:
-        assert "has a length that fails its checksum" in reject["reason"]
-        assert reject["count"] == "estimated"
-        assert abs(reject["records"] - 3 * ROWS // 4) < ROWS // 20
-        assert abs(reject["size_bytes"] / len(stored[reject["source"]]) - 0.75) < 0.1
-
-
 def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", {"a.csv": content("csv", 0)})
     os.symlink("nowhere", folder / "b.csv")
@@ -234,20 +205,3 @@ def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
     assert failed.status == 1
     for word in ("at least 1 record", "'b.csv': dangling", "--on_damaged_file reject"):
         assert word in failed.err
-
-
-def test_a_block_of_avro_that_is_damaged_is_counted_and_a_file_that_is_cut_is_not(run: Run, tmp_path: Path) -> None:
-    data = avro(record(id="long"), ({"id": number} for number in range(ROWS)), 2000, "deflate")
-    blocks = list(fastavro.block_reader(io.BytesIO(data)))
-    second, last = blocks[1], blocks[-1]
-    bad = data[: second.offset + 8] + b"\xff" * (second.size - 24) + data[second.offset + second.size - 16 :]
-    folder = write_files(tmp_path / "in", {"a.avro": data, "b.avro": bad, "c.avro": data[:-20]})
-    table = check_fails_then_passes(run, folder, tmp_path, "avro", "nobody knows", "is cut short")
-    of_block, of_end = table.rejects()
-    assert (of_block["records"], of_block["count"], of_block["size_bytes"]) == (
-        second.num_records, "exact", second.size,
-    )  # fmt: skip
-    assert (of_end["records"], of_end["count"], of_end["line"]) == (
-        last.num_records, "at least", ROWS - last.num_records + 1,
-    )  # fmt: skip
-    assert len(table.rows) == 3 * ROWS - second.num_records - last.num_records

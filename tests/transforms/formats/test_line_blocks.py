@@ -41,6 +41,12 @@ def pieces(file: FileRef, block_size: int, piece_size: int) -> tuple[list[Piece]
     return found, [item for item in items if isinstance(item, Reject)]
 
 
+def test_blocks_have_about_the_size_asked_for(tmp_path: Path) -> None:
+    first, second = index_lines(file_ref(tmp_path, b"line\n" * 1_000_000), 3 << 20)
+    assert 3 << 20 <= first.length <= 4 << 20
+    assert (first.offset, second.offset, second.offset + second.length) == (0, first.length, 5_000_000)
+
+
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_compressed_file_cut_short_anywhere(tmp_path: Path, suffix: str) -> None:
     data = b"".join(b"line %d of some\n" % number for number in range(1, 40))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
+from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import FileRef, describe_cut_end
 from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
 from tests.support import format_files
@@ -159,17 +159,6 @@ def test_infer_looks_at_the_columns_asked_for(tmp_path: Path) -> None:
 
     assert infer(format_, file, ["line_number"]).types == {"line_number": ColumnType("int64", None, 2)}
     assert infer(format_, file, [], "line_number") == Inferred({}, 2, {"line_number": frozenset({"1", "3"})})
-
-
-def test_infer_gives_up_on_too_many_values(tmp_path: Path) -> None:
-    lines = [b"%d\n" % number for number in range(MAX_VALUES + 1)]
-
-    for block_size in (1 << 16, 1 << 24):
-        assert infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines)), None, "text").values == {
-            "text": None
-        }
-        fewer = infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines[1:])), None, "text").values["text"]
-        assert len(fewer or ()) == MAX_VALUES
 
 
 def test_the_columns_come_in_the_order_of_the_types(tmp_path: Path) -> None:

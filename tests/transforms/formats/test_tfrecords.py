@@ -4,6 +4,7 @@ reject."""
 import bz2
 import gzip
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
 from tests.support import format_files
+from tests.support.framed_records import flipped
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -190,6 +192,21 @@ def test_a_gzipped_file_cut_short_anywhere(tmp_path: Path) -> None:
         (reject,) = rejects
         assert reject.line == len(records) + 1
         assert reject.reason.endswith("the rest of the file is lost")
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zlib.compress])
+def test_how_many_records_are_behind_a_broken_length(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    """Three quarters of the file, as is estimated by those before."""
+    examples = [encode_example({"id": [n], "name": [b"%x" % (n * 2654435761 % 2**32)]}) for n in range(3000)]
+    records = list(map(tfrecord.frame_record, examples))
+    start = len(b"".join(records[:750]))
+    stored = compress(flipped(b"".join(records), start))
+    found, (reject,) = read(file_ref(tmp_path, stored))
+
+    assert found == numbered(examples[:750])
+    assert (reject.line, reject.count) == (751, "estimated")
+    assert abs((reject.records or 0) - 2250) < 150
+    assert abs(reject.size_bytes / len(stored) - 0.75) < 0.1
 
 
 def test_a_broken_length_in_a_gzipped_file(tmp_path: Path) -> None:
