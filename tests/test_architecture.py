@@ -48,11 +48,11 @@ ROOMS = (
     Room("src/shardmill/reading", 4, 3_650),  # blocks of records, equal parts, stores
     Room("transforms/stores", 3, 3_900),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_500),  # limits of rejects, texts of options
-    Room("transforms/columns", 5, 3_700),  # a sample of the numbers that float32 merges
+    Room("transforms/columns", 5, 3_650),  # a sample of the numbers that float32 merges
     Room("transforms/workers", 5, 1_050),
-    Room("transforms/formats", 6, 6_800),  # records that are cut short, rows that are counted
+    Room("transforms/formats", 6, 6_750),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together
-    Room("transforms/values", 7, 3_500),  # a module of --module_file brings those beside it
+    Room("transforms/values", 7, 3_450),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_700),  # strata of sequences
     Room("transforms/inputs", 9, 6_700),  # tables that name images, revisions of files, files that are left out
     Room("transforms/layout", 10, 2_450),  # other columns
