@@ -5,7 +5,6 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -284,7 +283,8 @@ class Table:
     read_first_rows: Callable[[], list[list[str]]] = list  # returns the fields of the file's first rows
 
 
-_no_lines = partial(np.zeros, 0, np.int64)
+def _no_lines() -> Positions:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
