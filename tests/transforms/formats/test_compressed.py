@@ -21,8 +21,10 @@ from tests.support.format_files import Types, blocks, file_ref, infer, read
 
 NUMBERS = [number * 7919 % 100_003 for number in range(6000)]
 INTEGERS, TEXTS = {"n": ColumnType("int64", None, 0)}, {"text": ColumnType("bytes", None, 0)}
+QUOTED = CsvFormat(block_size=500, is_quote_given=True)
 FORMATS: dict[str, tuple[RecordFormat, Types, list[bytes]]] = {
-    "csv": (CsvFormat(block_size=500), INTEGERS, [b"n\n", *(b"%d\n" % n for n in NUMBERS)]),
+    # Of several lines, so that most cuts are within a quote
+    "csv": (QUOTED, TEXTS, [b"text\n", *(b'"%d\n\n\n\n\n\n"\n' % n for n in NUMBERS)]),
     "json lines": (JsonLinesFormat(500), INTEGERS, [b'{"n": %d}\n' % n for n in NUMBERS]),
     "lines": (LinesFormat(500), TEXTS, [b"%d\n" % n for n in NUMBERS]),
     "documents": (DocumentsFormat(500, separator="--"), TEXTS, [b"%d\n--\n" % n for n in NUMBERS]),

@@ -247,8 +247,9 @@ def test_any_block_size_gives_the_rows(
     assert ({name: column for name, column in inferred.types.items() if column.present}, inferred.rows) == (types, good)
     assert inferred.types.keys() <= {name for row in objects for name in row}
 
-    rows, numbers, rejects, blank = found = read(JsonLinesFormat(block_size), file, types)
-    assert found == read(JsonLinesFormat(1 << 20), file, types)
+    whole = read(JsonLinesFormat(1 << 20), file, types)
+    rows, numbers, rejects, blank = read(JsonLinesFormat(block_size), file, types)
+    assert (rows, numbers, rejects, blank) == whole
     assert len(rows) + len(rejects) + blank == len(lines) - (0 if lines[-1] else 1)
     assert set(numbers).isdisjoint(reject.line for reject in rejects)
     for number, row in zip(numbers, rows):
