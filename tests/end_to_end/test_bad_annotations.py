@@ -136,7 +136,7 @@ def test_oddities_of_coco_files_change_no_box(jobs: Jobs, tmp_path: Path, change
 
 def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: Path) -> None:
     """Each has its place in the file as its id; a null is no id either."""
-    stored = []
+    stored: list[list[bytes]] = []
     for change in (
         lambda c: [note.update(id=place) for place, note in enumerate(c["annotations"], 1)],
         without("id"),

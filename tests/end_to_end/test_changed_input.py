@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ TREE = image_tree(("ant", "bee"), 4)
 _LINES = ["file_name,label,right_file_name", *(f"{name},{name[:3]},right/{name}" for name in TREE), ""]
 LISTED = {**TREE, **{f"right/{name}": data for name, data in TREE.items()}, "list.csv": "\n".join(_LINES)}
 ARRAYS = {f"{label}/{number}.npy": npy(np.full((2, 2), number)) for label in ("ant", "bee") for number in range(3)}
-VALUES = {"x": np.arange(40, dtype=np.float32).reshape(10, 4), "y": np.arange(10) % 2}
+VALUES: dict[str, Any] = {"x": np.arange(40, dtype=np.float32).reshape(10, 4), "y": np.arange(10) % 2}
 
 
 def packed() -> bytes:
