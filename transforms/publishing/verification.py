@@ -170,7 +170,7 @@ def _check_shard(
     with dataset.files.open(dataset.path(shard)) as raw:
         counted = _ChecksummedFile(raw)
         file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
-        blocks = _ReadableBlocks(codec, file, shard.file)
+        blocks = _ReadableBlocks(codec, file, shard.file, index is not None)
         found: list[str] = []
         hidden = first = 0
         for checked in map_in_order(pool, check, blocks, window):
@@ -239,15 +239,16 @@ class _ReadableBlocks:
     An exception would overtake the blocks still being checked in a pool.
     """
 
-    def __init__(self, codec: Codec, file: BinaryIO, name: str) -> None:
-        self._codec, self._file, self._name = codec, file, name
+    def __init__(self, codec: Codec, file: BinaryIO, name: str, has_index: bool) -> None:
+        self._codec, self._file, self._name, self._has_index = codec, file, name, has_index
         self._sizes: list[Positions] = [np.zeros(1, np.int64)]
         self.fault = ""
 
     def __iter__(self) -> Iterator[RecordBlock]:
         try:
             for block in self._codec.read_blocks(self._file, self._name):
-                self._sizes.append(block.ends - block.starts + OVERHEAD)
+                if self._has_index:
+                    self._sizes.append(block.ends - block.starts + OVERHEAD)
                 yield block
         except CorruptDataError as error:
             self.fault = str(error).removeprefix(f"{self._name}: ")

@@ -11,6 +11,7 @@ from shardmill.data.shard_index import IndexBuilder, open_indexes
 from shardmill.errors import JobError
 from shardmill.transforms.publishing.description import Build
 from shardmill.transforms.publishing.publish import publish
+from shardmill.transforms.publishing.shard_indexes import index_folder
 from shardmill.transforms.shards.sources import IndexPiece
 from shardmill.transforms.stores import storage
 from tests.support.builds import FEATURES, build, contents, options
@@ -78,3 +79,31 @@ def test_a_piece_that_changed_since_it_was_written_publishes_nothing(
         publish(made, FEATURES, options(tmp_path))
     assert not (directory / "_SUCCESS").exists()
     assert not (directory / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_an_index_of_files_that_is_interrupted_is_none(
+    tmp_path: Path, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are replaced one after another: an index is there before the first, or after the last."""
+    splits = {"train": ["a", "b", "c"], "test": ["d", "e"]}
+    for number, name in enumerate("abcde"):
+        (tmp_path / name).write_bytes(framed(bytes(number)) * 3)
+    assert index_folder(str(tmp_path), splits) == 15
+    before = contents(tmp_path)
+    done, write = [0], storage.write_bytes
+
+    def stop(path: str, data: bytes, *more: str | None, sync: bool = True) -> None:
+        if done[0] == calls:
+            raise OSError("stopped")
+        done[0] += 1
+        write(path, data, *more, sync=sync)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write_bytes", stop)
+        patch.setattr("shardmill.transforms.publishing.shard_indexes.core_count", lambda: 1)
+        with pytest.raises(OSError, match="stopped"):
+            index_folder(str(tmp_path), splits)
+    assert open_indexes(str(tmp_path)) is None
+    assert index_folder(str(tmp_path), splits) == 15
+    assert contents(tmp_path) == before
