@@ -24,7 +24,7 @@ INTEGERS, TEXTS = {"n": ColumnType("int64", None, 0)}, {"text": ColumnType("byte
 QUOTED = CsvFormat(block_size=500, is_quote_given=True)
 FORMATS: dict[str, tuple[RecordFormat, Types, list[bytes]]] = {
     # Of several lines, so that most cuts are within a quote
-    "csv": (QUOTED, TEXTS, [b"text\n", *(b'"%d\n\n\n\n\n\n"\n' % n for n in NUMBERS)]),
+    "csv": (QUOTED, TEXTS, [b"text\n", *(b'"%d\n%d\n%d"\n' % (n, n * 7 % 99_991, n * 13 % 99_989) for n in NUMBERS)]),
     "json lines": (JsonLinesFormat(500), INTEGERS, [b'{"n": %d}\n' % n for n in NUMBERS]),
     "lines": (LinesFormat(500), TEXTS, [b"%d\n" % n for n in NUMBERS]),
     "documents": (DocumentsFormat(500, separator="--"), TEXTS, [b"%d\n--\n" % n for n in NUMBERS]),
