@@ -511,7 +511,7 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
         whole = pa.nulls(len(array), arrow_type(column))
     elif column.length is None:
-        # Values stand in the rows that are valid, and null in all others
+        # The values go to the valid rows, null to all others
         whole = values if len(values) == len(array) else values.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
     else:
         wrong = flat.misfits if column.is_variable else flat.misfits | (valid & (flat.lengths != column.length))
