@@ -18,7 +18,7 @@ def write(folder: Path, data: str | bytes, name: str = "a.csv") -> FileRef:
 
 
 def read_each_size(folder: Path, data: str | bytes, wanted: Types, **options: Any) -> Found:
-    """What is read of a file, which is the same in blocks of any size."""
+    """Read a file in blocks of several sizes, which must make no difference."""
     file = write(folder, data)
     first, *others = [read(CsvFormat(block_size=size, **options), file, wanted) for size in SIZES]
     assert all(found == first for found in others)
