@@ -93,11 +93,11 @@ def test_an_index_of_files_that_is_interrupted_is_none(
     before = contents(tmp_path)
     done, write = [0], storage.write_bytes
 
-    def stop(path: str, data: bytes, *more: str | None, sync: bool = True) -> None:
+    def stop(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
         if done[0] == calls:
             raise OSError("stopped")
         done[0] += 1
-        write(path, data, *more, sync=sync)
+        write(path, data, temporary, sync)
 
     with monkeypatch.context() as patch:
         patch.setattr(storage, "write_bytes", stop)
