@@ -139,6 +139,7 @@ airflow: $(AIRFLOW)/installed
 $(TORCH)/installed: $(VENV)/installed tests/support/torch_requirements.txt
 	$(PYTHON) -m venv $(TORCH)
 	$(BIN)/uv pip install --quiet --python $(TORCH)/bin/python -r tests/support/torch_requirements.txt
+	$(BIN)/uv pip install --quiet --python $(TORCH)/bin/python --no-deps -e .
 	touch $@
 
 torch: $(TORCH)/installed
