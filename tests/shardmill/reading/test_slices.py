@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 import shardmill
 from shardmill.data.features import Feature
+from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.reading.slices import select_examples
 from tests.support.later import Later
-from tests.support.reading import copy, flip, shards
+from tests.support.reading import copy, flip, make, shards
 
 tfds = Later("tensorflow_datasets")
 
@@ -197,6 +198,17 @@ def test_damage_inside_and_behind_a_slice(rows_in_four_shards: Path, tmp_path: P
     for split in ("train[:50]", "train[26:]"):
         with pytest.raises(CorruptDataError, match=r"00001-of-00004: record 24 at byte .* fails its checksum"):
             list(shardmill.examples(directory, split))
+
+
+def test_reading_ends_with_the_slice(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    records = [bytes([number]) * 300_000 for number in range(3)]
+    (tmp_path / "in/x.tfrecord").write_bytes(b"".join(map(frame_record, records)))
+    directory = make("reshard", tmp_path / "in", tmp_path / "out", "--record_type", "raw", "--num_shards", 1)
+    flip(shards(directory)[0], -5)
+    assert len(list(shardmill.examples(directory, "train[:1]"))) == 1
+    with pytest.raises(CorruptDataError, match="record 2"):
+        list(shardmill.examples(directory, "train[1:]"))
 
 
 @pytest.mark.parametrize(
