@@ -11,7 +11,7 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.tfds_metadata import dump_json
-from shardmill.quality.duplicates import Duplicates, ExampleSource, Pair, RepeatedContents
+from shardmill.quality.duplicates import Conflict, Conflicts, Duplicates, ExampleSource, Pair, RepeatedContents
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.quality.stats_values import Bucket, BucketColumns, Distinct, Numbers, TopValue
 
@@ -53,6 +53,7 @@ DUPLICATES = Duplicates(
     {"test": 1, "train": 3},
     {"train": RepeatedContents(4, 2)},
     (Pair(ExampleSource("test", "a.csv", 0), ExampleSource("train", "b.png")),),
+    Conflicts(1, {"train": 2}, (Conflict(ExampleSource("train", "a"), ExampleSource("train", "b"), ("cat", "dog")),)),
 )
 STATS = StatsFile({"train": SplitSummary(10, 999, 1, features=FEATURES), "test": SplitSummary(0, 0, 0)}, DUPLICATES)
 
@@ -116,6 +117,14 @@ def test_what_is_no_good_is_named(path: str, value: Any, message: str) -> None:
     with pytest.raises(CorruptDataError, match=re.escape(message)) as error:
         StatsFile.from_json(json.dumps(content[""]), "d/1.0.0/stats.json")
     assert str(error.value).startswith("d/1.0.0/stats.json is damaged: ")
+
+
+@pytest.mark.parametrize("labels", [["cat"], ["cat", "dog", "cow"]])
+def test_a_conflict_is_of_two_labels(labels: list[str]) -> None:
+    content = json.loads(STATS.to_json())
+    content["duplicates"]["conflicts"]["pairs"][0]["labels"] = labels
+    with pytest.raises(CorruptDataError, match=rf"labels has {len(labels)} labels; expected 2"):
+        StatsFile.from_json(json.dumps(content), "stats.json")
 
 
 def test_not_json() -> None:
