@@ -191,4 +191,4 @@ class CachedRanges(ShardRanges):
 
 
 def _checksum(data: bytes) -> bytes:
-    return google_crc32c.value(data).to_bytes(4, "little")
+    return int(google_crc32c.value(data)).to_bytes(4, "little")
