@@ -18,10 +18,10 @@ import shardmill.torch
 BATCH, EPOCHS, WORKERS = 32, 6, 2
 
 
-def read(directory: str, split: str, batch_size: int, **options: bool) -> shardmill.torch.Dataset:
+def read(directory: str, split: str, batch_size: int, shuffle: bool = True) -> shardmill.torch.Dataset:
     """A split in batches of images and labels."""
     source = shardmill.source(directory, split, features=["image", "label"], decode=True, image_size=(64, 64))
-    return shardmill.torch.Dataset(source, batch_size=batch_size, remainder="pad", **options)
+    return shardmill.torch.Dataset(source, batch_size=batch_size, remainder="pad", shuffle=shuffle)
 
 
 def train(directory: str, seed: int = 0) -> float:

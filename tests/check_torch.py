@@ -10,7 +10,6 @@ import pickle
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -228,15 +227,11 @@ def test_a_function_of_each_example(rows: Path) -> None:
     assert batch["text"] == [str(n) for n in batch["pair"][:, 0].tolist()]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def start(folder: Path, rows: Path, ranks: int, workers: int) -> list[subprocess.Popen[bytes]]:
-    port = str(free_port())
-    environment = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, TRAINING, folder, rows, str(BATCH), str(workers), str(EPOCHS)]
+    meeting = folder / "meeting"  # a file where ranks find each other: a port could be taken by others meanwhile
+    meeting.unlink(missing_ok=True)
+    environment = {"WORLD_SIZE": str(ranks), "MEETING": meeting.as_uri(), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(TRAINING), str(folder), str(rows), *map(str, (BATCH, workers, EPOCHS))]
     return [
         subprocess.Popen(
             command, env={**os.environ, **environment, "RANK": str(rank)}, stderr=subprocess.PIPE, process_group=0
@@ -248,7 +243,7 @@ def start(folder: Path, rows: Path, ranks: int, workers: int) -> list[subprocess
 def logged(folder: Path) -> list[tuple[int, int, list[int | None]]]:
     path = folder / "log"
     lines = path.read_text().splitlines() if path.exists() else []
-    return [tuple(json.loads(line)) for line in lines]  # type: ignore[misc]
+    return [tuple(json.loads(line)) for line in lines]
 
 
 def test_a_killed_job_continues_on_other_ranks_and_workers(rows: Path, tmp_path: Path) -> None:
@@ -413,7 +408,7 @@ def test_digits_are_learned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run([os.environ["SHARDMILL"], *converted.split()[1:]], cwd=folder, check=True)
 
     def learn(example: str, *flags: str) -> float:
-        command = [sys.executable, REPOSITORY / "examples" / example, "datasets/digits", *flags]
+        command = [sys.executable, str(REPOSITORY / "examples" / example), "datasets/digits", *flags]
         return float(subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.split()[-1])
 
     monkeypatch.chdir(folder)

@@ -211,7 +211,8 @@ class Dataset(IterableDataset[dict[str, Any]]):
         for batch in batches:
             positions = self._batches.positions(batch, self.rank, self.world_size)
             numbers = positions % len(order)
-            values = self._collate(self.source.__getitems__(order[numbers] if self._shuffle else numbers))
+            chosen = np.asarray(order[numbers]) if self._shuffle else numbers
+            values = self._collate(self.source.__getitems__(chosen.tolist()))
             if self._batches.remainder == "pad":
                 values[PADDING] = torch.from_numpy(positions >= len(order))
             self._next = batch + batches.step

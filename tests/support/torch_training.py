@@ -1,7 +1,7 @@
 """A rank of a training job without a model, for tests/check_torch.py: it notes the batches of all ranks together.
 
-usage: torch_training.py FOLDER DATASET BATCH_SIZE WORKERS EPOCHS; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as
-torchrun sets them.
+usage: torch_training.py FOLDER DATASET BATCH_SIZE WORKERS EPOCHS; RANK and WORLD_SIZE as torchrun sets them, and
+MEETING, the address of a file by which the ranks find each other.
 
 FOLDER/log has a line of JSON for each global batch: epoch, batch, and the examples' numbers in the order of ranks.
 FOLDER/state.pt is what the job continues with.
@@ -21,7 +21,8 @@ import shardmill.torch
 
 
 def main(folder: Path, directory: str, batch_size: int, workers: int, epochs: int) -> None:
-    distributed.init_process_group("gloo")
+    places = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+    distributed.init_process_group("gloo", init_method=os.environ["MEETING"], **places)
     source = shardmill.source(directory, features=["n"])
     dataset = shardmill.torch.Dataset(source, batch_size=batch_size, remainder="pad", seed=5)
     state = folder / "state.pt"
