@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import grain
 import numpy as np
 import pytest
 import torch
@@ -215,6 +216,15 @@ def test_images_of_a_batch(images: Path) -> None:
     assert np.array_equal(batch["image"][2].permute(1, 2, 0).numpy(), source[2]["image"])
     assert isinstance(listed["image"], list)
     assert listed["image"][0].shape[0] == 3
+
+
+def test_a_source_is_what_grain_and_samplers_take(rows: Path) -> None:
+    source = shardmill.source(rows, features=["n"])
+    read = [int(batch["n"]) for batch in DataLoader(source, batch_size=None, shuffle=True, num_workers=2)]
+
+    assert isinstance(source, grain.sources.RandomAccessDataSource)
+    assert sorted(int(example["n"]) for example in grain.MapDataset.source(source).shuffle(3)) == list(range(ROWS))
+    assert sorted(read) == list(range(ROWS)) != read
 
 
 def test_a_function_of_each_example(rows: Path) -> None:

@@ -469,24 +469,3 @@ def test_length_of_a_record_is_checked_before_its_checksum(damaged: Path) -> Non
     path.write_bytes(data)
     with pytest.raises(CorruptDataError, match="record 0 has another length than its index says"):
         source[0]
-
-
-# Frameworks
-
-
-def test_pytorch_reads_it_as_it_is(rows: Path) -> None:
-    torch = pytest.importorskip("torch")
-    source = shardmill.source(rows, features=["n", "pair"])
-    loader = torch.utils.data.DataLoader(source, batch_size=7, shuffle=True, num_workers=2)
-    seen = [int(n) for batch in loader for n in batch["n"]]
-    expected = [int(found["n"]) for found in source]
-    assert sorted(seen) == sorted(expected)
-    assert seen != expected
-
-
-def test_grain_reads_it_as_it_is(rows: Path) -> None:
-    grain = pytest.importorskip("grain.python")
-    source = shardmill.source(rows, features=["n"])
-    assert isinstance(source, grain.RandomAccessDataSource)
-    dataset = grain.MapDataset.source(source).shuffle(3)
-    assert sorted(int(found["n"]) for found in dataset) == sorted(int(found["n"]) for found in source)
