@@ -146,7 +146,7 @@ OTHER_CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "other"), OTHER_CALLS, ids=str)
+@pytest.mark.parametrize(("kind", "other"), OTHER_CALLS, ids="-".join)
 def test_a_cache_file_is_read_by_the_same_call_only(
     kind: str, other: dict[str, Any], rows: Path, flowers: Path, tmp_path: Path
 ) -> None:
