@@ -38,7 +38,6 @@ from shardmill.transforms.publishing.description import (
     rejects_by_file,
 )
 from shardmill.transforms.publishing.publication import Journal, Move
-from shardmill.transforms.publishing.shard_indexes import stage_index
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_folder
 from shardmill.transforms.stores import storage
@@ -254,6 +253,8 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     more = _make_more_files(build, options)
     said = build.further_file_notices(more) if more and build.further_file_notices is not None else ()
     build = replace(build, notices=(*build.notices, *said))
+    from shardmill.transforms.publishing.shard_indexes import stage_index  # late: it imports Beam, which nights do not
+
     index_list, index = stage_index(shards, options, f"{options.temporary}/{_METADATA_FOLDER}")
     manifest = make_manifest(build, features, options)
     checksums = {move.file: move.crc32c for move in index}
