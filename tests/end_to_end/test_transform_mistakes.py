@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.csv
 import pytest
 
+from shardmill.installed import install_hint
 from tests.support import houses
 from tests.support.houses import CUSTOM, TFT, serialized
 from tests.support.jobs import Files, Jobs
@@ -140,7 +141,7 @@ def test_a_row_that_the_graph_does_not_take_is_a_reject_and_the_others_are_writt
 
 def test_an_installation_without_tft_says_what_to_install(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardmill.transforms.values.options.find_spec", lambda name: None)
-    sentence = "--transform needs TensorFlow Transform; run: pip install…[transform]"
+    sentence = f"--transform needs TensorFlow Transform; {install_hint('transform')}"
     jobs.refuse("csv --transform t.yaml", sentence, files={**CITIES, "../t.yaml": "age: z_score"})
 
 
