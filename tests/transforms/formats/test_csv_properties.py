@@ -25,6 +25,7 @@ NAMES = CsvFormat(header_line="first")  # whatever the rows are
 # Sizes
 
 
+@pytest.mark.slow
 def test_a_field_of_100_megabytes(tmp_path: Path) -> None:
     field = b'abcdefghijklm"\n,' * 6_250_000
     file = write(tmp_path, b'a,b\n1,"' + field.replace(b'"', b'""') + b'"\n2,y\n')
