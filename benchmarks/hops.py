@@ -74,8 +74,9 @@ def main() -> None:
         folder = Path(name)
         (folder / "pictures").mkdir()
         Image.new("RGB", (8, 8)).save(folder / "pictures" / f"{ITEM}.png")
-        (folder / "rows.csv").write_text(f"number,text\n1,{ITEM}\n")
-        for kind, source in (("images", "pictures"), ("csv", "rows.csv")):
+        (folder / "tables").mkdir()
+        (folder / "tables/rows.csv").write_text(f"number,text\n1,{ITEM}\n")
+        for kind, source in (("images", "pictures"), ("csv", "tables/rows.csv")):
             found = modules_passed(
                 [kind, "--input", f"{folder / source}", "--output", f"{folder / 'out'}", "--name", kind, "--quiet"]
             )
