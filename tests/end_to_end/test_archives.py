@@ -255,7 +255,7 @@ def test_images_by_their_folders(jobs: Jobs, inside: str, method: int) -> None:
 
 
 def test_backslashes_of_windows_are_between_folders(jobs: Jobs) -> None:
-    """As .NET wrote them: all images lay in no folder, and so had no class."""
+    """.NET wrote names with backslashes: images seemed to lie in no folder, and had no class."""
     jobs.write(TREE)
     with zipfile.ZipFile("photos.zip", "w") as packed:
         for name, data in TREE.items():

@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def folders(root: Path) -> set[str]:
-    """Those below a folder."""
+    """The files below a folder."""
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
 
 

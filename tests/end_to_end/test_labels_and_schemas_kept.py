@@ -204,7 +204,7 @@ def test_a_night_keeps_the_schema(source: str, options: str, row: str, jobs: Job
 
 @pytest.mark.parametrize(("source", "flags"), [("texts", TOKENS), ("events", SEQUENCES)])
 def test_a_schema_of_the_input_is_taken_too(source: str, flags: str, jobs: Jobs) -> None:
-    """As it is published of rows that stay rows, and texts that stay texts."""
+    """The schema was published for rows without sequences and texts without tokens."""
     jobs.build(f"csv --input in/{source}", files=FILES)
     made = jobs.build(f"csv --input in/{source} {flags} --output 2")
     again = jobs.build(f"csv --input in/{source} {flags} {SCHEMA} --output 3")

@@ -176,7 +176,7 @@ def test_lists_that_are_no_splits_or_left_aside_are_said(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("above", ["", "Annotations/"])
 def test_folders_are_splits_where_each_is_called_so(jobs: Jobs, above: str) -> None:
-    """As Roboflow exports it: annotations and images of a split in a folder; other tools keep annotations apart."""
+    """Roboflow puts annotations and images of a split in one folder; other tools keep annotations apart."""
     for split, drawn in {"train": SCENES[:6], "valid": SCENES[6:9], "test": SCENES[9:]}.items():
         for scene in drawn:
             draw(scene, jobs.folder / "in" / ("JPEGImages" if above else "") / split)

@@ -108,7 +108,7 @@ def test_statistics_count_classes_and_load_gives_boxes(lists: tuple[Path, Path])
 
 
 def told_of(directory: Path) -> dict[str, Any]:
-    """What is said of a build, but where it lies."""
+    """The schema and the features that a build publishes."""
     return {name: (directory / name).read_bytes() for name in ("schema.pbtxt", "features.json")}
 
 
@@ -214,7 +214,7 @@ BOX = [1.0, 2.0, 3.0, 4.0]
 
 
 def said_in_tar(scene: Scene, form: str) -> Any:
-    """What is in a picture, by names or ids of classes."""
+    """The objects in a picture, by names or ids of classes."""
     count = len(scene.things)
     lists = {
         "bbox": [list(map(float, thing.box)) for thing in scene.things],

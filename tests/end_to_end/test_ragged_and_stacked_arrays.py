@@ -41,7 +41,7 @@ def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray] = CLOUDS
 
 
 def test_every_reader(jobs: Jobs, run: Run) -> None:
-    """Of 40 clouds of points, some in Fortran's order or in the other order of bytes."""
+    """40 clouds of points, some in Fortran's order or in the other order of bytes."""
     files = {
         name: npy(np.asarray(array, ">f4" if number % 3 == 0 else "<f4", order="F" if number % 2 else "C"))
         for number, (name, array) in enumerate(CLOUDS.items())

@@ -75,7 +75,7 @@ def same_bytes(built: Built, full: Built) -> bool:
 
 
 def record_of(built: Built) -> dict[str, Any]:
-    """What is on record of a build."""
+    """The record of the build of version 1.0.1."""
     found: dict[str, Any] = json.loads((built.directory.parent / "builds" / "1.0.1.json").read_text())
     return found
 

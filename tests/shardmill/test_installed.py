@@ -5,7 +5,6 @@ import re
 import shlex
 import sys
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -68,8 +67,9 @@ def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         _ = _LazyTensorFlow().nn
 
 
-@pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is installed")
-def test_who_lacks_pytorch_is_told() -> None:
+def test_who_lacks_pytorch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "shardmill.torch", raising=False)
     with pytest.raises(UserError, match=rf"^shardmill\.torch needs PyTorch; {re.escape(install_hint('torch'))}$"):
         _ = shardmill.torch
 

@@ -62,8 +62,9 @@ class CachedRanges(ShardRanges):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
 
-    def read(self, shard: ShardEntry, start: int, stop: int) -> bytes:
-        """Return the bytes of a shard from `start` to before `stop`; raise also if the folder cannot be written."""
+    def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
+        """Return bytes of a shard; raise a UserError if the folder cannot be written."""
+        stop = start + size
         first, last = start // _PART_BYTES, max(stop - 1, start) // _PART_BYTES
         pieces = []
         for number in range(first, last + 1):

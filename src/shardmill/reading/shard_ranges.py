@@ -2,6 +2,7 @@
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ class Range(NamedTuple):
     stop: int
 
 
-class ShardRanges:
+class ShardRanges(ABC):
     """Reads ranges of shards. It is picklable, and one object may be used by threads and by forked processes."""
 
     is_concurrent = False  # True if reading several ranges together is faster than one by one
@@ -60,8 +61,9 @@ class ShardRanges:
         """Return the bytes of several ranges, in order; raise the errors of `read`."""
         return [self.read(*one) for one in wanted]
 
+    @abstractmethod
     def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
-        raise NotImplementedError
+        """Return `size` bytes, or fewer at the end of the shard."""
 
 
 class OpenFile:
