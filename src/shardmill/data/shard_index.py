@@ -172,11 +172,6 @@ def parse_index(text: bytes, name: str, shard_size: int, records: int | None = N
     return ShardIndex(bounds).check(name, shard_size, records)
 
 
-def read_index(path: str, shard_size: int, records: int | None = None, files: Files | None = None) -> ShardIndex:
-    """Read the text index at `path`; raise as `parse_index`, and FileNotFoundError if it is missing."""
-    return parse_index(read_small_file(files or LocalFiles(), path), path, shard_size, records)
-
-
 @dataclass(frozen=True, slots=True)
 class IndexedShard:
     """A shard as `index.json` lists it."""
