@@ -42,28 +42,29 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 2_650),  # examples are decoded by columns, indexes of shards
-    Room("src/shardmill/metadata", 2, 1_650),  # features of TFDS
+    Room("src/shardmill/data", 1, 3_050),  # examples are decoded by columns, indexes of shards
+    Room("src/shardmill/metadata", 2, 1_750),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_600),  # statistics of wide tables
-    Room("src/shardmill/reading", 4, 3_350),  # random access, orders, slices
-    Room("transforms/stores", 3, 3_900),  # checksums of whole objects, faults of Azure, ranges for readers
-    Room("transforms/options", 4, 1_500),  # limits of rejects, texts of options
-    Room("transforms/columns", 5, 3_650),  # a sample of the numbers that float32 merges
-    Room("transforms/workers", 5, 1_050),
-    Room("transforms/formats", 6, 6_750),  # records that are cut short, rows that are counted
+    Room("src/shardmill/reading", 4, 3_950),  # random access, orders, slices
+    Room("transforms/stores", 3, 3_950),  # checksums of whole objects, faults of Azure, ranges for readers
+    Room("transforms/options", 4, 1_650),  # limits of rejects, texts of options
+    Room("transforms/columns", 5, 3_800),  # a sample of the numbers that float32 merges
+    Room("transforms/workers", 5, 1_100),
+    Room("transforms/formats", 6, 7_050),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together
-    Room("transforms/values", 7, 3_450),  # a module of --module_file brings those beside it
-    Room("transforms/shards", 8, 1_450),  # strata of sequences, positions of records
-    Room("transforms/inputs", 9, 6_700),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/layout", 10, 2_450),  # other columns
-    Room("transforms/files", 11, 4_550),  # whole files that change
-    Room("transforms/records", 12, 2_500),  # repeated keys
-    Room("transforms/publishing", 12, 3_050),  # accepted versions, retention, indexes of shards
-    Room("pipelines/config", 13, 2_800),  # data sets as input of reshard
-    Room("pipelines/reports", 14, 2_550),  # classes before and now, short notices
-    Room("pipelines/jobs", 15, 4_250),  # plan and convert, folders of killed jobs
-    Room("pipelines/nightly", 16, 2_150),  # nights at once, late data, meanings of keys
-    Room("pipelines/commands", 17, 2_350),  # accept, retain, short help, results for Python
+    Room("transforms/values", 7, 3_750),  # a module of --module_file brings those beside it
+    Room("transforms/shards", 8, 1_700),  # strata of sequences, positions of records
+    Room("transforms/inputs", 9, 6_900),  # tables that name images, revisions of files, files that are left out
+    Room("transforms/rows", 10, 1_500),  # rows of memory, functions and queries
+    Room("transforms/layout", 10, 2_500),  # other columns
+    Room("transforms/files", 11, 4_800),  # whole files that change
+    Room("transforms/records", 12, 2_750),  # repeated keys
+    Room("transforms/publishing", 12, 3_350),  # accepted versions, retention, indexes of shards
+    Room("pipelines/config", 13, 3_200),  # data sets as input of reshard
+    Room("pipelines/reports", 14, 2_650),  # classes before and now, short notices
+    Room("pipelines/jobs", 15, 4_950),  # plan and convert, folders of killed jobs
+    Room("pipelines/nightly", 16, 2_300),  # nights at once, late data, meanings of keys
+    Room("pipelines/commands", 17, 2_500),  # accept, retain, short help, results for Python
 )
 # Modules outside rooms, and their floors
 SINGLE = {
@@ -74,6 +75,7 @@ SINGLE = {
     "shardmill.transforms": 0,
     "shardmill.pipelines": 0,
     "shardmill.torch": 5,
+    "shardmill.beam": 18,
     "shardmill.pipelines.api": 18,
     "shardmill.pipelines.cli": 19,
     "shardmill.__main__": 20,
@@ -81,7 +83,7 @@ SINGLE = {
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 69_300  # indexes of shards, random access, one order for all ranks, PyTorch
+MOST_LINES = 76_000  # indexes of shards, random access, one order for all ranks, PyTorch, rows of memory
 
 
 def name_of(path: Path) -> str:
@@ -167,7 +169,7 @@ def test_the_package_is_small() -> None:
     assert len(ROOMS) <= 24
     # 215 before annotations among images were recognised, text had documents, nested columns became flat, and modules
     # brought those beside them; 229 before examples were read at random
-    assert len(PATHS) <= 238
+    assert len(PATHS) <= 265
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 

@@ -1,0 +1,1 @@
+"""PTransforms for any Beam pipeline."""

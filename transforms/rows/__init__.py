@@ -1,0 +1,1 @@
+"""Rows that are not in files: of programs, pipelines, functions and queries."""
