@@ -189,11 +189,11 @@ def read_module(value: Any) -> Any:
 
     Raises UserError if a file cannot be read or is not Python.
     """
-    from shardmill.transforms.values.preprocessing_module import PreprocessingModule
+    from shardmill.transforms.values.preprocessing_module import OPTION, PreprocessingModule
 
     if isinstance(value, PreprocessingModule):
         return value
-    return PreprocessingModule.read(str(value))
+    return PreprocessingModule.read(str(value), OPTION)
 
 
 def read_previous_graph(value: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.internal import pickler
 
 from shardmill.errors import UserError
-from shardmill.transforms.values.preprocessing_module import PreprocessingModule
+from shardmill.transforms.values.preprocessing_module import OPTION, PreprocessingModule
 
 TEXT = """
 from __future__ import annotations
@@ -31,7 +31,7 @@ def preprocessing_fn(inputs):
 
 
 def made(text: str = TEXT) -> PreprocessingModule:
-    return PreprocessingModule.from_bytes("preprocessing.py", text.encode())
+    return PreprocessingModule.from_bytes("preprocessing.py", text.encode(), OPTION)
 
 
 def printed_by(program: str) -> str:
@@ -66,7 +66,7 @@ def test_two_modules_of_one_name_are_two() -> None:
 )
 def test_what_is_no_python_is_said_at_once(data: bytes, sentence: str) -> None:
     with pytest.raises(UserError) as caught:
-        PreprocessingModule.from_bytes("m.py", data)
+        PreprocessingModule.from_bytes("m.py", data, OPTION)
 
     assert sentence in str(caught.value)
 
@@ -153,7 +153,7 @@ def test_what_it_imports_of_its_folder_travels_with_it(
     folder = tmp_path / "parent" / "models"
     write(folder, {**files, "preprocessing.py": f"{first}\n{RUN}"})
 
-    module = PreprocessingModule.read(str(folder / "preprocessing.py"))
+    module = PreprocessingModule.read(str(folder / "preprocessing.py"), OPTION)
 
     assert [path for path, _ in module.neighbours] == carried
     assert sorted(module.to_json().get("modules", {})) == carried
@@ -177,7 +177,7 @@ def test_a_folder_named_by_a_relative_path_and_its_imports_when_it_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))  # as `python -m shardmill` and PYTHONPATH=. have it
 
-    module = PreprocessingModule.read("models/m.py")
+    module = PreprocessingModule.read("models/m.py", OPTION)
 
     assert module({}) == {"x": 6}
     assert module({}) == {"x": 6}
@@ -188,7 +188,10 @@ def test_what_it_and_its_neighbours_define_reaches_a_process_that_has_no_such_mo
     text = "import scales\nclass Scale:\n    def __call__(self, value): return scales.scale(value)\n"
     write(tmp_path, {"scales.py": SCALE, "lib/kinds.py": text})
     write(tmp_path, {"m.py": "from lib.kinds import Scale\ndef preprocessing_fn(inputs):\n    return {'x': Scale()}"})
-    scales = made().function().__globals__["Scale"](3.0), PreprocessingModule.read(str(tmp_path / "m.py"))({})["x"]
+    scales = (
+        made().function().__globals__["Scale"](3.0),
+        PreprocessingModule.read(str(tmp_path / "m.py"), OPTION)({})["x"],
+    )
 
     program = "from apache_beam.internal import pickler; print(*(pickler.loads(data)(2) for data in {}))"
     assert printed_by(program.format([pickler.dumps(scale) for scale in scales])) == "6.0 6\n"
@@ -198,7 +201,7 @@ def test_modules_beside_two_modules_may_have_one_name(tmp_path: Path) -> None:
     text = "from features import VALUE as result\n" + RUN
     for number in range(2):
         write(tmp_path / str(number), {"features.py": f"VALUE = {number}", "m.py": text})
-    one, other = (PreprocessingModule.read(str(tmp_path / str(number) / "m.py")) for number in range(2))
+    one, other = (PreprocessingModule.read(str(tmp_path / str(number) / "m.py"), OPTION) for number in range(2))
 
     assert [one({}), other({}), one({})] == [{"x": 0}, {"x": 1}, {"x": 0}]
     assert one.to_json() != other.to_json()
@@ -261,7 +264,7 @@ def test_what_is_wrong_beside_it_is_said_with_file_and_line(
     write(folder, {**files, "m.py": first if "preprocessing_fn" in first else f"{first}\n{RUN}"})
 
     with pytest.raises(UserError) as caught:
-        PreprocessingModule.read(str(folder / "m.py"))({})
+        PreprocessingModule.read(str(folder / "m.py"), OPTION)({})
 
     said = str(caught.value).replace(f"{tmp_path}/a.py", "{folder}/../a.py").replace(str(folder), "{folder}")
     assert said.startswith("--module_file m.py")
