@@ -15,12 +15,16 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import shardmill
 from shardmill.data import shard_index
 from shardmill.data.features import Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+
+_SIZE = (224, 224)  # to which images are scaled
+_DECODED = 20  # times as many examples are read as are decoded
 
 
 def measure_opening(shards: int = 10_000, each: int = 10_000) -> None:
@@ -86,12 +90,22 @@ def main() -> None:
             batch = source[first : first + options.batch]
         assert batch
 
+    def read_images(fast_jpeg: bool) -> None:
+        images = shardmill.source(options.dataset, image_size=_SIZE, fast_jpeg=fast_jpeg)
+        for number in numbers[: options.examples // _DECODED]:
+            images[number]
+
     ways: dict[str, Callable[[], None]] = {
         "`os.pread` of the same ranges, nothing checked": read_bare,
         "`source[i]`": read_single,
         f"`source.__getitems__`, {options.batch} random numbers": read_batches,
         f"`source[i : i + {options.batch}]`": read_in_order,
     }
+    counts = dict.fromkeys(ways, options.examples)
+    if any(feature.kind == "image" for feature in source.features):
+        for fast in (False, True):
+            name = f"`source[i]`, `image_size={_SIZE}`{', `fast_jpeg=True`' * fast}"
+            ways[name], counts[name] = partial(read_images, fast), options.examples // _DECODED
     seconds = dict.fromkeys(ways, float("inf"))
     for _ in range(options.rounds):
         for name, read in ways.items():
@@ -101,9 +115,9 @@ def main() -> None:
     print(f"{sum(size for _, size, _ in ranges) / len(ranges):,.0f} bytes a record\n")
     print("| | examples a second of one core | as a share of `pread` |")
     print("|---|---:|---:|")
-    bare = next(iter(seconds.values()))
-    for name, best in seconds.items():
-        print(f"| {name} | {options.examples / best:,.0f} | {bare / best:.2f} |")
+    rates = {name: counts[name] / best for name, best in seconds.items()}
+    for name, rate in rates.items():
+        print(f"| {name} | {rate:,.0f} | {rate / next(iter(rates.values())):.4f} |")
 
 
 if __name__ == "__main__":

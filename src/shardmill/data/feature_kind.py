@@ -159,10 +159,11 @@ class FeatureKind:
         """
         return None
 
-    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[..., Any] | None:
         """Return a function that decodes the file in the bytes value to a NumPy value; None if the bytes are no file.
 
-        It raises ValueError for files that it cannot decode. `configuration` is the manifest's.
+        It raises ValueError for files that it cannot decode. `configuration` is the manifest's. Images and masks may be
+        scaled: see `rgb_array` and `mask_array`.
         """
         return None
 

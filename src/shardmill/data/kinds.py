@@ -173,7 +173,7 @@ class AudioKind(FeatureKind):
     def example_decoder(self, feature: Feature) -> Callable[[Any], Any] | None:
         return partial(decode_wav_tensor, feature) if feature.is_wav else None
 
-    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[..., Any] | None:
         return partial(decode_to_array, channels=feature.channels) if feature.is_wav else None
 
     def describe(self, feature: Feature) -> str:
@@ -296,7 +296,7 @@ class ImageKind(FeatureKind):
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         return replace(plain, dtype="bytes", kind=self.name) if proto.HasField("image_domain") else None
 
-    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[..., Any] | None:
         """Return a decoder to RGB pixels."""
         return partial(rgb_array, max_pixels=_max_pixels(configuration))
 
@@ -335,7 +335,7 @@ class MaskKind(FeatureKind):
             return None
         return replace(plain, dtype="bytes", kind=self.name, element=notes.get("element", ""))
 
-    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+    def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[..., Any] | None:
         return partial(mask_array, max_pixels=_max_pixels(configuration))
 
     def describe(self, feature: Feature) -> str:

@@ -22,6 +22,7 @@ _FORMATS = (
     "TGA",
 )
 _PNG = b"\x89PNG\r\n\x1a\n"
+_BILINEAR = 2  # PIL.Image.Resampling.BILINEAR
 
 
 def open_image(data: bytes) -> "Image.Image":
@@ -95,39 +96,44 @@ def has_transparent_pixels(image: "Image.Image") -> bool:
     return alpha.getextrema()[0] < 255  # type: ignore[operator]
 
 
-def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
+def rgb_array(data: bytes, max_pixels: int, size: tuple[int, int] | None = None, fast_jpeg: bool = False) -> np.ndarray:
     """Decode an image to a read-only uint8 array, shape (height, width, 3).
+
+    Args:
+        data: the bytes of the image's file.
+        max_pixels: number of pixels that the image may have.
+        size: height and width to which it is scaled, bilinearly and with antialiasing; None to keep its own.
+        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its size, if that is at least `size`, and scale the result.
 
     Raises:
         ValueError: if it does not decode, or has more than `max_pixels`.
     """
-    return _decode(data, max_pixels, to_rgb)
+
+    def convert(image: "Image.Image") -> "Image.Image":
+        if size is None:
+            return to_rgb(image)
+        height, width = size
+        reduced = image.draft(None, (width, height)) if fast_jpeg else None
+        # The last row and column of a reduced image may lie partly beyond the picture
+        box = None if reduced is None else reduced[1]
+        return to_rgb(image).resize((width, height), _BILINEAR, box)
+
+    return _decode(data, max_pixels, convert)
 
 
-def mask_array(data: bytes, max_pixels: int) -> np.ndarray:
+def mask_array(data: bytes, max_pixels: int, size: tuple[int, int] | None = None) -> np.ndarray:
     """Decode a mask to a read-only array, uint8 or (for 16-bit PNGs) uint16, shape (height, width, 1).
+
+    It is scaled to `size`, height and width, unless that is None: each value comes from the nearest pixel.
 
     Raises:
         ValueError: if it does not decode, or has more than `max_pixels`.
     """
     values = _decode(data, max_pixels, lambda image: image if image.mode.startswith("I") else image.convert("L"))
+    if size is not None:
+        rows, columns = ((np.arange(new) + 0.5) * old / new for new, old in zip(size, values.shape, strict=True))
+        values = values[rows.astype(int)[:, None], columns.astype(int)]
     return values.astype(np.uint16, copy=False)[..., None] if values.dtype != np.uint8 else values[..., None]
-
-
-def scale_image(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Scale an RGB image to height and width, bilinearly and with antialiasing; ignore its aspect ratio."""
-    from PIL import Image
-
-    height, width = size
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BILINEAR))
-
-
-def scale_mask(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Scale a mask to height and width: each value comes from the nearest pixel."""
-    rows, columns = ((np.arange(new) + 0.5) * old / new for new, old in zip(size, values.shape[:2], strict=True))
-    return values[rows.astype(int)[:, None], columns.astype(int)]
 
 
 def _decode(data: bytes, max_pixels: int, convert: "Callable[[Image.Image], Image.Image]") -> np.ndarray:

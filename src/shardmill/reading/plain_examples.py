@@ -16,7 +16,6 @@ from shardmill.data.example_columns import ExampleScanner, ScannedBlock, unpack_
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
-from shardmill.data.media import scale_image, scale_mask
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files
@@ -510,6 +509,7 @@ class RecordDecoder:
         defaults: Mapping[str, Any] | None,
         opened_kinds: Collection[str],
         image_size: tuple[int, int] | None = None,
+        fast_jpeg: bool = False,
     ) -> None:
         """Set up a decoder.
 
@@ -518,6 +518,7 @@ class RecordDecoder:
             defaults: values that replace missing ones, by feature name.
             opened_kinds: kinds of features whose files are decoded: `image`, `mask`, `audio`.
             image_size: height and width to which decoded images and masks are scaled.
+            fast_jpeg: decode JPEGs at a fraction of their size that is at least `image_size`.
 
         Raises:
             UserError: if a feature does not exist, or a default does not fit its feature.
@@ -527,15 +528,14 @@ class RecordDecoder:
         self._fills = {
             item.name: _shape_default(item, fills[item.name]) for item in self.features if item.name in fills
         }
+        size = {"size": image_size}
+        scaling: dict[str, dict[str, Any]] = {"image": {**size, "fast_jpeg": fast_jpeg}, "mask": size}
         # The reader's options, which name kinds, say whether a kind that could open files does
-        self._openers: dict[str, Callable[[bytes], Any]] = {}
+        self._openers: dict[str, Callable[..., Any]] = {}
         for feature in self.features:
             opener = kind_of(feature).file_decoder(feature, manifest.configuration)
             if feature.kind in opened_kinds and opener is not None:
-                scale = {"image": scale_image, "mask": scale_mask}.get(feature.kind)
-                self._openers[feature.name] = (
-                    opener if scale is None or image_size is None else partial(_open_scaled, opener, scale, image_size)
-                )
+                self._openers[feature.name] = partial(opener, **scaling.get(feature.kind, {}))
         self._arrays = [
             feature.name
             for feature in self.features
@@ -566,12 +566,6 @@ class RecordDecoder:
             if isinstance(value, np.ndarray) and not value.flags.writeable:
                 example[name] = value.copy()
         return example
-
-
-def _open_scaled(
-    opener: Callable[[bytes], Any], scale: Callable[[Any, tuple[int, int]], Any], size: tuple[int, int], data: bytes
-) -> Any:
-    return scale(opener(data), size)
 
 
 def _read(dataset: Dataset, part: Part, decoder: RecordDecoder) -> Iterator[Example]:

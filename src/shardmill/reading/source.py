@@ -41,6 +41,7 @@ def source(
     defaults: Mapping[str, Any] | None = None,
     decode: bool = False,
     image_size: tuple[int, int] | None = None,
+    fast_jpeg: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
     verify: bool = False,
@@ -70,6 +71,8 @@ def source(
         decode: decode images, masks and audio as `shardmill.examples` does.
         image_size: (height, width) to which images are scaled, bilinearly and with antialiasing, and masks with them,
             by the nearest pixel. It implies `decode`.
+        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its height and width, by Pillow's `draft`, if that is at least
+            `image_size`, and scale the result. Pixels then differ by about 1 to 3 of 255 on average.
         cache_dir: local folder that keeps parts of shards that were read, for data sets in a store. Several processes
             and versions may share it. None for no such folder.
         cache_limit: bytes that `cache_dir` may hold, at least 64 MiB; None for any number. Parts that were not used for
@@ -94,7 +97,7 @@ def source(
     selection = select_examples(dataset.manifest, split)
     if verify:
         check_contents(dataset, selection.shards)
-    return Source(dataset, selection, ranges, features, defaults, decode, image_size)
+    return Source(dataset, selection, ranges, features, defaults, decode, image_size, fast_jpeg)
 
 
 class Source:
@@ -109,6 +112,7 @@ class Source:
         defaults: Mapping[str, Any] | None,
         decode: bool,
         image_size: tuple[int, int] | None,
+        fast_jpeg: bool,
     ) -> None:
         """Set up the source; `shardmill.source` describes the arguments."""
         manifest = dataset.manifest
@@ -120,9 +124,12 @@ class Source:
             )
         if image_size is not None and not (len(image_size) == 2 and min(image_size) > 0):
             raise UserError(f"image_size is {image_size}; expected (height, width), both at least 1")
+        if fast_jpeg and image_size is None:
+            raise UserError("fast_jpeg=True decodes images at about the size that they are scaled to; give image_size")
         self._dataset, self._selection = dataset, selection
         self._names, self._defaults = features, dict(defaults or {})
         self._decode, self._image_size = decode or image_size is not None, image_size
+        self._fast_jpeg = fast_jpeg
         self._decoder = self._make_decoder()
         kinds = {feature.kind for feature in self._decoder.features}
         what, decodable = ("image_size", {"image", "mask"}) if image_size else ("decode", {"image", "mask", "audio"})
@@ -138,7 +145,8 @@ class Source:
 
     def _make_decoder(self) -> RecordDecoder:
         kinds = ("image", "mask", "audio") if self._decode else ()
-        return RecordDecoder(self._dataset.manifest, self._names, self._defaults, kinds, self._image_size)
+        manifest = self._dataset.manifest
+        return RecordDecoder(manifest, self._names, self._defaults, kinds, self._image_size, self._fast_jpeg)
 
     def _set_up(self) -> None:
         """Compute what is not pickled."""

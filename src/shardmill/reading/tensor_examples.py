@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from shardmill.data.features import Feature, Features, find_feature
@@ -200,6 +201,7 @@ Size = tuple[int, int]  # height, width
 
 # For each pixel wanted: up to here, making floats of all costs less than it saves (224 x 224 of 448 x 448)
 _FEW_PIXELS = 4
+_FRACTIONS = (2, 4, 8)  # of libjpeg, besides 1
 _TYPICAL_SIZE = (512, 512)  # pixels: what a buffer to shuffle in is sized by where nothing else is known
 
 
@@ -212,6 +214,7 @@ class ImageDecoder:
     resize: Size | None = None  # height and width, ignoring the aspect ratio; None to keep the size
     known_size: Size | None = None  # height and width of all images, if known to be equal
     antialias: bool = False  # average over all pixels when scaling down
+    fast_jpeg: bool = False  # decode a JPEG at a fraction of its size that is at least `resize`
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float32", "uint8"):
@@ -221,6 +224,8 @@ class ImageDecoder:
         size = self.resize
         if size is not None and not (len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)):
             raise UserError(f"image_size is {size!r}; expected (height, width) in pixels")
+        if self.fast_jpeg and size is None:
+            raise UserError("fast_jpeg=True decodes images at about the size that they are scaled to; give image_size")
 
     @property
     def size_bytes(self) -> int:
@@ -230,12 +235,36 @@ class ImageDecoder:
 
     def __call__(self, data: Any) -> Any:
         """Decode a scalar string tensor to an image (height, width, channels) of `dtype`."""
+        if self.resize is None or self.resize == self.known_size:
+            image = self._decode(data)
+            return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
+        if self.fast_jpeg:
+            shape = tf.cond(tf.io.is_jpeg(data), lambda: tf.io.extract_jpeg_shape(data), lambda: tf.zeros(3, tf.int32))
+            most = tf.reduce_min(shape[:2] // self.resize)
+            branches = [lambda: self._scale(self._decode(data))]
+            branches += [partial(self._decode_fraction, data, shape, fraction) for fraction in _FRACTIONS]
+            image = tf.switch_case(tf.reduce_sum(tf.cast(most >= _FRACTIONS, tf.int32)), branches)
+        else:
+            image = self._scale(self._decode(data))
+        return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
+
+    def _decode(self, data: Any) -> Any:
         image = tf.io.decode_image(data, channels=self.channels, expand_animations=False)
         image.set_shape((*(self.known_size or (None, None)), self.channels))
-        if self.resize is not None and self.resize != self.known_size:
-            image = self._to_float(image)
-            return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
-        return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
+        return image
+
+    def _decode_fraction(self, data: Any, shape: Any, fraction: int) -> Any:
+        """Decode a JPEG of `shape` at 1/`fraction` of its size, and scale it to float32 from 0 to 255."""
+        assert self.resize is not None
+        image = tf.io.decode_jpeg(data, self.channels, ratio=fraction)
+        if not self.antialias:
+            return self._scale(image)
+        # The op of tf.image.resize, which would scale what the last row and column have beyond the picture with it
+        scale = tf.cast(self.resize, tf.float32) * fraction / tf.cast(shape[:2], tf.float32)
+        scaled = tf.raw_ops.ScaleAndTranslate(
+            images=image[None], size=self.resize, scale=scale, translation=tf.zeros(2), kernel_type="triangle"
+        )
+        return tf.ensure_shape(scaled[0], (*self.resize, self.channels))
 
     def mask(self, data: Any, dtype: str = "uint8") -> Any:
         """Decode a scalar string tensor to a mask (height, width, 1) of `dtype`, scaled by the nearest pixel."""
@@ -245,7 +274,7 @@ class ImageDecoder:
             mask = tf.image.resize(mask, self.resize, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
         return mask
 
-    def _to_float(self, image: Any) -> Any:
+    def _scale(self, image: Any) -> Any:
         """Scale a uint8 image to float32 from 0 to 255.
 
         TensorFlow scales floats a third faster than bytes, to the same values. For a large image this would convert all
