@@ -1,0 +1,300 @@
+"""Rows that a Python program holds, as Arrow batches or as an iterator of dictionaries.
+
+pandas, polars and datasets are imported by the program that gives their objects, and never here.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from shardmill.errors import UserError
+from shardmill.metadata.file_names import is_split_name
+from shardmill.text import listed
+from shardmill.transforms.stores.protocol import error_text
+
+KINDS = (
+    "a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a Hugging Face Dataset or"
+    " DatasetDict, a dictionary of NumPy arrays, or an iterable of dictionaries"
+)
+_BATCH_ROWS = 1 << 16  # at most
+_BATCH_BYTES = 16 << 20  # of NumPy arrays, about
+_MEDIA_ROWS = 32  # of a batch with images or sounds, whose files are read then
+
+
+class Batches(NamedTuple):
+    """Arrow batches of one schema, which can be read once."""
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """Rows that a Python program holds, in splits or not."""
+
+    description: str  # in messages, such as "the pandas DataFrame"
+    name: str  # in rejects, next to the number of a row, such as "DataFrame"
+    # Rows by split, as batches or as an iterator of dictionaries; the only split is "" if the data names none
+    splits: Mapping[str, Batches | Iterator[Any]]
+
+
+def is_read_once(data: Any) -> bool:
+    """Return True if reading `data` uses it up, as a generator's rows."""
+    return isinstance(data, Iterator)
+
+
+def open_rows(data: Any) -> RowSource:
+    """Return the rows of `data`, which is not read yet, except for the first row of an iterable.
+
+    Raises:
+        UserError: if `data` is not of a kind that is read, or can be read in two ways.
+    """
+    if (found := _open_table(data)) is not None:
+        description, name, rows = found
+        return RowSource(description, name, {"": rows})
+    if isinstance(data, Mapping):
+        return _open_mapping(data)
+    _refuse_others(data)
+    try:
+        rows = iter(data)
+    except TypeError:
+        raise UserError(f"data is {_type_name(data)}, which is not read; expected {KINDS}") from None
+    return RowSource("the rows", "rows", {"": _check_first(rows)})
+
+
+def _open_mapping(data: Mapping[Any, Any]) -> RowSource:
+    """Return the rows of a dictionary: of tables by split, or of arrays by column."""
+    tables = {split: _open_table(value) for split, value in data.items()}
+    if data and all(found is not None for found in tables.values()):
+        for split in data:
+            if not isinstance(split, str) or not is_split_name(split):
+                raise UserError(f"split {split!r} of the data: expected letters, digits and '_' only; rename the split")
+        found = [table for table in tables.values() if table is not None]
+        kinds = list(dict.fromkeys(table[0] for table in found))
+        splits = {split: table[2] for split, table in zip(data, found, strict=True)}
+        return RowSource(f"the splits of {listed(kinds, 3)}" if kinds else "the splits", found[0][1], splits)
+    if data and all(isinstance(value, np.ndarray) for value in data.values()):
+        return RowSource("the dictionary of arrays", "arrays", {"": _open_arrays(data)})
+    if any(isinstance(value, np.ndarray | list | tuple) for value in data.values()):
+        name, value = next(item for item in data.items() if not isinstance(item[1], np.ndarray))
+        raise UserError(
+            f"data is a dictionary whose value of {name!r} is a {type(value).__name__}, not a NumPy array: it may be"
+            " one row or hold columns; give [data] for one row, or pyarrow.table(data) for columns"
+        )
+    raise UserError("data is a single dictionary; give [data] for one row, or a dictionary of NumPy arrays for columns")
+
+
+_REMEDIES = (
+    ("pandas", "Series", "to_frame()"),
+    ("polars", "Series", "to_frame()"),
+    ("polars", "LazyFrame", "collect()"),
+)
+
+
+def _refuse_others(data: Any) -> None:
+    """Refuse what could be iterated, but is not an iterable of rows."""
+    if isinstance(data, str | os.PathLike):
+        raise UserError(
+            f"data is the path {os.fspath(data)!r}, and shardmill.write takes rows; shardmill.convert reads files:"
+            ' shardmill.convert("csv", input=…), or another command'
+        )
+    if isinstance(data, bytes | bytearray | memoryview):
+        raise UserError(f"data is {_type_name(data)}, which is not read; expected {KINDS}")
+    if isinstance(data, np.ndarray):
+        raise UserError('data is a NumPy array, whose columns have no names; give a dictionary: {"x": data}')
+    for module, name, remedy in _REMEDIES:
+        if _is_of(data, module, name):
+            raise UserError(f"data is a {module} {name}, not a DataFrame; give data.{remedy}")
+
+
+def _open_table(data: Any) -> tuple[str, str, Batches | Iterator[Any]] | None:
+    """Return the description, name and rows of a table; None for data of other kinds."""
+    if _is_of(data, "pandas", "DataFrame"):
+        return "the pandas DataFrame", "DataFrame", _open_pandas(data)
+    if _is_of(data, "polars", "DataFrame"):
+        return "the polars DataFrame", "DataFrame", _open_polars(data)
+    if _is_of(data, "datasets", "Dataset"):
+        return "the Hugging Face Dataset", "Dataset", _open_hugging_face(data)
+    if _is_of(data, "datasets", "IterableDataset"):
+        rows = _check_first(iter(data)) if data.features is None else _open_hugging_face(data)
+        return "the Hugging Face IterableDataset", "IterableDataset", rows
+    if isinstance(data, pads.Dataset):
+        data = data.scanner()
+    if isinstance(data, pads.Scanner):
+        return "the Arrow Dataset", "Dataset", Batches(data.projected_schema, data.to_batches())
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return "the Arrow Table", "Table", Batches(data.schema, data.to_batches(_BATCH_ROWS))
+    if isinstance(data, pa.RecordBatchReader):
+        return "the RecordBatchReader", "RecordBatchReader", Batches(data.schema, data)
+    return None
+
+
+def _is_of(data: Any, module: str, name: str) -> bool:
+    """Return True if `data` is an instance of a class of a library; False if the program has not imported that."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(data, kind)
+
+
+def _type_name(data: Any) -> str:
+    kind = type(data)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _check_first(rows: Iterator[Any]) -> Iterator[Any]:
+    """Return `rows`, of which the first one must be a dictionary; raises UserError."""
+    for first in rows:
+        if not isinstance(first, Mapping):
+            named = isinstance(first, list | tuple)
+            remedy = "; name the values of each row: dict(zip(names, row))" if named else f"; expected {KINDS}"
+            raise UserError(f"the first row of the data is {_type_name(first)}, not a dictionary{remedy}")
+        return chain([first], rows)
+    return iter(())
+
+
+def _open_pandas(data: Any) -> Batches:
+    source = "the pandas DataFrame"
+    if data.columns.nlevels > 1:
+        raise UserError(
+            f"{source} has columns of {data.columns.nlevels} levels; give each one name, such as data.columns ="
+            " ['_'.join(map(str, names)) for names in data.columns]"
+        )
+    for name in data.columns:
+        if not isinstance(name, str):
+            raise UserError(
+                f"{source}: the name of column {name!r} is not a string; data.columns = data.columns.map(str) makes"
+                " strings of all names"
+            )
+    _check_unique(source, list(data.columns))
+    if len(data) and not _is_of(data.index, "pandas", "RangeIndex"):
+        levels = f" of {data.index.nlevels} levels" if data.index.nlevels > 1 else ""
+        raise UserError(
+            f"{source} has an index{levels} that is not a range, and it may be data; give data.reset_index() to store"
+            " it, or data.reset_index(drop=True) to leave it out"
+        )
+    try:
+        table = pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        for name in data.columns:
+            with _report_column(source, name, data[name].dtype):
+                pa.Table.from_pandas(data[[name]], preserve_index=False)
+        raise UserError(f"{source} cannot be read: {error_text(error, lines=1)}") from None
+    return Batches(table.schema, table.to_batches(_BATCH_ROWS))
+
+
+@contextmanager
+def _report_column(source: str, name: str, kind: Any) -> Iterator[None]:
+    """Within this context, raise a UserError if a column cannot be converted to Arrow."""
+    try:
+        yield
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        reason = str(error.args[0]) if isinstance(error, pa.ArrowException) else error_text(error, lines=1)
+        raise UserError(
+            f"{source}: column {name!r} of type {kind} cannot be stored: {reason.splitlines()[0].rstrip('.')}; convert"
+            " its values, or leave the column out"
+        ) from None
+
+
+def _check_unique(source: str, names: list[str]) -> None:
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise UserError(f"{source}: column {twice!r} is there twice; expected names that differ")
+
+
+def _open_polars(data: Any) -> Batches:
+    source = "the polars DataFrame"
+    polars = sys.modules["polars"]
+    oldest = {"compat_level": polars.CompatLevel.oldest()}  # views of texts are not stored in Parquet
+    for name, kind in data.schema.items():
+        if kind == polars.Object:
+            raise UserError(
+                f"{source}: column {name!r} holds Python objects; convert them to a type of polars, or leave the column"
+                f" out: data.drop({name!r})"
+            )
+    empty = data.clear()
+    try:
+        schema = empty.to_arrow(**oldest).schema
+    except pa.ArrowException:
+        for name, kind in data.schema.items():
+            with _report_column(source, name, kind):
+                empty.select(name).to_arrow(**oldest)
+        raise
+    parts = (part.to_arrow(**oldest) for part in data.iter_slices(_BATCH_ROWS))
+    return Batches(schema, chain.from_iterable(part.to_batches() for part in parts))
+
+
+def _open_hugging_face(data: Any) -> Batches:
+    """Return the rows in the order of `select` and `shuffle`, with the files of images and sounds in them."""
+    if getattr(data, "format", {}).get("type") == "custom":
+        raise UserError(
+            "the Hugging Face Dataset has a function of with_transform or set_transform, which is applied when rows are"
+            " read; give data.map(function) to store its values, or data.with_format(None) to store those before it"
+        )
+    table_module = sys.modules["datasets.table"]
+    features = data.features
+    has_media = any(sys.modules["datasets.features.features"].require_storage_embed(item) for item in features.values())
+    schema = features.arrow_schema
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for table in data.with_format("arrow").iter(_MEDIA_ROWS if has_media else _BATCH_ROWS):
+            typed = table_module.table_cast(table, schema)
+            yield from (table_module.embed_table_storage(typed) if has_media else typed).to_batches()
+
+    return Batches(schema, read())
+
+
+def _open_arrays(data: Mapping[Any, np.ndarray]) -> Batches:
+    source = "the dictionary of arrays"
+    for name, array in data.items():
+        if not isinstance(name, str):
+            raise UserError(f"{source}: the name {name!r} is not a string; give each array a string as its name")
+        if not array.ndim:
+            raise UserError(f"{source}: {name!r} is a single value; expected an array with a value for each row")
+    (first, rows), *others = ((name, len(array)) for name, array in data.items())
+    for name, length in others:
+        if length != rows:
+            raise UserError(
+                f"{source}: {first!r} has {rows:,} rows, and {name!r} has {length:,}; expected arrays of equal length"
+            )
+    types = {}
+    for name, array in data.items():
+        with _report_column(source, name, array.dtype):
+            types[name] = _to_arrow(array if array.dtype.hasobject else array[:1]).type
+    row_bytes = sum(array[:1].nbytes for array in data.values())
+    size = min(max(_BATCH_BYTES // max(row_bytes, 1), 1), _BATCH_ROWS)
+    schema = pa.schema(types)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for start in range(0, rows, size):
+            parts = [_to_arrow(array[start : start + size], schema.field(name).type) for name, array in data.items()]
+            yield pa.RecordBatch.from_arrays(parts, schema=schema)
+
+    return Batches(schema, read())
+
+
+def _to_arrow(array: np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
+    """Return an array as Arrow; each row of one with several dimensions becomes nested lists of its shape."""
+    if array.ndim > 1:
+        if np.ma.isMaskedArray(array):
+            raise ValueError("a masked array of several dimensions; data.filled(value) replaces the masked values")
+        flat = _to_arrow(array.reshape(-1), None if kind is None else _innermost(kind))
+        for size in reversed(array.shape[1:]):
+            flat = pa.FixedSizeListArray.from_arrays(flat, size)
+        return flat
+    native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return pa.array(native, kind)
+
+
+def _innermost(kind: pa.DataType) -> pa.DataType:
+    while pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return kind
