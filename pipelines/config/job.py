@@ -177,6 +177,11 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
         return f"--input {self.input}"
 
     @property
+    def pattern(self) -> str:
+        """Return the input as manifest.json names it."""
+        return self.source.split(" ", 1)[1]
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """Return the folders, files and globs of --input."""
         return () if self.input is None else (self.input,)

@@ -59,8 +59,7 @@ class RecordsConfig(RecordOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.inputs:
-            raise UserError("give --input, a folder, a file or a glob")
+        self._check_inputs()
         if (found := self.data_set) is not None:
             object.__setattr__(self, "input", found.directory)
             if found.features and self.schema is None and not self.has_raw_records:
@@ -88,6 +87,10 @@ class RecordsConfig(RecordOptions):
             _ = self.format  # built to be checked
         except ValueError as error:
             raise UserError(str(error)) from None
+
+    def _check_inputs(self) -> None:
+        if not self.inputs:
+            raise UserError("give --input, a folder, a file or a glob")
 
     def _check_raw_records(self) -> None:
         if not self.has_raw_records:
@@ -347,7 +350,11 @@ class RecordsConfig(RecordOptions):
     def _classes(self) -> LabelOptions:
         """Return the options of class names; a label map next to existing records gives those of --label."""
         options = self.subset(LabelOptions)
-        if not self.spec.is_passed_through or len(self.label or ()) != 1 or options.labels is not None:
+        if (
+            not (self.spec.is_passed_through and self.inputs)
+            or len(self.label or ()) != 1
+            or options.labels is not None
+        ):
             return options
         from shardmill.transforms.layout.labels import find_label_map
 
@@ -407,6 +414,27 @@ class RecordsConfig(RecordOptions):
         names = None if self.input_schema is None else [feature.name for feature in self.input_schema]
         kept = {} if self.data_set is None or self.has_raw_records else self.data_set.configuration
         return super().to_json() | {"schema": names, **kept}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsConfig(RecordsConfig):
+    """The configuration of a job over rows that are in no file, such as those of a PCollection."""
+
+    rows_source: str = flag("rows", "What the rows are, for messages", hidden=True, affects_output=False)
+
+    def _check_inputs(self) -> None:
+        if self.no_shuffle:
+            raise UserError("--no_shuffle: the rows have no order that could be kept; leave it out")
+
+    @property
+    def source(self) -> str:
+        return f"the {self.rows_source}"
+
+    @property
+    def _format(self) -> "RecordFormat":
+        from shardmill.transforms.rows.formats import SpooledFormat
+
+        return SpooledFormat(self.block_size, self.fill, self.nesting, self.image, self.has_raw_records)
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

@@ -42,6 +42,7 @@ from shardmill.transforms.records.staging import (
     check_examples,
     read_analyzed_files,
 )
+from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_blocks
@@ -80,15 +81,19 @@ class RecordsDryRun:
 
 
 def read_layout(
-    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, planned: RecordsDryRun | None = None
+    root: beam.Pipeline,
+    config: RecordsConfig,
+    temporary: str | None = None,
+    planned: RecordsDryRun | None = None,
+    rows: beam.PCollection[Any] | None = None,
 ) -> Reading:
     """Index the input and decide how it is read, with the column types of an earlier job if it is `planned`.
 
-    A dry run has no `temporary` folder.
+    A dry run has no `temporary` folder. `rows` are those of a configuration that has no files.
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.files,
+        config.files if rows is None else rows | "Spool" >> SpoolRows(temporary),
         config.kind,
         config.format,
         config.run_size,
@@ -443,7 +448,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
         **vars(config.subset(OutputOptions)),
         codec=config.codec,
         shard_counts=config.shard_counts,
-        source=config.source.split(" ", 1)[1],
+        source=config.pattern,
         configuration=config.to_json(),
         job=config.job,
         schema_constraints=config.schema_requests,

@@ -295,7 +295,7 @@ def _is_same_run(config: JobConfig) -> bool:
     path = storage.join(config.directory, file_names.MANIFEST)
     manifest = Manifest.from_json(storage.read_bytes(path), path)
     own_manifest = json.loads(json.dumps(config.to_json()))
-    return own_manifest == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
+    return own_manifest == manifest.configuration and manifest.input.get("pattern") == config.pattern
 
 
 _SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "verify"))

@@ -74,16 +74,21 @@ _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slic
 
 
 def build_records(
-    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: RecordsDryRun | None = None
+    root: beam.Pipeline,
+    progress_folder: str | None,
+    config: RecordsConfig,
+    plan: RecordsDryRun | None = None,
+    rows: beam.PCollection[Any] | None = None,
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
-    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`.
+    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. The `rows` of a
+    RowsConfig are in no file: see transforms.inputs.spool.
     """
     if plan is not None:
         _describe_module_outputs(plan, config)
     options = publish_options(config)
-    reading = read_layout(root, config, options.folder, plan)
+    reading = read_layout(root, config, options.folder, plan, rows)
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)

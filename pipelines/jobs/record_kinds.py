@@ -13,6 +13,7 @@ from shardmill.pipelines.config.records import (
     FormatSpec,
     ParallelConfig,
     RecordsConfig,
+    RowsConfig,
     SplitRecordsConfig,
     parse_inputs,
     parse_split_inputs,
@@ -117,6 +118,47 @@ FORMATS = (
         unit="example",
         required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
     ),
+)
+
+
+_NO_FILES = ("input", "folders", "exclude", "hive_partitioning", "on_other_columns", "on_damaged_file", "no_shuffle")
+
+
+@dataclass(frozen=True)
+class RowsKind(RecordsKind):
+    """Rows that are in no file, such as those of a PCollection: no command, but a way to configure a job."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return tuple(option for option in super().options if option.field not in _NO_FILES)
+
+    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
+        return make_config(RowsConfig, self.options, values, spec=self.spec)
+
+
+_ROWS = FormatSpec(
+    name="rows",
+    command="rows",
+    plural="rows",
+    suffixes="rows",
+    summary="turn rows of a program into TFRecord shards",
+    description="Turn rows of a program into balanced, shuffled TFRecord shards.",
+    flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
+    has_objects=True,
+)
+_EXAMPLES = FormatSpec(
+    name="tfrecords",
+    command="examples",
+    plural="tf.train.Examples",
+    suffixes="tfrecord",
+    summary="turn tf.train.Examples of a program into TFRecord shards",
+    description="Turn tf.train.Examples of a program into balanced, shuffled TFRecord shards.",
+    flags=("record_type", "label", "key", "on_duplicate_key", "schema", "on_mixed", "block_size"),
+    unit="example",
+    required_modules=FORMATS[-1].required_modules,
+)
+ROWS, EXAMPLES = (
+    RowsKind(spec.command, spec.summary, spec.description, RowsConfig, spec=spec) for spec in (_ROWS, _EXAMPLES)
 )
 
 

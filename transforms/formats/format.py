@@ -81,6 +81,8 @@ class FileRef:
     key_span: int = 1 << 63
     parts: tuple["FileRef", ...] = ()  # parallel files; the first one lends name and path
     revision: str = ""  # of the file as listed, see `storage.read_revision`; "" if unknown
+    records: int = 0  # of spooled rows, how many it has
+    first_line: int = 1  # of spooled rows, the number of the first one among all
 
 
 _ASKED_AT_ONCE = 32  # requests of a store

@@ -72,7 +72,7 @@ class JsonObjects:
 
     name: str  # name of the file
     objects: Sequence[dict[str, Any]]  # the parsed objects
-    lines: Sequence[bytes]  # their text
+    lines: Sequence[bytes]  # their text; () of objects that were never text, so that their numbers are exact
     line_numbers: npt.NDArray[np.int64]  # int64 (objects,), their line numbers
     fill: Mapping[str, int | float | str]  # fill value by column
     rejects: list[Reject]  # lines that hold no object
@@ -229,7 +229,8 @@ class JsonObjects:
         """Return the JSON objects without `rows`, with `rejects` added to the rejected ones."""
         left_out = set(rows)
         remaining = [row for row in range(len(self.objects)) if row not in left_out]
-        objects, lines = [self.objects[row] for row in remaining], [self.lines[row] for row in remaining]
+        objects = [self.objects[row] for row in remaining]
+        lines = [self.lines[row] for row in remaining] if self.lines else ()
         merged = sorted([*self.rejects, *rejects], key=lambda reject: reject.line or 0)
         lengths = [self.lengths[row] for row in remaining] if self.lengths else ()
         numbers = self.line_numbers[remaining]
@@ -255,7 +256,7 @@ class JsonObjects:
 
     def _exact(self, row: int, name: str, value: Any) -> Any:
         """Return the exact value of a row; integers beyond 64 bits, of which orjson makes floats, are parsed again."""
-        if next(inexact_floats(value), None) is None:
+        if not self.lines or next(inexact_floats(value), None) is None:
             return value
         try:
             exact = json.loads(self.lines[row])
@@ -351,10 +352,10 @@ class JsonLinesFormat(RecordFormat):
             size += rows[-1].batch.nbytes
             lines += len(rows[-1].lines) + len(rows[-1].rejects)
             if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
-                yield _with_odd_texts(join_rows(rows), types, block.file.name)
+                yield with_odd_texts(join_rows(rows), types, block.file.name)
                 rows, size, lines = [], 0, 0
         if rows:
-            yield _with_odd_texts(join_rows(rows), types, block.file.name)
+            yield with_odd_texts(join_rows(rows), types, block.file.name)
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         fill = parse_fills(self.fill)
@@ -363,21 +364,23 @@ class JsonLinesFormat(RecordFormat):
                 yield piece
                 continue
             objects = parse_lines(piece, block.file.name, fill)
-            yield _with_nesting(objects, self.nesting)
+            yield with_nesting(objects, self.nesting)
 
 
-def _with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
+def with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
+    """Return rows of the file `source` with the odd texts among them, of `types`."""
     return replace(rows, odd=merge_odd(rows.odd, find_odd_texts(rows.batch, types, source, rows.lines)))
 
 
 _LARGE_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of those beyond 64 bits
 
 
-def _with_nesting(parsed: JsonObjects, nesting: Nesting) -> JsonObjects:
+def with_nesting(parsed: JsonObjects, nesting: Nesting) -> JsonObjects:
+    """Return objects as rows, in which nested values are stored as `nesting` says."""
     if not nesting.is_used:
         return replace(parsed, nesting=nesting)
     flat = []
-    for row, line in zip(parsed.objects, parsed.lines, strict=True):
+    for row, line in zip(parsed.objects, parsed.lines or [b""] * len(parsed.objects), strict=True):
         exact = row
         if _LARGE_INTEGER.search(line):
             with suppress(ValueError, RecursionError):

@@ -1,13 +1,15 @@
 """Choose the files that hold records, and divide them into blocks."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
@@ -22,7 +24,7 @@ from shardmill.transforms.formats.format import (
     reject_file,
 )
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
-from shardmill.transforms.inputs.listing import RecordFiles, Skipped
+from shardmill.transforms.inputs.listing import RecordFiles, Skipped, assign_key_shares
 from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, Findings, combine_outputs
 from shardmill.transforms.inputs.summary import (
     InputSummary,
@@ -64,7 +66,7 @@ class FileRules:
 class IndexBlocks(beam.PTransform):
     """Divide every input file into blocks, gathered into tasks: root -> IndexedBlocks."""
 
-    files: RecordFiles
+    files: RecordFiles | beam.PCollection[FileRef]  # the input's files, or those of spooled rows
     kind: FileKind  # kind of files to look for in a folder
     format: RecordFormat  # of the records
     task_size: Callable[[int], int]  # approximate bytes of a task, from the bytes of all files
@@ -75,12 +77,16 @@ class IndexBlocks(beam.PTransform):
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
         """List on one worker, index each file on any, gather the blocks of small files into tasks."""
-        list_ = beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary)
-        pattern = pbegin | "Pattern" >> beam.Create([self.files])
+        if isinstance(self.files, RecordFiles):
+            list_ = beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary)
+            pattern = pbegin | "Pattern" >> beam.Create([self.files])
+        else:
+            list_ = beam.FlatMap(_list_spooled_files, AsIter(self.files))
+            pattern = pbegin | "Pattern" >> beam.Create([None])
         listed = pattern | "List" >> list_.with_outputs(REJECTS, SUMMARIES, main="files")
         index = partial(index_file, self.format, temporary=self.temporary, rejects_damaged=self.rules.rejects_damaged)
         index_files = beam.ParDo(ThreadedFlatMap(index, self.threads))
-        spread = listed["files"] | "SpreadFiles" >> Spread(attrgetter("name"))
+        spread = listed["files"] | "SpreadFiles" >> Spread(attrgetter("path"))
         indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
         if self.rules.rejects_other_columns:
@@ -94,7 +100,7 @@ class IndexBlocks(beam.PTransform):
         tasks = (
             blocks
             | "Gather" >> beam.ParDo(gather)
-            | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.name}\0{task[0].offset}")
+            | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.path}\0{task[0].offset}")
         )
         return IndexedBlocks(tasks, *combine_outputs(*steps))
 
@@ -116,6 +122,20 @@ def _list_record_files(
     if parts := [(part.name, part.size_bytes) for file in refs for part in file.parts]:
         found.summary.fingerprint = summarize_files(parts).fingerprint
     yield from found.outputs()
+
+
+def _list_spooled_files(_: None, files: Iterable[FileRef]) -> Iterator[Any]:
+    """Yield the files of spooled rows, with the number of each one's first row among all; and a summary, tagged."""
+    files = sorted(files, key=lambda file: file.path)
+    if len(kinds := {file.path.rpartition(".")[2] for file in files}) > 1:
+        raise UserError(f"the rows are of several kinds: {', '.join(sorted(kinds))}; expected one kind of row")
+    firsts = accumulate((file.records for file in files), initial=1)
+    refs = [replace(file, first_line=first) for file, first in zip(assign_key_shares(files), firsts, strict=False)]
+    yield from refs
+    summary = InputSummary(
+        size_bytes=sum(file.size_bytes for file in refs), folders=Counter({"": len(refs)} if refs else {})
+    )
+    yield TaggedOutput(SUMMARIES, summary)
 
 
 _LEAVES_OUT = "--on_damaged_file reject leaves the file out"

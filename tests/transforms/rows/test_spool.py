@@ -1,0 +1,62 @@
+"""Spooled rows: the files that hold them, and what is read of these."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from shardmill.errors import UserError
+from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.rows.formats import SpooledFormat
+from shardmill.transforms.rows.spool import RowSpool
+
+ROWS = [{"id": number, "word": f"w{number % 3}", "x": number / 4} for number in range(600)]
+
+
+def _read(files: list[FileRef]) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the rows of spooled files as their formats read them, and the numbers of the rows."""
+    rows, numbers = [], list[int]()
+    for file in files:
+        format_ = SpooledFormat(1 << 12)
+        for block in format_.index(file):
+            types = next(iter(format_.infer(block, None, ()))).types
+            for found in format_.read(block, types):
+                rows += found.batch.to_pylist()
+                numbers += found.lines.tolist()
+    return rows, numbers
+
+
+def test_rows_and_batches_are_read_as_they_were_written(tmp_path: Path) -> None:
+    expected = [{**row, "word": row["word"].encode()} for row in ROWS]
+    of_rows, of_batches = RowSpool(str(tmp_path)), RowSpool(str(tmp_path))
+    for row in ROWS:
+        of_rows.add_row(row)
+    of_batches.add_batch(pa.RecordBatch.from_pylist(ROWS[:200]))
+    of_batches.add_batch(pa.Table.from_pylist(ROWS[200:]))
+    for spool in (of_rows, of_batches):
+        (file,) = spool.close()
+        assert file.records == len(ROWS)
+        rows, numbers = _read([replace(file, first_line=1001)])
+        assert sorted(rows, key=lambda row: row["id"]) == expected
+        assert numbers == list(range(1001, 1001 + len(ROWS)))
+
+
+def test_batches_of_other_columns_are_in_another_file(tmp_path: Path) -> None:
+    spool = RowSpool(str(tmp_path))
+    spool.add_batch(pa.RecordBatch.from_pylist([{"a": 1}]))
+    spool.add_batch(pa.RecordBatch.from_pylist([{"a": "x"}]))
+    assert [row for file in spool.close() for row in _read([file])[0]] == [{"a": 1}, {"a": b"x"}]
+
+
+def test_rows_of_two_kinds_are_refused(tmp_path: Path) -> None:
+    spool = RowSpool(str(tmp_path))
+    spool.add_row({"a": 1})
+    with pytest.raises(UserError, match=r"dictionaries and record batches; expected one kind"):
+        spool.add_batch(pa.RecordBatch.from_pylist([{"a": 1}]))
+
+
+def test_nothing_is_written_of_no_rows(tmp_path: Path) -> None:
+    assert RowSpool(str(tmp_path)).close() == []
+    assert list(tmp_path.iterdir()) == []

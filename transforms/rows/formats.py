@@ -1,0 +1,139 @@
+"""Rows that are in no file: the temporary files that they are written to first, and how these are read."""
+
+import marshal
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.nested import NO_NESTING, Nesting
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
+from shardmill.transforms.formats.format import (
+    MAX_LINES,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    RecordFormat,
+    RecordNotice,
+    Rows,
+    SkippedItems,
+    parse_fills,
+)
+from shardmill.transforms.formats.json_lines import JsonObjects, join_rows, with_nesting, with_odd_texts
+from shardmill.transforms.formats.parquet import ParquetFormat
+from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from shardmill.transforms.stores import storage
+
+ROWS = "rows"  # the name of each file of spooled rows in messages
+BATCH_SUFFIX, ROW_SUFFIX, RECORD_SUFFIX = ".parquet", ".rows", ".tfrecord"  # of files by the kind of their rows
+_HEAD = struct.Struct("<II")  # of some rows in a file of dictionaries: their bytes and their number
+_OUTPUT_BYTES = 4 << 20  # of the batches that are made of these, see transforms.formats.json_lines
+
+
+def encode_rows(rows: Sequence[dict[str, Any]]) -> bytes:
+    """Return dictionaries of plain values as a part of a file; the parts of a file are concatenated."""
+    data = marshal.dumps(rows)
+    return _HEAD.pack(len(data), len(rows)) + data
+
+
+@dataclass(frozen=True)
+class DictionariesFormat(RecordFormat):
+    """A row for each dictionary in a spooled file, by the rules of transforms.formats.json_lines.JsonObjects."""
+
+    block_size: int  # approximate bytes of a block
+    fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
+    nesting: Nesting = NO_NESTING  # how nested values are stored
+
+    def index(self, file: FileRef) -> Iterator[BlockRef]:
+        """Yield blocks of whole parts; `first_line` is the number of the first row in the file."""
+        start = offset = 0
+        first = row = 1
+        with storage.open_read(file.path, file.size_bytes) as stream:
+            while offset < file.size_bytes:
+                stream.seek(offset)
+                size, rows = _HEAD.unpack(stream.read(_HEAD.size))
+                offset, row = offset + _HEAD.size + size, row + rows
+                if offset - start >= self.block_size or offset >= file.size_bytes:
+                    yield BlockRef(file, start, offset - start, first, records=row - first)
+                    start, first = offset, row
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """Infer the types by the rules of transforms.columns.types; a filled value counts as present."""
+        wanted = None if columns is None else list(dict.fromkeys(columns))
+        merged = Inferred()
+        values: dict[str, set[str]] = {column.name: set() for column in values_of}
+        for objects in self._objects(block):
+            types, kept, nested = objects.infer(wanted, self.nesting.drop)
+            merged = merged.merge(Inferred(types, len(kept.objects), nested=nested))
+            for column in values_of:
+                if len(values[column.name]) <= MAX_VALUES:
+                    values[column.name] |= kept.texts(column)
+        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
+        yield replace(merged, values=counted)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """Yield the rows in pieces."""
+        held: list[Rows] = []
+        size = lines = 0
+        for objects in self._objects(block):
+            held.append(objects.read(types, keys))
+            size += held[-1].batch.nbytes
+            lines += len(held[-1].lines) + len(held[-1].rejects)
+            if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES:
+                yield with_odd_texts(join_rows(held), types, block.file.name)
+                held, size, lines = [], 0, 0
+        if held:
+            yield with_odd_texts(join_rows(held), types, block.file.name)
+
+    def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
+        fill = parse_fills(self.fill)
+        row, left = block.first_line, block.length
+        with storage.open_read(block.file.path, block.end) as stream:
+            stream.seek(block.offset)
+            while left > 0:
+                size, rows = _HEAD.unpack(stream.read(_HEAD.size))
+                objects = marshal.loads(stream.read(size))
+                numbers = np.arange(row, row + rows)
+                yield with_nesting(JsonObjects(block.file.name, objects, (), numbers, fill, [], 0), self.nesting)
+                row, left = row + rows, left - _HEAD.size - size
+
+
+@dataclass(frozen=True)
+class SpooledFormat(RecordFormat):
+    """Rows of spooled files, each read by the format of its kind; the rows of all files are numbered through."""
+
+    block_size: int  # approximate bytes of a block
+    fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
+    nesting: Nesting = NO_NESTING  # how nested values are stored
+    images: tuple[str, ...] = ()  # columns known to be images
+    is_raw: bool = False  # records of any kind, which are not parsed
+
+    def _format(self, file: FileRef) -> RecordFormat:
+        if file.path.endswith(BATCH_SUFFIX):
+            return ParquetFormat(self.fill, self.nesting, self.images)
+        if file.path.endswith(RECORD_SUFFIX):
+            return TFRecordFormat(self.block_size, self.is_raw)
+        return DictionariesFormat(self.block_size, self.fill, self.nesting)
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+        for item in self._format(file).index(file):
+            if isinstance(item, BlockRef):
+                yield replace(item, first_line=item.first_line + file.first_line - 1)
+            else:
+                yield item
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        return self._format(file).header(file)
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        return self._format(block.file).infer(block, columns, values_of)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        return self._format(block.file).read(block, types, keys)
