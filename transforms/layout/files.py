@@ -212,6 +212,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     notices = (
         *options.input_notices,
         *missing,
+        *_box_notices(columns, options),
         *file_notices(summary, options, folders, class_names, objects),
         *rounded_notices(floats, lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
     )
@@ -240,6 +241,21 @@ def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> N
             f"{options.source}: {plural(number, 'file has', 'files have')} several rows, such as {name!r}; expected one"
             " for each file; --on_duplicate_key reject keeps the first row of each, allow keeps all"
         )
+
+
+_BOX = re.compile(r"(?:bbox_?)?(?:[xy]_?(?:min|max)|[xy][12]|left|top|right|bottom)", re.IGNORECASE)
+
+
+def _box_notices(columns: Mapping[str, ColumnType], options: FileLayoutOptions) -> list[str]:
+    """Return a notice if four columns of a manifest of images look like the edges of a box."""
+    edges = [name for name, column in columns.items() if _BOX.fullmatch(name) and column.dtype != "bytes"]
+    if options.kind != IMAGES or len(edges) != 4 or not options.source.startswith("--manifest "):
+        return []
+    path = options.source.removeprefix("--manifest ")
+    return [
+        f"columns {', '.join(edges)} look like the edges of a box, and each is stored as a number;"
+        f" --boxes_csv {path} in place of --manifest makes boxes of them"
+    ]
 
 
 def _check_boxes_in_rows(summary: InputSummary, options: FileLayoutOptions) -> None:

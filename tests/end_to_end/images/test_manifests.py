@@ -59,6 +59,18 @@ def test_rows_that_are_boxes_name_the_flag_that_reads_them(images: ImageJobs) ->
     assert sorted(images.make({}, "--boxes_csv in/t.csv").records) == ["a/0.png", "a/1.png"]
 
 
+def test_columns_like_a_box_name_the_flag_that_makes_boxes(images: ImageJobs) -> None:
+    rows = "a/0.png,ant,1,2,5,6\na/1.png,bee,1,1,4,4\n"
+    files = {**FILES, "t.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{rows}".encode()}
+    (notice,) = images.make(files, "--manifest in/t.csv").dataset.manifest.notices
+    assert notice == (
+        "columns xmax, xmin, ymax, ymin look like the edges of a box, and each is stored as a number;"
+        " --boxes_csv in/t.csv in place of --manifest makes boxes of them"
+    )
+    contents = images.make({}, "--boxes_csv in/t.csv --overwrite")
+    assert "objects/bbox" in {feature.name for feature in contents.dataset.manifest.features}
+
+
 ROWS = "a/0.png,ant,train,7,1\na/1.png,bee,train,8,2.5\na/2.png,bee,test,9,3\n"
 TABLE = f"file_name,label,split,zip,n\n{ROWS}"
 
