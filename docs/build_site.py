@@ -23,6 +23,7 @@ _ORDERED = ("Order", "GlobalBatches", "torch.Dataset")
 API = {
     "Run jobs": ("convert", "plan", "rebuild", "Published", "Plan", "Rebuilt"),
     "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", *_ORDERED),
+    "Use in Beam pipelines": ("beam.ReadDataset",),
     "Look at versions": (
         *("inspect", "verify", "index", "versions", "diff", "report"),
         *("Inspection", "Verification", "Indexed", "Versions", "VersionRow", "Comparison", "Report"),

@@ -19,6 +19,8 @@ Functions that read import no Beam, and only `load` and `feature_spec` import Te
 * `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
 
+`shardmill.beam` has PTransforms for Beam pipelines: `ReadDataset`.
+
 `UserError`, `JobError` and `CorruptDataError` are the errors that these functions raise.
 """
 
@@ -126,8 +128,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `import shardmill` takes milliseconds."""
-    if name == "torch":
-        return importlib.import_module("shardmill.torch")
+    if name in ("beam", "torch"):
+        return importlib.import_module(f"shardmill.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,1 +1,8 @@
-"""PTransforms for any Beam pipeline."""
+"""PTransforms for any Beam pipeline.
+
+* `ReadDataset`: a split of a data set as a PCollection.
+"""
+
+from shardmill.transforms.shards.reading import ReadDataset
+
+__all__ = ["ReadDataset"]

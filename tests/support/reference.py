@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import MISSING
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -213,8 +214,8 @@ def check_page() -> str:
 def docstring(name: str) -> str:
     """Return the docstring of a public name; a module of another framework is not imported, but read."""
     module, _, member = name.rpartition(".")
-    if not module:
-        return inspect.getdoc(getattr(shardmill, name)) or ""
+    if module != "torch":
+        return inspect.getdoc(getattr(import_module(f"shardmill.{module}".rstrip(".")), member)) or ""
     tree = ast.parse(Path(shardmill.__file__).with_name(f"{module}.py").read_text())
     (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == member)
     return ast.get_docstring(found) or ""

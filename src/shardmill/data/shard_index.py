@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.errors import CorruptDataError
-from shardmill.filesystem import Files, LocalFiles, read_small_file
+from shardmill.filesystem import Files, LocalFiles, read_range, read_small_file
 
 Positions = NDArray[np.int64]
 
@@ -283,10 +283,7 @@ class SplitIndex:
         entry, first = self.shards[number], int(self.firsts[number]) + number
         index = ShardIndex(self._bounds[first : first + entry.records + 1])
         if not self._is_checked[number]:
-            name = f"{self._path}: the index of {entry.file}"
-            index.check(name, entry.size_bytes, entry.records)
-            if f"{index.crc32c:08x}" != entry.bounds_crc32c:
-                raise CorruptDataError(f"{name} fails its checksum; {REMEDY}")
+            _check_entry(index, entry, self._path)
             self._is_checked[number] = True
         return index
 
@@ -305,6 +302,32 @@ class SplitIndex:
                 self.shard(number)
         places = records + shards  # each shard before has one more number than records
         return shards, self._bounds[places], self._bounds[places + 1]
+
+
+def _check_entry(index: ShardIndex, entry: IndexedShard, path: str) -> ShardIndex:
+    """Return the index of a shard in the .npy file at `path`; raise CorruptDataError if it is damaged."""
+    name = f"{path}: the index of {entry.file}"
+    index.check(name, entry.size_bytes, entry.records)
+    if f"{index.crc32c:08x}" != entry.bounds_crc32c:
+        raise CorruptDataError(f"{name} fails its checksum; {REMEDY}")
+    return index
+
+
+def read_shard_index(path: str, shards: Sequence[IndexedShard], number: int, files: Files) -> ShardIndex:
+    """Read the index of one of the `shards` of the .npy file at `path`, and no other part of the file.
+
+    Raises:
+        CorruptDataError: if it is missing or damaged.
+    """
+    start = _BOUNDS_HEADER + bounds_count(shards[:number]) * _BOUND.itemsize
+    size = bounds_count(shards[number : number + 1]) * _BOUND.itemsize
+    try:
+        data = read_range(files, path, start, size)
+    except (EOFError, FileNotFoundError) as error:
+        missing = "is cut short" if isinstance(error, EOFError) else "is missing"
+        raise CorruptDataError(f"{path} {missing}; {REMEDY}") from None
+    whole = data[: len(data) - len(data) % _BOUND.itemsize]
+    return _check_entry(ShardIndex(np.frombuffer(whole, _BOUND)), shards[number], path)
 
 
 def open_indexes(folder: str, files: Files | None = None) -> dict[str, SplitIndex] | None:

@@ -137,14 +137,18 @@ class RecordBlock:
         return self if step == 1 else RecordBlock(self.data, self.starts[first::step], self.ends[first::step])
 
 
-def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[RecordBlock]:
+def read_blocks(
+    file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES, index: int = 0, offset: int = 0
+) -> Iterator[RecordBlock]:
     """Yield the records of an uncompressed TFRecord `file`, some at a time, and verify every checksum.
+
+    Of a part of a file, `index` and `offset` are number and place of its first record.
 
     Raises:
         CorruptDataError: if a record is cut short or fails its checksum, after all records before it were yielded; the
             message names `name`, record and offset.
     """
-    rest, index, offset = b"", 0, 0
+    rest = b""
     wanted = block_bytes
     while more := file.read(wanted):
         data = rest + more if rest else more

@@ -91,16 +91,22 @@ class Dataset:
         Raise a CorruptDataError if the shard is missing or differs from what was written.
         """
         count = 0
-        with _open_shard(self, shard) as raw:
+        with open_shard(self, shard) as raw:
             for record in self.manifest.codec.read_records(raw, shard.file):
                 count += 1
                 yield record
         _check_count(shard, count)
 
 
-def _open_shard(dataset: Dataset, shard: ShardEntry) -> BinaryIO:
+def open_shard(dataset: Dataset, shard: ShardEntry, open_file: Callable[[str], BinaryIO] | None = None) -> BinaryIO:
+    """Open a shard, with the data set's files or `open_file`.
+
+    Raises:
+        CorruptDataError: if it is missing.
+        UserError: if it may not be read.
+    """
     try:
-        return dataset.files.open(dataset.path(shard))
+        return (open_file or dataset.files.open)(dataset.path(shard))
     except FileNotFoundError as error:
         raise CorruptDataError(f"{shard.file} is missing") from error
     except PermissionError as error:
@@ -498,7 +504,7 @@ def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[RecordBlock]:
     Raises:
         CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
     """
-    raw = _ChecksummedFile(_open_shard(dataset, shard))
+    raw = _ChecksummedFile(open_shard(dataset, shard))
     count = 0
     with raw.file:
         for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file):

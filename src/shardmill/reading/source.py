@@ -13,7 +13,15 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 
 from shardmill.data.features import Features
-from shardmill.data.shard_index import BOUNDS_SUFFIX, INDEX_FILE, INDEX_FOLDER, Positions, SplitIndex, parse_index_json
+from shardmill.data.shard_index import (
+    BOUNDS_SUFFIX,
+    INDEX_FILE,
+    INDEX_FOLDER,
+    IndexedShard,
+    Positions,
+    SplitIndex,
+    parse_index_json,
+)
 from shardmill.data.spans import RecordBlock, read_blocks
 from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
 from shardmill.errors import CorruptDataError, UserError
@@ -314,38 +322,58 @@ def _join_records(framed: Sequence[bytes]) -> RecordBlock | None:
     return block if np.array_equal(block.ends + OVERHEAD - _HEAD, ends) else None
 
 
-def _open_index(dataset: Dataset, selection: Selection) -> tuple[list[Positions | None], list[tuple[SplitIndex, int]]]:
-    """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
+class IndexPlace(NamedTuple):
+    """The place of a shard's index: a .npy file, the shards that it is of, and the shard's number among them."""
 
-    Without an index in the data set, all shards are read.
+    path: str
+    shards: tuple[IndexedShard, ...]
+    number: int
+
+
+def find_index(dataset: Dataset, selection: Selection) -> dict[ShardEntry, IndexPlace] | None:
+    """Return the place of the index of each selected shard; None if the data set has no index.
+
+    Raises:
+        CorruptDataError: if the index is damaged, or of another build.
     """
-    shards = selection.shards
     path = f"{INDEX_FOLDER}/{INDEX_FILE}"
     try:
         text = dataset.metadata(path)
     except FileNotFoundError:
-        at_once = (os.cpu_count() or 1) if isinstance(dataset.files, LocalFiles) else _THREADS
-        with ThreadPoolExecutor(at_once, "shardmill-index") as pool:
-            return list(pool.map(lambda shard: _find_bounds(dataset, shard), shards)), []
+        return None
     listed = parse_index_json(text, posixpath.join(dataset.directory, path))
-    known: dict[tuple[str, int, int, str], tuple[SplitIndex, int]] = {}
+    known: dict[tuple[str, int, int, str], IndexPlace] = {}
     for split in selection.splits:
         entries = listed.get(split, ())
-        index = SplitIndex(
-            posixpath.join(dataset.directory, INDEX_FOLDER, split + BOUNDS_SUFFIX), entries, dataset.files
-        )
+        bounds = posixpath.join(dataset.directory, INDEX_FOLDER, split + BOUNDS_SUFFIX)
         for number, entry in enumerate(entries):
-            known[entry.file, entry.records, entry.size_bytes, entry.crc32c] = index, number
-    found = []
-    for shard in shards:
+            known[entry.file, entry.records, entry.size_bytes, entry.crc32c] = IndexPlace(bounds, entries, number)
+    found = {}
+    for shard in selection.shards:
         place = known.get((shard.file, shard.examples, shard.size_bytes, shard.crc32c))
         if place is None:
             raise CorruptDataError(
                 f"{posixpath.join(dataset.directory, path)} does not list {shard.file} as the manifest does: it is of"
                 " another build; `shardmill index FOLDER` writes a new one"
             )
-        found.append(place)
-    return [None] * len(shards), found
+        found[shard] = place
+    return found
+
+
+def _open_index(dataset: Dataset, selection: Selection) -> tuple[list[Positions | None], list[tuple[SplitIndex, int]]]:
+    """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
+
+    Without an index in the data set, all shards are read.
+    """
+    shards = selection.shards
+    places = find_index(dataset, selection)
+    if places is None:
+        at_once = (os.cpu_count() or 1) if isinstance(dataset.files, LocalFiles) else _THREADS
+        with ThreadPoolExecutor(at_once, "shardmill-index") as pool:
+            return list(pool.map(lambda shard: _find_bounds(dataset, shard), shards)), []
+    files = {place.path: place.shards for place in places.values()}
+    opened = {path: SplitIndex(path, entries, dataset.files) for path, entries in files.items()}
+    return [None] * len(shards), [(opened[place.path], place.number) for place in places.values()]
 
 
 def _find_bounds(dataset: Dataset, shard: ShardEntry) -> Positions:
