@@ -1,15 +1,14 @@
 """Choose the files that hold records, and divide them into blocks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsIter, AsSingleton
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
@@ -62,11 +61,31 @@ class FileRules:
     only: tuple[str, ...] = ()  # columns that alone are compared; () for all
 
 
+@dataclass(frozen=True, slots=True)
+class SpooledFiles:
+    """The files of spooled rows, see transforms.rows.spool."""
+
+    files: tuple[FileRef, ...]
+
+    def list_files(self, _: FileKind) -> Iterator[FileRef]:
+        """Yield the files in order, with the number of each one's first row among all rows of its name.
+
+        Raises UserError if they hold rows of several kinds.
+        """
+        files = sorted(self.files, key=attrgetter("path"))
+        if len(kinds := {file.path.rpartition(".")[2] for file in files}) > 1:
+            raise UserError(f"the rows are of several kinds: {', '.join(sorted(kinds))}; expected one kind of row")
+        rows: Counter[str] = Counter()
+        for file in assign_key_shares(files):
+            yield replace(file, first_line=rows[file.name] + 1)
+            rows[file.name] += file.records
+
+
 @dataclass(eq=False)
 class IndexBlocks(beam.PTransform):
     """Divide every input file into blocks, gathered into tasks: root -> IndexedBlocks."""
 
-    files: RecordFiles | beam.PCollection[FileRef]  # the input's files, or those of spooled rows
+    files: RecordFiles | SpooledFiles | beam.PCollection[FileRef]  # the input's files, or those of spooled rows
     kind: FileKind  # kind of files to look for in a folder
     format: RecordFormat  # of the records
     task_size: Callable[[int], int]  # approximate bytes of a task, from the bytes of all files
@@ -77,12 +96,12 @@ class IndexBlocks(beam.PTransform):
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
         """List on one worker, index each file on any, gather the blocks of small files into tasks."""
-        if isinstance(self.files, RecordFiles):
-            list_ = beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary)
-            pattern = pbegin | "Pattern" >> beam.Create([self.files])
+        list_ = beam.FlatMap(_list_record_files, self.kind, self.roles, self.temporary)
+        if isinstance(self.files, beam.PCollection):
+            spooled = beam.Map(lambda _, files: SpooledFiles(tuple(files)), AsIter(self.files))
+            pattern = pbegin | "Once" >> beam.Create([None]) | "Pattern" >> spooled.with_output_types(SpooledFiles)
         else:
-            list_ = beam.FlatMap(_list_spooled_files, AsIter(self.files))
-            pattern = pbegin | "Pattern" >> beam.Create([None])
+            pattern = pbegin | "Pattern" >> beam.Create([self.files])
         listed = pattern | "List" >> list_.with_outputs(REJECTS, SUMMARIES, main="files")
         index = partial(index_file, self.format, temporary=self.temporary, rejects_damaged=self.rules.rejects_damaged)
         index_files = beam.ParDo(ThreadedFlatMap(index, self.threads))
@@ -106,7 +125,7 @@ class IndexBlocks(beam.PTransform):
 
 
 def _list_record_files(
-    files: RecordFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None
+    files: RecordFiles | SpooledFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None
 ) -> Iterator[Any]:
     """Yield the input's record files; rejects and a summary, tagged."""
     found = Findings(temporary)
@@ -122,20 +141,6 @@ def _list_record_files(
     if parts := [(part.name, part.size_bytes) for file in refs for part in file.parts]:
         found.summary.fingerprint = summarize_files(parts).fingerprint
     yield from found.outputs()
-
-
-def _list_spooled_files(_: None, files: Iterable[FileRef]) -> Iterator[Any]:
-    """Yield the files of spooled rows, with the number of each one's first row among all; and a summary, tagged."""
-    files = sorted(files, key=lambda file: file.path)
-    if len(kinds := {file.path.rpartition(".")[2] for file in files}) > 1:
-        raise UserError(f"the rows are of several kinds: {', '.join(sorted(kinds))}; expected one kind of row")
-    firsts = accumulate((file.records for file in files), initial=1)
-    refs = [replace(file, first_line=first) for file, first in zip(assign_key_shares(files), firsts, strict=False)]
-    yield from refs
-    summary = InputSummary(
-        size_bytes=sum(file.size_bytes for file in refs), folders=Counter({"": len(refs)} if refs else {})
-    )
-    yield TaggedOutput(SUMMARIES, summary)
 
 
 _LEAVES_OUT = "--on_damaged_file reject leaves the file out"

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.transforms.window import GlobalWindows
 
-from shardmill.data.tfrecord import frame_record
 from shardmill.errors import UserError
+from shardmill.transforms.columns.arrow import data_of
+from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, RECORD_SUFFIX, ROW_SUFFIX, ROWS, encode_rows
 from shardmill.transforms.stores import storage
@@ -19,9 +20,9 @@ from shardmill.transforms.workers.elements import in_global_window
 
 FOLDER = "rows"  # in the job's temporary folder
 _FILE_BYTES = 64 << 20  # of a file, about; they are held until it is written
-_GROUP_BYTES = 16 << 20  # of a row group, which is read at once
-_GROUP_ROWS = 1 << 20
-_ROWS_AT_ONCE = 256  # dictionaries of a part of a file, which are read at once
+_GROUP_BYTES, _GROUP_ROWS = 16 << 20, 1 << 20  # of a Parquet row group, which is read at once
+_PART_BYTES = 64 << 10  # of some dictionaries, which are read at once, see transforms.formats.json_lines
+_FEWEST_ROWS, _MOST_ROWS = 16, 256  # of these
 _WORDS = {BATCH_SUFFIX: "record batches", ROW_SUFFIX: "dictionaries", RECORD_SUFFIX: "tf.train.Examples"}
 
 
@@ -31,93 +32,101 @@ class RowSpool:
     So an attempt that is repeated writes other files, and those of the earlier one are never read.
     """
 
-    def __init__(self, folder: str) -> None:
-        """Write to the folder `rows` in `folder`, a job's temporary folder."""
-        self._folder = storage.join(folder, FOLDER)
+    def __init__(self, folder: str, name: str = ROWS, is_ordered: bool = False) -> None:
+        """Write to the folder `rows` in `folder`, a job's temporary folder.
+
+        `name` is what messages call the rows. It may begin with a split, as in `train/rows`. Messages have numbers of
+        rows only if these are ordered.
+        """
+        self._place = storage.join(folder, FOLDER, uuid.uuid4().hex)
+        self._name, self._is_ordered = name, is_ordered
         self._files: list[FileRef] = []
-        self._kind = ""  # suffix of the file that is made
+        self._kind = ""  # suffix of all files
+        self._pending: list[Any] = []  # rows or batches of the next part
+        self._pending_rows = self._pending_bytes = 0
+        self._rows_at_once = _FEWEST_ROWS
         self._parts: list[Any] = []  # of the file
         self._size = self._rows = 0  # of the file
-        self._pending: list[Any] = []  # dictionaries or batches of the next part
-        self._pending_bytes = 0
         self._schema: pa.Schema | None = None  # of a Parquet file
         self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Add a dictionary."""
-        self._begin(ROW_SUFFIX)
+        self._set_kind(ROW_SUFFIX)
         self._pending.append(dict(row))
-        if len(self._pending) >= _ROWS_AT_ONCE:
-            self._flush_rows()
+        if len(self._pending) >= self._rows_at_once:
+            self._add_part()
 
     def add_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add the rows of an Arrow record batch or table."""
+        self._set_kind(BATCH_SUFFIX)
         for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
-            self._begin(BATCH_SUFFIX)
             if self._schema is not None and not part.schema.equals(self._schema, check_metadata=True):
                 self._finish_file()
             self._schema = part.schema
-            self._pending.append(part)
-            self._pending_bytes += part.nbytes
-            if self._pending_bytes >= _GROUP_BYTES or sum(map(len, self._pending)) >= _GROUP_ROWS:
-                self._flush_batches()
+            self._hold(part, part.nbytes, len(part))
 
     def add_record(self, record: bytes) -> None:
         """Add a serialized tf.train.Example, or another record."""
-        self._begin(RECORD_SUFFIX)
-        self._add_part(frame_record(record), 1)
+        self._set_kind(RECORD_SUFFIX)
+        self._hold(record, len(record), 1)
 
     def close(self) -> list[FileRef]:
         """Write what is still held, and return all files."""
         self._finish_file()
         return self._files
 
-    def _begin(self, kind: str) -> None:
+    def _set_kind(self, kind: str) -> None:
         if self._kind not in ("", kind):
             raise UserError(f"the rows are {_WORDS[self._kind]} and {_WORDS[kind]}; expected one kind of row")
         self._kind = kind
 
-    def _flush_rows(self) -> None:
-        if self._pending:
-            self._add_part(encode_rows(self._pending), len(self._pending))
-            self._pending = []
+    def _hold(self, rows: Any, size: int, number: int) -> None:
+        self._pending.append(rows)
+        self._pending_bytes += size
+        self._pending_rows += number
+        if self._pending_bytes >= _GROUP_BYTES or self._pending_rows >= _GROUP_ROWS:
+            self._add_part()
 
-    def _flush_batches(self) -> None:
-        if not self._pending:
-            return
-        table = pa.Table.from_batches(self._pending)
-        if self._writer is None:
-            self._sink = pa.BufferOutputStream()
-            self._writer = pq.ParquetWriter(self._sink, table.schema, compression="none", use_dictionary=False)
-        self._writer.write_table(table, row_group_size=max(len(table), 1))
-        self._pending, self._pending_bytes = [], 0
-        self._count(table.nbytes, len(table))
-
-    def _add_part(self, part: bytes, rows: int) -> None:
-        self._parts.append(part)
-        self._count(len(part), rows)
-
-    def _count(self, size: int, rows: int) -> None:
+    def _add_part(self) -> None:
+        """Encode the rows that are held, and write the file if it is large enough."""
+        pending, self._pending = self._pending, []
+        self._pending_rows = self._pending_bytes = 0
+        if self._kind == BATCH_SUFFIX:
+            table = pa.Table.from_batches(pending, self._schema)
+            if self._writer is None:
+                self._sink = pa.BufferOutputStream()
+                self._writer = pq.ParquetWriter(self._sink, table.schema, compression="none", use_dictionary=False)
+            self._writer.write_table(table, row_group_size=max(len(table), 1))
+            size, rows = table.nbytes, len(table)
+        elif self._kind == RECORD_SUFFIX:
+            self._parts.append(data_of(frame(pa.array(pending, pa.large_binary()))))
+            size, rows = len(self._parts[-1]), len(pending)
+        else:
+            self._parts.append(encode_rows(pending))
+            size, rows = len(self._parts[-1]), len(pending)
+            self._rows_at_once = min(max(_PART_BYTES * rows // size, _FEWEST_ROWS), _MOST_ROWS)
         self._size += size
         self._rows += rows
         if self._size >= _FILE_BYTES:
-            self._finish_file()
+            self._write_file()
 
     def _finish_file(self) -> None:
-        if self._kind == ROW_SUFFIX:
-            self._flush_rows()
-        elif self._kind == BATCH_SUFFIX:
-            self._flush_batches()
+        if self._pending:
+            self._add_part()
+        if self._rows:
+            self._write_file()
+
+    def _write_file(self) -> None:
         if self._writer is not None and self._sink is not None:
             self._writer.close()
             self._parts = [self._sink.getvalue()]
             self._writer = self._sink = None
-        if self._parts:
-            path = storage.join(self._folder, f"{uuid.uuid4().hex}{self._kind}")
-            storage.write_parts(path, self._parts)
-            size = sum(len(part) for part in self._parts)
-            self._files.append(FileRef(ROWS, path, size, records=self._rows))
+        path = f"{self._place}-{len(self._files):08}{self._kind}"
+        storage.write_parts(path, self._parts)
+        size = sum(memoryview(part).nbytes for part in self._parts)
+        self._files.append(FileRef(self._name, path, size, records=self._rows, is_ordered=self._is_ordered))
         self._parts, self._size, self._rows = [], 0, 0
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.inputs.folders import IMAGES
+from shardmill.transforms.inputs.record_blocks import SpooledFiles
 from shardmill.transforms.rows.formats import SpooledFormat
 from shardmill.transforms.rows.spool import RowSpool
 
@@ -60,3 +62,21 @@ def test_rows_of_two_kinds_are_refused(tmp_path: Path) -> None:
 def test_nothing_is_written_of_no_rows(tmp_path: Path) -> None:
     assert RowSpool(str(tmp_path)).close() == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_one_spool_are_numbered_through_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1 << 12)
+    files = []
+    for split in ("train", "test"):
+        spool = RowSpool(str(tmp_path), f"{split}/rows", is_ordered=True)
+        for row in ROWS:
+            spool.add_row(row)
+        files += spool.close()
+    assert len(files) > 4
+
+    listed = list(SpooledFiles(tuple(reversed(files))).list_files(IMAGES))
+
+    for split in ("train", "test"):
+        rows, numbers = _read([file for file in listed if file.name == f"{split}/rows"])
+        assert [row["id"] for row in rows] == list(range(len(ROWS)))
+        assert numbers == list(range(1, len(ROWS) + 1))
