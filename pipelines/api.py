@@ -1,9 +1,10 @@
 """The Python interface: a function for each command; results print as a summary, also in a notebook."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.commands.verify import Verification
     from shardmill.pipelines.commands.versions import Accepted, RolledBack, Tagged, Versions
     from shardmill.pipelines.config.job import JobConfig
+    from shardmill.pipelines.jobs.job import Job
     from shardmill.pipelines.jobs.kind import Kind
     from shardmill.pipelines.jobs.outcome import Published
 
@@ -80,15 +82,64 @@ def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = 
 
 def run_config(kind: "Kind", config: "JobConfig", beam: "PipelineOptions", progress: bool = False) -> "Published":
     """Run the job of a configuration and wait for its end, see `convert`."""
+    return _run_config(kind.make_job, config, beam, progress)
+
+
+def _run_config(
+    make_job: "Callable[[Any], Job]", config: "JobConfig", beam: "PipelineOptions", progress: bool
+) -> "Published":
     from shardmill.pipelines.jobs.job import run_recorded
     from shardmill.pipelines.jobs.outcome import begin_record
 
     record = begin_record(config.name, config.version)
-    built = run_recorded(kind.make_job, config, beam, record, quiet=not progress)
+    built = run_recorded(make_job, config, beam, record, quiet=not progress)
     if built.error is not None:
         raise built.error
     assert built.published is not None
     return built.published
+
+
+def write(
+    data: Any, *, beam_options: Sequence[str] = (), progress: bool = False, dry_run: bool = False, **options: Any
+) -> "Published | Plan":
+    """Write rows that the program holds as a data set, and wait for the end of the job.
+
+    The same rows give the same shards as `shardmill parquet` on a file of them. Iterators are written to temporary
+    files first, next to the data set, so that memory stays flat. Rejects number the rows from 1.
+
+    Args:
+        data: rows: a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a Hugging Face Dataset,
+            a dictionary of NumPy arrays, or an iterable of dictionaries. A Hugging Face DatasetDict, or a dictionary of
+            such tables, names the splits.
+        beam_options: options of Apache Beam as on the command line.
+        progress: show progress on stderr, or as a bar in a notebook.
+        dry_run: return the plan, without writing anything.
+        options: options by flag name, as those of `convert`: `output`, `name`, `label`, `splits`, …
+
+    Returns:
+        The published version; the plan with `dry_run`.
+
+    Raises:
+        UserError: a mistake in an option or the data; nothing was written.
+        JobError: the job or the iterator failed; the message says if anything was published.
+    """
+    from shardmill.pipelines.jobs.job import dry_run as plan_job
+    from shardmill.pipelines.jobs.job import rows_job
+    from shardmill.pipelines.jobs.record_kinds import DATA
+    from shardmill.pipelines.jobs.runner import refuse_template
+    from shardmill.transforms.rows.sources import is_read_once, open_rows
+
+    with _reach_stores("write", beam_options) as beam:
+        refuse_template(beam, "`write` waits for the job's end")
+        if dry_run and is_read_once(data):
+            raise UserError("dry_run would use up the rows of an iterator; give a list, a table or a dataset")
+        rows = open_rows(data)
+        values = {name: _to_plain(value) for name, value in options.items()}
+        config = DATA.make_config(values, rows_source=rows.description.removeprefix("the "), has_splits=rows.has_splits)
+        make_job = partial(rows_job, rows=rows)
+        if dry_run:
+            return Plan(plan_job(make_job(config), config.name, beam, quiet=not progress))
+        return _run_config(make_job, config, beam, progress)
 
 
 def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> Plan:

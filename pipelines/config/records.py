@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -435,6 +435,29 @@ class RowsConfig(RecordsConfig):
         from shardmill.transforms.rows.formats import SpooledFormat
 
         return SpooledFormat(self.block_size, self.fill, self.nesting, self.image, self.has_raw_records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig(RowsConfig):
+    """The configuration of `shardmill.write`, over rows that a program holds, in their order."""
+
+    # FileRefs of the files that the rows were written to; their type would import Arrow
+    spooled: tuple[Any, ...] = field(default=(), compare=False)
+    has_splits: bool = False  # True if the rows are in splits
+
+    def _check_inputs(self) -> None:
+        """Accept --no_shuffle: the rows have an order."""
+
+    @property
+    def keeps_splits(self) -> bool:
+        return self.has_splits and self.splits is None
+
+    @property
+    def files(self) -> Any:
+        """Return the spooled files; their type would import Beam."""
+        from shardmill.transforms.inputs.record_blocks import SpooledFiles
+
+        return SpooledFiles(self.spooled)
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

@@ -25,7 +25,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.config.records import DataConfig, RecordsConfig
 from shardmill.pipelines.jobs import file_graphs, launch, record_graphs, runner
 from shardmill.pipelines.jobs.file_graphs import FileRoute, build_files
 from shardmill.pipelines.jobs.outcome import (
@@ -60,6 +60,8 @@ from shardmill.transforms.publishing.build_records import read_record, write_rec
 from shardmill.transforms.publishing.catalog import is_newer, read_latest
 from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
+from shardmill.transforms.rows.sources import RowSource
+from shardmill.transforms.rows.spool import spool_rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
@@ -78,6 +80,9 @@ class Job:
     describe: Callable[[Any], str]  # returns the plan as text
     measure_work: Callable[[Any], JobWork]  # returns the plan's amount of work
     plans_first: str = ""  # why the graph needs the plan; "" if it does not
+    # (temporary folder, function to call now and then) -> the job over the rows that were written to the folder; None
+    # for a job over files
+    spool: "Callable[[str, Callable[[], None]], Job] | None" = None
     reuses_buffers: bool = False  # tasks allocate same-sized buffers repeatedly; see pipelines.jobs.runner
 
 
@@ -101,6 +106,27 @@ def record_job(config: RecordsConfig) -> Job:
         plans_first="--module_file is traced with the types of columns" if config.module_file is not None else "",
         reuses_buffers=True,
     )
+
+
+def rows_job(config: DataConfig, rows: RowSource) -> Job:
+    """Return the job of `config` over rows that a program holds, which the job writes to files before it begins."""
+
+    def spool(folder: str, update: Callable[[], None]) -> Job:
+        return record_job(replace(config, spooled=spool_rows(rows, folder, config.keeps_splits, update)))
+
+    return replace(record_job(config), spool=spool)
+
+
+def _spool(job: Job, folder: str, title: str, quiet: bool) -> Job:
+    """Write the rows of a job to files in `folder`, and return the job over these; a job over files as it is."""
+    if job.spool is None:
+        return job
+    with nullcontext() if quiet else launch.ProgressDisplay(None, f"{title}, reading rows") as shown:
+        return job.spool(folder, _ignore if shown is None else shown.update)
+
+
+def _ignore() -> None:
+    """Show no progress."""
 
 
 def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:
@@ -341,6 +367,7 @@ def run_conversion(
                     build_records.stage_inputs(temporary, inputs)
                 if not runner.is_local(options):
                     storage.make_directory(temporary)  # where steps say how they do
+                job = _spool(job, temporary, config.name, quiet)
                 build = job.build
                 if job.plans_first:
                     build = partial(build, plan=run_planning(job, options, f"{config.name}, types", quiet, temporary))
@@ -499,5 +526,7 @@ def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) 
         workers.max_num_workers or workers.num_workers or 0,
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
-    plan = run_planning(job, options, f"{name}, dry run", quiet)
+    with nullcontext("") if job.spool is None else scratch_folder("rows") as folder:
+        job = _spool(job, folder, f"{name}, dry run", quiet)
+        plan = run_planning(job, options, f"{name}, dry run", quiet)
     return "\n".join([job.describe(plan), *job.measure_work(plan).sentences(slots)])

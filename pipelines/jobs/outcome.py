@@ -298,7 +298,7 @@ def _is_same_run(config: JobConfig) -> bool:
     return own_manifest == manifest.configuration and manifest.input.get("pattern") == config.pattern
 
 
-_SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "verify"))
+_SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "rows", "verify"))
 
 
 def delete_stale_folders() -> None:

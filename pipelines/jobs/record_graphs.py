@@ -355,7 +355,10 @@ def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
         estimate_shard_count(config.shard_counts, plan.summary.size_bytes),
         files + plan.blocks * plan.reads_per_block,
         runs=plan.tasks,
-        is_remote=(not storage.is_local(config.root), not storage.is_local(config.directory)),
+        is_remote=(
+            not all(map(storage.is_local, config.inputs or (config.directory,))),
+            not storage.is_local(config.directory),
+        ),
     )
 
 
@@ -366,11 +369,11 @@ def _count_files(plan: RecordsDryRun, config: RecordsConfig) -> int:
 
 def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     """Describe the dry run of a job over records inside files as text."""
-    files = _count_files(plan, config)
-    rows = f", {plural(plan.inferred.rows, 'row')}" if plan.inferred.rows else ""
+    counted = [plural(_count_files(plan, config), "file"), human_size(plan.summary.size_bytes)] if config.inputs else []
+    counted += [plural(plan.inferred.rows, "row")] if plan.inferred.rows else []
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
-        f"Input: {config.source}: {plural(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}",
+        f"Input: {config.source}: {', '.join(counted)}",
         *dry_run_rejects(plan.rejects),
     ]
     fractions = plan.layout.fractions

@@ -10,6 +10,7 @@ from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import (
+    DataConfig,
     FormatSpec,
     ParallelConfig,
     RecordsConfig,
@@ -136,6 +137,21 @@ class RowsKind(RecordsKind):
         return make_config(RowsConfig, self.options, values, spec=self.spec)
 
 
+@dataclass(frozen=True)
+class DataKind(RowsKind):
+    """Rows that a program holds, of `shardmill.write`."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Return the options of rows, and --no_shuffle: these rows have an order."""
+        ordered = (option for option in options_of(DataConfig) if option.field == "no_shuffle")
+        return (*super().options, *ordered)
+
+    def make_config(self, values: Mapping[str, Any], **rows: Any) -> JobConfig:
+        """Make a configuration of `rows`, fields of DataConfig that are no options."""
+        return make_config(DataConfig, self.options, values, spec=self.spec, **rows)
+
+
 _ROWS = FormatSpec(
     name="rows",
     command="rows",
@@ -160,6 +176,7 @@ _EXAMPLES = FormatSpec(
 ROWS, EXAMPLES = (
     RowsKind(spec.command, spec.summary, spec.description, RowsConfig, spec=spec) for spec in (_ROWS, _EXAMPLES)
 )
+DATA = DataKind("write", _ROWS.summary, _ROWS.description, DataConfig, spec=_ROWS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 Functions are imported when they are first used. Each command of the command line is a function of the same name:
 
 * `convert`: run a job, as the command that it names does; `plan` only plans it.
+* `write`: run a job over rows that the program holds: a DataFrame, a table, a dataset or a generator.
 * `rebuild`: build a new version by a recipe if anything changed.
 * `verify`: re-read a dataset and check every shard.
 * `index`: write the position of each record, for random access.
@@ -28,7 +29,7 @@ import importlib
 
 TYPE_CHECKING = False  # type checkers take it for True; importing typing takes most of the time of this module
 if TYPE_CHECKING:
-    from shardmill._typed import convert, plan
+    from shardmill._typed import convert, plan, write
     from shardmill.errors import CorruptDataError, JobError, UserError
     from shardmill.pipelines.api import (
         Plan,
@@ -100,10 +101,11 @@ __all__ = [
     "tag",
     "verify",
     "versions",
+    "write",
 ]
 
 # No sub-package has the name of a function here: importing it would replace the function.
-_API = "accept convert diff index inspect plan rebuild report retain rollback tag verify versions"
+_API = "accept convert diff index inspect plan rebuild report retain rollback tag verify versions write"
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "shardmill.errors"),
     **dict.fromkeys(("Plan", *_API.split()), "shardmill.pipelines.api"),

@@ -42,6 +42,7 @@ from shardmill.transforms.layout.columns import (
 )
 from shardmill.transforms.layout.files import (
     FILES_OUTSIDE_SPLITS,
+    Splits,
     check_no_split_flags,
     check_split_shards,
     split_name_notices,
@@ -173,6 +174,13 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
     return roles
 
 
+def _record_splits(summary: InputSummary, options: TableOptions) -> Splits:
+    """Return the splits of rows or existing records."""
+    if options.has_input_splits:
+        return replace(splits_of_folders(summary.folders, SPLITS), notices=())
+    return splits_of_tables(summary, options.source, options.split.splits)
+
+
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
     """Decide the layout of existing records; only their splits and labels are open."""
     known = [feature.name for feature in options.schema or () if feature.class_names and all(feature.class_names)]
@@ -181,10 +189,7 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
         *(ignored_schema_notices(summary, options.records) if options.schema is None else ()),
         *(() if known else label_map_notices(options)),
     ]
-    if options.has_input_splits:
-        splits = replace(splits_of_folders(summary.folders, SPLITS), notices=())
-    else:
-        splits = splits_of_tables(summary, options.source, options.split.splits)
+    splits = _record_splits(summary, options)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     roles = [feature.name for feature in options.schema or () if feature.role == "label"]
@@ -309,7 +314,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     labelled, class_names, separators = resolve_labels(chosen, inferred, options)
     marked = mark_columns(labelled, inferred, options)
     columns = marked.columns
-    splits = splits_of_tables(summary, options.source, options.split.splits)
+    splits = _record_splits(summary, options)
     check_split_shards(splits.names, options.split_shards)
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
     named = [name for name in scalars if name in (*class_names, *marked.classes)]

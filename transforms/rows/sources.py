@@ -20,6 +20,7 @@ from shardmill.metadata.file_names import is_split_name
 from shardmill.text import listed
 from shardmill.transforms.stores.protocol import error_text
 
+
 KINDS = (
     "a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a Hugging Face Dataset or"
     " DatasetDict, a dictionary of NumPy arrays, or an iterable of dictionaries"
@@ -44,6 +45,11 @@ class RowSource:
     name: str  # in rejects, next to the number of a row, such as "DataFrame"
     # Rows by split, as batches or as an iterator of dictionaries; the only split is "" if the data names none
     splits: Mapping[str, Batches | Iterator[Any]]
+
+    @property
+    def has_splits(self) -> bool:
+        """Return True if the data names splits."""
+        return "" not in self.splits
 
 
 def is_read_once(data: Any) -> bool:

@@ -1,7 +1,7 @@
 """Write rows that are in no file to temporary files, which the record formats read."""
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.transforms.window import GlobalWindows
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
+from shardmill.text import plural
 from shardmill.transforms.columns.arrow import data_of
 from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, RECORD_SUFFIX, ROW_SUFFIX, ROWS, encode_rows
+from shardmill.transforms.rows.sources import Batches, RowSource
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.elements import in_global_window
 
@@ -115,7 +117,7 @@ class RowSpool:
     def _finish_file(self) -> None:
         if self._pending:
             self._add_part()
-        if self._rows:
+        if self._rows or self._writer is not None:
             self._write_file()
 
     def _write_file(self) -> None:
@@ -128,6 +130,46 @@ class RowSpool:
         size = sum(memoryview(part).nbytes for part in self._parts)
         self._files.append(FileRef(self._name, path, size, records=self._rows, is_ordered=self._is_ordered))
         self._parts, self._size, self._rows = [], 0, 0
+
+
+def spool_rows(rows: RowSource, folder: str, keeps_splits: bool, update: Callable[[], None]) -> tuple[FileRef, ...]:
+    """Write rows that a program holds to files in `folder`, a job's temporary folder, and return the files in order.
+
+    `update` is called now and then. If `keeps_splits`, files are named as if those of each split were in a folder
+    called after it.
+
+    Raises:
+        JobError: the iterator of rows raised an error.
+    """
+    files: list[FileRef] = []
+    for number, (split, part) in enumerate(rows.splits.items()):
+        name = f"{split}/{rows.name}" if keeps_splits else rows.name
+        spool = RowSpool(storage.join(folder, f"{number:04}"), name, is_ordered=True)
+        if isinstance(part, Batches):
+            spool.add_batch(pa.RecordBatch.from_pylist([], part.schema))  # so that data without rows has columns
+        add = spool.add_batch if isinstance(part, Batches) else spool.add_row
+        for item in _read_on(part.batches if isinstance(part, Batches) else part, rows.description):
+            add(item)
+            update()
+        files += spool.close()
+    return tuple(files)
+
+
+def _read_on(rows: Iterable[Any], description: str) -> Iterator[Any]:
+    """Yield `rows`; an error that the iterator raises becomes a JobError."""
+    iterator, done = iter(rows), 0
+    while True:
+        try:
+            found = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
+            raise JobError(
+                f"{description} raised {reason}, after {plural(done, 'row')}; nothing was published"
+            ) from error
+        done += len(found) if isinstance(found, pa.RecordBatch) else 1
+        yield found
 
 
 @dataclass(eq=False)
