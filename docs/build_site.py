@@ -21,7 +21,7 @@ STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 # The names of the Python API by the headings of their page
 _ORDERED = ("Order", "GlobalBatches", "torch.Dataset")
 API = {
-    "Run jobs": ("convert", "plan", "rebuild", "Published", "Plan", "Rebuilt"),
+    "Run jobs": ("convert", "plan", "write", "rebuild", "Published", "Plan", "Rebuilt"),
     "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", *_ORDERED),
     "Use in Beam pipelines": ("beam.ReadDataset",),
     "Look at versions": (

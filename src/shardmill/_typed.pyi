@@ -1,4 +1,4 @@
-"""`convert` and `plan` with the options of each command, for editors and type checkers.
+"""`convert`, `plan` and `write` with their options, for editors and type checkers.
 
 Written by `python -m tests.support.typed_api`.
 """
@@ -561,3 +561,82 @@ def plan(
     **options: Unpack[_TextOptions],
 ) -> Plan:
     """Plan a job, without running it: turn text into TFRecord shards, one example for each line, document or file."""
+
+class _WriteOptions(TypedDict, total=False):
+    splits: _Value
+    group_by: str
+    stratify_by: str
+    seed: int
+    split_seed: int
+    shard_size: _Value
+    num_shards: _Value
+    balance: Literal["examples", "bytes", "tokens"]
+    compression: Literal["none", "gzip"]
+    file_template: str
+    index: bool
+    rename: _Value
+    labels_file: _Value
+    on_new_label: Literal["fail", "append", "reject"]
+    output: Required[_Path]
+    name: Required[str]
+    version: str
+    overwrite: bool
+    set_latest: bool
+    max_reject_fraction: float
+    threads: int
+    on_bad_box: Literal["reject", "drop"]
+    boxes_seen: Literal["stored", "upright"]
+    verify: Literal["header", "decode"]
+    max_pixels: int
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label: _Value
+    label_separator: _Value
+    image: _Value
+    timestamp: _Value
+    stack: _Value
+    key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    block_size: _Value
+    no_shuffle: bool
+
+@overload
+def write(
+    data: object,
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    dry_run: Literal[False] = False,
+    **options: Unpack[_WriteOptions],
+) -> Published:
+    """Write rows that the program holds as TFRecord shards."""
+
+@overload
+def write(
+    data: object,
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    dry_run: Literal[True],
+    **options: Unpack[_WriteOptions],
+) -> Plan:
+    """Write rows that the program holds as TFRecord shards."""

@@ -1,14 +1,15 @@
-"""Types of the options of `shardmill.convert` and `plan`: `python -m tests.support.typed_api` writes the stub."""
+"""Types of the options of `convert`, `plan` and `write`: `python -m tests.support.typed_api` writes the stub."""
 
 import json
 
+from shardmill.pipelines.jobs.record_kinds import DATA
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.declare import Option
 from tests.support.command import SOURCE
 
 STUB = SOURCE / "shardmill" / "_typed.pyi"
 
-_HEAD = '''"""`convert` and `plan` with the options of each command, for editors and type checkers.
+_HEAD = '''"""`convert`, `plan` and `write` with their options, for editors and type checkers.
 
 Written by `python -m tests.support.typed_api`.
 """
@@ -56,6 +57,14 @@ def stub() -> str:
                 f"    **options: Unpack[_{command.capitalize()}Options],\n) -> {result}:\n"
                 f'    """{sentence}: {KINDS[command].summary}."""\n'
             )
+    rows = [option for option in DATA.options if not option.flag.hidden]
+    parts += ["\nclass _WriteOptions(TypedDict, total=False):\n", *_fields(rows, set(), False)]
+    for result, dry_run in (("Published", "Literal[False] = False"), ("Plan", "Literal[True]")):
+        parts.append(
+            "\n@overload\ndef write(\n    data: object,\n    *,\n    beam_options: Sequence[str] = (),\n"
+            f"    progress: bool = False,\n    dry_run: {dry_run},\n    **options: Unpack[_WriteOptions],\n"
+            f') -> {result}:\n    """Write rows that the program holds as TFRecord shards."""\n'
+        )
     return "".join(parts)
 
 

@@ -20,7 +20,6 @@ from shardmill.metadata.file_names import is_split_name
 from shardmill.text import listed
 from shardmill.transforms.stores.protocol import error_text
 
-
 KINDS = (
     "a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a Hugging Face Dataset or"
     " DatasetDict, a dictionary of NumPy arrays, or an iterable of dictionaries"
@@ -73,7 +72,7 @@ def open_rows(data: Any) -> RowSource:
         rows = iter(data)
     except TypeError:
         raise UserError(f"data is {_type_name(data)}, which is not read; expected {KINDS}") from None
-    return RowSource("the rows", "rows", {"": _check_first(rows)})
+    return RowSource(f"the {type(data).__name__}", "rows", {"": _check_first(rows)})
 
 
 def _open_mapping(data: Mapping[Any, Any]) -> RowSource:
