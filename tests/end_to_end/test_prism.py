@@ -10,8 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import apache_beam as beam
+import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
 
+import shardmill
 from shardmill.pipelines.cli import main
 from tests.support.command import Run, image_tree, write_files
 from tests.support.houses import check_module
@@ -95,3 +100,19 @@ def test_mistake_found_by_a_worker_is_one_sentence(run: Run, prism: str, folder:
 def test_prism_analyzes_what_a_module_asks_for(run: Run, prism: str, tmp_path: Path) -> None:
     """The job that finds the graph is on the runner, too, as that which writes the examples."""
     check_module(run, tmp_path, [*PORTABLE, prism])
+
+
+def test_prism_reads_a_data_set(prism: str, folder: Path, tmp_path: Path) -> None:
+    words = [word.format(folder) for word in (*KINDS["csv"], *SPLITS)]
+    assert main([*words, "--output", str(tmp_path), "--name", "tiny", "--index"]) == 0
+    directory = tmp_path / "tiny" / "1.0.0"
+    expected = [shardmill.info(directory).splits["train"].examples]
+    with beam.Pipeline(options=PipelineOptions([*PORTABLE, prism])) as pipeline:
+        for as_ in ("dicts", "examples", "batches"):
+            elements = pipeline | as_ >> shardmill.beam.ReadDataset(directory, as_=as_)
+            rows = elements | f"Rows {as_}" >> beam.Map(_count_rows) | f"Sum {as_}" >> beam.CombineGlobally(sum)
+            assert_that(rows, equal_to(expected), f"Check {as_}")
+
+
+def _count_rows(element: object) -> int:
+    return len(element) if isinstance(element, pa.RecordBatch) else 1

@@ -1,11 +1,17 @@
 """The index of records on object stores, each an emulator: the files of a disk, and the same positions."""
 
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
 
 import shardmill
 from shardmill.data.shard_index import open_indexes
+from shardmill.transforms.shards import reading
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket, below
 from tests.support.command import Run, tree_bytes, write_files
@@ -15,7 +21,7 @@ TABLE = b"n,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 50)) for n
 FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "2")
 
 
-def test_an_index_in_a_store(bucket: Bucket, tmp_path: Path, run: Run) -> None:
+def test_an_index_in_a_store(bucket: Bucket, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_files(tmp_path / "in", {"rows.csv": TABLE}) / "rows.csv"
     local = make("csv", source, tmp_path / "out", *FLAGS, "--index")
     expected = tree_bytes(local)
@@ -39,3 +45,17 @@ def test_an_index_in_a_store(bucket: Bucket, tmp_path: Path, run: Run) -> None:
     on_disk = (open_indexes(str(local)) or {})["train"]
     places = np.arange(150)
     assert all(map(np.array_equal, split.locate(places), on_disk.locate(places)))
+
+    # Pipelines read parts of the shards
+    monkeypatch.setattr(reading.divide_slice, "__defaults__", (500,))
+    with beam.Pipeline(options=PipelineOptions(bucket.flags)) as pipeline:
+        for split_name in ("train", "train[20:50]"):
+            wanted = sorted(int(example["n"]) for example in shardmill.examples(local, split_name))
+            numbers = (
+                pipeline | split_name >> reading.ReadDataset(url, split_name) | f"{split_name} n" >> beam.Map(_number)
+            )
+            assert_that(numbers, equal_to(wanted), split_name)
+
+
+def _number(example: dict[str, Any]) -> int:
+    return int(example["n"])
