@@ -10,6 +10,7 @@ DOCS := $(VENV)-docs
 TFDV := $(VENV)-tfdv
 TORCH := $(VENV)-torch
 DALI := $(VENV)-dali
+READERS := $(VENV)-readers
 BROWSER := tests/support/browser
 RELEASE := build/release
 # The extension module in C, and the tests that call it.
@@ -29,7 +30,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure dali demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
+.PHONY: airflow azure bench-readers dali demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -182,6 +183,19 @@ azure: $(VENV)/installed $(AZURITE)/node_modules/installed
 publications: $(VENV)/installed
 	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_publications.py
 
+# Libraries whose readers are compared with ours: 8 GB. mosaicml-streaming wants older packages than the others.
+$(READERS)/installed: $(VENV)/installed benchmarks/readers_requirements.txt benchmarks/readers_mds_requirements.txt
+	for name in readers readers-mds; do \
+	  $(PYTHON) -m venv $(VENV)-$$name && \
+	  $(BIN)/uv pip install --quiet --compile-bytecode --python $(VENV)-$$name/bin/python \
+	    -r benchmarks/$$(echo $$name | tr - _)_requirements.txt && \
+	  $(BIN)/uv pip install --quiet --python $(VENV)-$$name/bin/python --no-deps -e . || exit 1; \
+	done
+	touch $@
+# Twenty minutes and 20 GB of disk; writes the tables of readers into docs/benchmarks.md.
+bench-readers: $(READERS)/installed
+	$(BIN)/python benchmarks/bench_readers.py --write
+
 # The documentation site: build/site, which works from disk, and its tests in Chromium.
 $(DOCS)/installed: $(VENV)/installed docs/requirements.txt
 	$(PYTHON) -m venv $(DOCS)
@@ -249,6 +263,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_masks.py
 	SHARDMILL=$(abspath $(BIN))/shardmill $(BIN)/python benchmarks/bench_tokens.py
 	$(BIN)/python benchmarks/bench_tars.py
+	$(MAKE) bench-readers
 
 clean:
-	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) $(TORCH) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) $(TORCH) $(READERS) $(READERS)-mds demo bench-data build dist *.egg-info

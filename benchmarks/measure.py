@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,3 +94,39 @@ def machine() -> str:
     return (
         f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB of memory, Python {sys.version.split()[0]}, {sys.platform}"
     )
+
+
+def processes_of(process: int) -> list[int]:
+    """Return the ids of a process and of all processes below it."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (fields := _stat(int(name))):
+            parents[int(name)] = int(fields[1])
+    found = [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def seconds_of_cores(processes: Collection[int]) -> float:
+    """Return the core time that processes have taken so far, in seconds; children that have ended are included."""
+    ticks = sum(sum(map(int, fields[11:15])) for process in processes if (fields := _stat(process)))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(processes: Collection[int]) -> int:
+    """Return the memory that processes hold together; a page that several share counts once."""
+    total = 0
+    for process in processes:
+        with suppress(OSError):  # it has ended
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total
+
+
+def _stat(process: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from `state` on; none if the process has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
