@@ -48,7 +48,7 @@ ROOMS = (
     Room("src/shardmill/reading", 4, 3_950),  # random access, orders, slices
     Room("transforms/stores", 3, 3_950),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_650),  # limits of rejects, texts of options
-    Room("transforms/columns", 5, 3_800),  # a sample of the numbers that float32 merges
+    Room("transforms/columns", 5, 3_850),  # a sample of the numbers that float32 merges, bytes of programs
     Room("transforms/workers", 5, 1_100),
     Room("transforms/formats", 6, 7_050),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together

@@ -43,7 +43,7 @@ from shardmill.transforms.columns.types import (
 )
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
-_SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes"}
+_SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
 _NONE = type(None)
 
 
@@ -130,6 +130,8 @@ def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) ->
             return pa.array(numbers.astype(np.float32), from_pandas=True) if is_exact else None
         if dtype == "bytes" and kinds <= {str}:
             return pa.array(values, pa.large_string()).cast(pa.large_binary())
+        if dtype == "bytes" and kinds <= {str, bytes}:
+            return pa.array([value.encode() if type(value) is str else value for value in values], pa.large_binary())
         if kinds == {str}:  # numbers in quotes, of which --types or --schema makes numbers
             parsed, misfits = parse_values(pa.array(values, pa.string()).cast(pa.binary()), dtype)
             return None if len(misfits) else parsed
@@ -151,7 +153,7 @@ def convert_value(value: Any, column: ColumnType) -> Any:
 
 def _convert(value: Any, dtype: ScalarType) -> Any:
     if dtype == "bytes":
-        return as_text(value).encode()
+        return value if isinstance(value, bytes) else as_text(value).encode()
     is_boolean = isinstance(value, bool)  # which Python takes for an integer
     if dtype == "bool" and is_boolean:
         return int(value)

@@ -575,6 +575,8 @@ def without_leading_zeros(texts: pa.Array) -> pa.Array:
 def _value_text(value: Any) -> bytes:
     if isinstance(value, bool):
         return b"true" if value else b"false"
+    if isinstance(value, bytes):
+        return value
     return value.encode() if isinstance(value, str) else repr(value).encode()
 
 

@@ -256,7 +256,7 @@ def _scalar_type(value: Any, is_text: bool) -> ScalarType:
         return "int64"
     if isinstance(value, float):
         return "float32"
-    if isinstance(value, str):
+    if isinstance(value, str | bytes):
         return "bytes"
     raise ColumnError(f"{preview_value(value)} is not a number, a string or a list of them")
 

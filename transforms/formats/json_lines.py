@@ -63,7 +63,7 @@ from shardmill.transforms.formats.format import (
 from shardmill.transforms.formats.line_blocks import Piece, count_lines, encoding_name, examine_bytes, invalid_byte
 from shardmill.transforms.formats.lines import LinesFormat
 
-_TEXT_TYPES = {str, NoneType}
+_TEXT_TYPES = {str, bytes, NoneType}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +162,7 @@ class JsonObjects:
         if column.dtype != "bytes":
             return None
         if set(map(type, values)) <= {list}:
-            if set(map(type, chain.from_iterable(values))) <= {str}:
+            if set(map(type, chain.from_iterable(values))) <= {str, bytes}:
                 return None
         elif column.length is None and set(map(type, values)) <= _TEXT_TYPES:
             return None

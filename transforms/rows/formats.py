@@ -13,6 +13,7 @@ from shardmill.transforms.columns.nested import NO_NESTING, Nesting
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
     MAX_LINES,
+    STAGE,
     BlockRef,
     FileRef,
     KeyColumn,
@@ -25,6 +26,7 @@ from shardmill.transforms.formats.format import (
 from shardmill.transforms.formats.json_lines import JsonObjects, join_rows, with_nesting, with_odd_texts
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from shardmill.transforms.rows.values import RefusedRow, to_plain_rows
 from shardmill.transforms.stores import storage
 
 ROWS = "rows"  # the name of each file of spooled rows in messages
@@ -33,9 +35,9 @@ _HEAD = struct.Struct("<II")  # of some rows in a file of dictionaries: their by
 _OUTPUT_BYTES = 4 << 20  # of the batches that are made of these, see transforms.formats.json_lines
 
 
-def encode_rows(rows: Sequence[dict[str, Any]]) -> bytes:
-    """Return dictionaries of plain values as a part of a file; the parts of a file are concatenated."""
-    data = marshal.dumps(rows)
+def encode_rows(rows: Sequence[Mapping[Any, Any]]) -> bytes:
+    """Return dictionaries as a part of a file; the parts of a file are concatenated."""
+    data = marshal.dumps([tuple(row) if isinstance(row, RefusedRow) else row for row in to_plain_rows(rows)])
     return _HEAD.pack(len(data), len(rows)) + data
 
 
@@ -92,14 +94,19 @@ class DictionariesFormat(RecordFormat):
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
         fill = parse_fills(self.fill)
-        row, left = block.first_line, block.length
+        row, left, name = block.first_line, block.length, block.file.name
         with storage.open_read(block.file.path, block.end) as stream:
             stream.seek(block.offset)
             while left > 0:
                 size, rows = _HEAD.unpack(stream.read(_HEAD.size))
-                objects = marshal.loads(stream.read(size))
-                numbers = np.arange(row, row + rows)
-                yield with_nesting(JsonObjects(block.file.name, objects, (), numbers, fill, [], 0), self.nesting)
+                found = marshal.loads(stream.read(size))
+                numbers, rejects = np.arange(row, row + rows), list[Reject]()
+                if tuple in set(map(type, found)):
+                    refused = {number: RefusedRow(*each) for number, each in enumerate(found) if type(each) is tuple}
+                    rejects = [Reject(name, row + number, STAGE, each.reason) for number, each in refused.items()]
+                    numbers = np.delete(numbers, list(refused))
+                    found = [each for each in found if type(each) is dict]
+                yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting)
                 row, left = row + rows, left - _HEAD.size - size
 
 

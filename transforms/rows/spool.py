@@ -17,6 +17,7 @@ from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, RECORD_SUFFIX, ROW_SUFFIX, ROWS, encode_rows
 from shardmill.transforms.rows.sources import Batches, RowSource
+from shardmill.transforms.rows.values import row_of
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.elements import in_global_window
 
@@ -53,10 +54,10 @@ class RowSpool:
         self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
 
-    def add_row(self, row: Mapping[str, Any]) -> None:
-        """Add a dictionary."""
+    def add_row(self, row: Mapping[Any, Any]) -> None:
+        """Add a dictionary, which must not change any more; see transforms.rows.values for its values."""
         self._set_kind(ROW_SUFFIX)
-        self._pending.append(dict(row))
+        self._pending.append(row)
         if len(self._pending) >= self._rows_at_once:
             self._add_part()
 
@@ -195,7 +196,7 @@ class _SpoolFn(beam.DoFn):
         self._spool = RowSpool(self._temporary)
 
     def process(self, element: Any) -> None:
-        if isinstance(element, Mapping):
+        if type(element) is dict:
             self._spool.add_row(element)
         elif isinstance(element, pa.RecordBatch | pa.Table):
             self._spool.add_batch(element)
@@ -203,8 +204,8 @@ class _SpoolFn(beam.DoFn):
             self._spool.add_record(element)
         elif hasattr(element, "SerializeToString"):
             self._spool.add_record(element.SerializeToString())
-        elif hasattr(element, "_asdict"):
-            self._spool.add_row(element._asdict())
+        elif (row := row_of(element)) is not None:
+            self._spool.add_row(row)
         else:
             raise UserError(
                 f"an element is of type {type(element).__name__}; expected dictionaries, rows with a schema, Arrow"

@@ -1,0 +1,233 @@
+"""Values of Python programs as the plain values that rows are stored with: numbers, texts, bytes, lists and objects."""
+
+import io
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, time
+from decimal import Decimal
+from itertools import chain
+from types import NoneType
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill.text import shorten
+
+_PLAIN = {str, int, float, bool, bytes, NoneType}
+_FILE_FORMATS = ("JPEG", "PNG")  # of images whose file is stored as it is, by Pillow's names
+
+
+class RefusedRow(NamedTuple):
+    """A row that cannot be stored."""
+
+    reason: str
+    text: str  # the beginning of the row
+
+
+class ValueRefusedError(ValueError):
+    """A value that cannot be stored; the message is the reason."""
+
+
+def to_plain_rows(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any] | RefusedRow]:
+    """Return rows of plain values; of a row with others, these are converted, or the row is refused.
+
+    * NumPy numbers become Python's, arrays and tuples become lists.
+    * Dates, times, decimals and UUIDs become the text that Arrow casts them to.
+    * Images of Pillow become the bytes of their JPEG or PNG file if they are as it was opened, or else PNG.
+    """
+    return list(rows) if _are_plain(rows) else [_to_plain_row(row) for row in rows]  # type: ignore[arg-type]
+
+
+def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
+    if set(map(type, rows)) != {dict}:
+        return False
+    values = list(chain.from_iterable(map(dict.values, rows)))  # type: ignore[arg-type]
+    if not set(map(type, values)) <= _PLAIN:
+        return False
+    names = set().union(*rows)
+    if not set(map(type, names)) <= {str}:
+        return False
+    floats = (value for value in values if type(value) is float)
+    texts = (value for value in values if type(value) is str)
+    return math.isfinite(sum(floats)) and _is_utf8("".join(chain(names, texts)))
+
+
+def _is_utf8(text: str) -> bool:
+    """Return False if a text has half of a surrogate pair, which UTF-8 cannot have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _to_plain_row(row: Mapping[Any, Any]) -> dict[str, Any] | RefusedRow:
+    plain = {}
+    for name, value in row.items():
+        try:
+            plain[_to_plain_key(name)] = _to_plain(value)
+        except ValueRefusedError as error:
+            prefix = f"column {name!r}: " if isinstance(name, str) else ""
+            return RefusedRow(f"{prefix}{error}", describe_row(row))
+    return plain
+
+
+def describe_row(row: Mapping[Any, Any]) -> str:
+    """Return the beginning of a row as text."""
+    shown = [f"{key!r}: {_describe_value(value)}" for key, value in list(row.items())[:_MOST_SHOWN]]
+    return shorten(f"{{{', '.join(shown)}}}")
+
+
+_MOST_SHOWN = 20  # values of a row, and letters of a text
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, bytes | str):
+        return repr(value) if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]!r}…"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    return f"{value!r}" if isinstance(value, int | float | NoneType) else f"a {type(value).__name__}"
+
+
+def _to_plain_key(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueRefusedError(f"the key {name!r} is no string; expected names of columns")
+    if not _is_utf8(name):
+        raise ValueRefusedError(f"the key {name!r} is no valid Unicode")
+    return str(name)
+
+
+def _to_plain(value: Any) -> Any:
+    """Return one plain value, also of what is inside of it; raise ValueRefusedError if there is none."""
+    kind = type(value)
+    if kind in (int, bool, bytes, NoneType):
+        return value
+    if kind is list or kind is tuple:
+        kinds = set(map(type, value))
+        if kinds <= {int} or (kinds <= {int, float} and math.isfinite(sum(value))):
+            return list(value)
+        return _to_plain_list(value)
+    if kind is float:
+        return _to_finite(value)
+    if isinstance(value, str):
+        if not _is_utf8(value):
+            raise ValueRefusedError(f"{shorten(repr(value))} is no valid Unicode")
+        return str(value)
+    if isinstance(value, Mapping):
+        return {_to_plain_key(name): _to_plain(item) for name, item in value.items()}
+    return _to_plain_other(value)
+
+
+def _to_plain_list(values: Iterable[Any]) -> list[Any]:
+    try:
+        return [_to_plain(item) for item in values]
+    except RecursionError:
+        raise ValueRefusedError("a value nested too deep") from None
+
+
+def _to_finite(value: float) -> float:
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        raise ValueRefusedError(
+            "nan may be a number or a missing value; give None for a missing value, or a pyarrow.RecordBatch, whose nan"
+            " stays a number"
+        )
+    raise ValueRefusedError(f"{value} is not finite; expected a number, or None for a missing value")
+
+
+def _to_plain_other(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return _to_finite(float(value))
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, np.datetime64) and np.isnat(value):
+        return None
+    if isinstance(value, date | time | np.datetime64):
+        return _to_arrow_text(value)
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueRefusedError(f"{value} is not finite; expected a number, or None for a missing value")
+        return format(value, "f")
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return _to_plain_list(value)
+    if _is_image(value):
+        return encode_image(value)
+    if hasattr(value, "__array__"):  # arrays of NumPy, and tensors
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueRefusedError(f"a {type(value).__name__} is no array: {error}") from None
+        if array.dtype.kind in "biu":
+            return array.tolist()
+        if array.dtype.kind in "fUSOM":
+            return _to_plain(array.astype(object).tolist() if array.dtype.kind != "M" else _list_times(array))
+    raise ValueRefusedError(
+        f"a {type(value).__name__} is not stored; expected numbers, texts, bytes, dates, lists or dictionaries of"
+        " these, NumPy arrays, or images of Pillow"
+    )
+
+
+def _list_times(times: np.ndarray) -> Any:
+    """Return an array of np.datetime64 as nested lists, whose items keep their unit."""
+    return times[()] if not times.ndim else [_list_times(item) for item in times]
+
+
+def _to_arrow_text(value: Any) -> str | None:
+    """Return the text of a date or time as Arrow casts it to a string; None for the NaT of pandas."""
+    try:
+        array = pa.array(np.atleast_1d(value) if isinstance(value, np.datetime64) else [value])
+        text: str | None = array.cast(pa.string())[0].as_py()
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise ValueRefusedError(f"{value!r} is not stored: {str(error).splitlines()[0]}") from None
+    return text
+
+
+def _is_image(value: Any) -> bool:
+    """Return True for an image of Pillow, which is imported by the program that makes one."""
+    kind = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def encode_image(image: Any) -> bytes:
+    """Return the JPEG or PNG file that a Pillow image was opened from, if no pixel is decoded yet; otherwise PNG.
+
+    Raises:
+        ValueRefusedError: if PNG has no such pixels.
+    """
+    if getattr(image, "tile", None) and image.format in _FILE_FORMATS and image.fp is not None:
+        at = image.fp.tell()
+        image.fp.seek(0)
+        data: bytes = image.fp.read()
+        image.fp.seek(at)
+        return data
+    written = io.BytesIO()
+    try:
+        image.save(written, "PNG")
+    except (OSError, ValueError) as error:
+        raise ValueRefusedError(f"an image cannot be written as PNG: {error}") from None
+    return written.getvalue()
+
+
+def row_of(element: Any) -> Mapping[Any, Any] | None:
+    """Return the values by name of a dictionary or of a row with a schema; None for an element of another kind.
+
+    A row with a schema is a `beam.Row`, a NamedTuple or an instance of a dataclass.
+    """
+    if isinstance(element, Mapping):
+        return element
+    if hasattr(element, "_asdict"):
+        return element._asdict()  # type: ignore[no-any-return]
+    if is_dataclass(element) and not isinstance(element, type):
+        return {field.name: getattr(element, field.name) for field in fields(element)}
+    return None
