@@ -66,7 +66,9 @@ def _is_utf8(text: str) -> bool:
 
 
 def _to_plain_row(row: Mapping[Any, Any]) -> dict[str, Any] | RefusedRow:
-    plain = {}
+    plain: dict[str, Any] = {}
+    if not isinstance(row, Mapping):
+        return RefusedRow(f"a {type(row).__name__} is no row; expected a dictionary", shorten(repr(row)))
     for name, value in row.items():
         try:
             plain[_to_plain_key(name)] = _to_plain(value)

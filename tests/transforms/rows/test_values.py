@@ -100,6 +100,7 @@ _CYCLE.append(_CYCLE)
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
+        ([1], "a list is no row; expected a dictionary"),
         ({3: 1}, "the key 3 is no string; expected names of columns"),
         ({"x": {3: 1}}, "column 'x': the key 3 is no string; expected names of columns"),
         ({"x": float("nan")}, "column 'x': nan may be a number or a missing value; give None for a missing value,"),
@@ -118,7 +119,7 @@ _CYCLE.append(_CYCLE)
     ],
     ids=str,
 )
-def test_rows_are_refused_with_a_reason(row: dict[Any, Any], reason: str) -> None:
+def test_rows_are_refused_with_a_reason(row: Any, reason: str) -> None:
     good, bad = to_plain_rows([{"x": 1}, row])
     assert good == {"x": 1}
     assert isinstance(bad, RefusedRow)
