@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 
 from shardmill.errors import UserError
 from shardmill.metadata.file_names import is_split_name
@@ -122,6 +123,12 @@ def _refuse_others(data: Any) -> None:
 
 def _open_table(data: Any) -> tuple[str, str, Batches | Iterator[Any]] | None:
     """Return the description, name and rows of a table; None for data of other kinds."""
+    if (found := _find_table(data)) is not None and isinstance(found[2], Batches):
+        _check_columns(found[0], found[2].schema)
+    return found
+
+
+def _find_table(data: Any) -> tuple[str, str, Batches | Iterator[Any]] | None:
     if _is_of(data, "pandas", "DataFrame"):
         return "the pandas DataFrame", "DataFrame", _open_pandas(data)
     if _is_of(data, "polars", "DataFrame"):
@@ -207,6 +214,18 @@ def _report_column(source: str, name: str, kind: Any) -> Iterator[None]:
             f"{source}: column {name!r} of type {kind} cannot be stored: {reason.splitlines()[0].rstrip('.')}; convert"
             " its values, or leave the column out"
         ) from None
+
+
+def _check_columns(source: str, schema: pa.Schema) -> None:
+    """Check that the columns have names that differ and can be stored; raises UserError."""
+    _check_unique(source, schema.names)
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
+    except pa.ArrowException:
+        for field in schema:
+            with _report_column(source, field.name, field.type):
+                pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+        raise
 
 
 def _check_unique(source: str, names: list[str]) -> None:

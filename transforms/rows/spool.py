@@ -147,7 +147,8 @@ def spool_rows(rows: RowSource, folder: str, keeps_splits: bool, update: Callabl
         name = f"{split}/{rows.name}" if keeps_splits else rows.name
         spool = RowSpool(storage.join(folder, f"{number:04}"), name, is_ordered=True)
         if isinstance(part, Batches):
-            spool.add_batch(pa.RecordBatch.from_pylist([], part.schema))  # so that data without rows has columns
+            columns = [pa.nulls(0, field.type) for field in part.schema]  # so that data without rows has columns
+            spool.add_batch(pa.RecordBatch.from_arrays(columns, schema=part.schema))
         add = spool.add_batch if isinstance(part, Batches) else spool.add_row
         for item in _read_on(part.batches if isinstance(part, Batches) else part, rows.description):
             add(item)

@@ -245,6 +245,14 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: datasets.Dataset.from_list(ROWS).with_transform(lambda rows: rows),
         "the Hugging Face Dataset has a function of with_transform or set_transform, which is applied when rows",
     ),
+    "arrow-twice": (
+        lambda: pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]),
+        "the Arrow Table: column 'a' is there twice; expected names that differ",
+    ),
+    "arrow-type": (
+        lambda: pa.table({"n": [1], "a": pa.array([1], pa.run_end_encoded(pa.int32(), pa.int64()))}),
+        "the Arrow Table: column 'a' of type run_end_encoded<run_ends: int32, values: int64> cannot be stored:",
+    ),
     "split-name": (
         lambda: {"a b": pa.table({"a": [1]})},
         "split 'a b' of the data: expected letters, digits and '_' only; rename the split",
