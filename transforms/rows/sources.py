@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.metadata.file_names import is_split_name
-from shardmill.text import listed
+from shardmill.text import listed, plural
 from shardmill.transforms.stores.protocol import error_text
 
 KINDS = (
@@ -73,7 +73,14 @@ def open_rows(data: Any) -> RowSource:
         rows = iter(data)
     except TypeError:
         raise UserError(f"data is {_type_name(data)}, which is not read; expected {KINDS}") from None
-    return RowSource(f"the {type(data).__name__}", "rows", {"": _check_first(rows)})
+    description = f"the {type(data).__name__}"
+    return RowSource(description, "rows", {"": _check_first(rows, description)})
+
+
+def iterator_error(description: str, error: Exception, rows: int) -> JobError:
+    """Return the error for an iterator that raised `error` after some rows."""
+    reason = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
+    return JobError(f"{description} raised {reason}, after {plural(rows, 'row')}; nothing was published")
 
 
 def _open_mapping(data: Mapping[Any, Any]) -> RowSource:
@@ -136,8 +143,9 @@ def _find_table(data: Any) -> tuple[str, str, Batches | Iterator[Any]] | None:
     if _is_of(data, "datasets", "Dataset"):
         return "the Hugging Face Dataset", "Dataset", _open_hugging_face(data)
     if _is_of(data, "datasets", "IterableDataset"):
-        rows = _check_first(iter(data)) if data.features is None else _open_hugging_face(data)
-        return "the Hugging Face IterableDataset", "IterableDataset", rows
+        description = "the Hugging Face IterableDataset"
+        rows = _check_first(iter(data), description) if data.features is None else _open_hugging_face(data)
+        return description, "IterableDataset", rows
     if isinstance(data, pads.Dataset):
         data = data.scanner()
     if isinstance(data, pads.Scanner):
@@ -162,15 +170,18 @@ def _type_name(data: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _check_first(rows: Iterator[Any]) -> Iterator[Any]:
-    """Return `rows`, of which the first one must be a dictionary; raises UserError."""
-    for first in rows:
+def _check_first(rows: Iterator[Any], description: str) -> Iterator[Any]:
+    """Return `rows`, of which the first one must be a dictionary; raises UserError, and JobError if `rows` fails."""
+    try:
+        head = list(islice(rows, 1))
+    except Exception as error:
+        raise iterator_error(description, error, 0) from error
+    for first in head:
         if not isinstance(first, Mapping):
             named = isinstance(first, list | tuple)
             remedy = "; name the values of each row: dict(zip(names, row))" if named else f"; expected {KINDS}"
             raise UserError(f"the first row of the data is {_type_name(first)}, not a dictionary{remedy}")
-        return chain([first], rows)
-    return iter(())
+    return chain(head, rows)
 
 
 def _open_pandas(data: Any) -> Batches:

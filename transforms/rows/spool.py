@@ -10,14 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.transforms.window import GlobalWindows
 
-from shardmill.errors import JobError, UserError
-from shardmill.text import plural
+from shardmill.errors import UserError
 from shardmill.transforms.columns.arrow import data_of
 from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, RECORD_SUFFIX, ROW_SUFFIX, ROWS, encode_rows
-from shardmill.transforms.rows.sources import Batches, RowSource
-from shardmill.transforms.rows.values import row_of
+from shardmill.transforms.rows.sources import Batches, RowSource, iterator_error
+from shardmill.transforms.rows.values import copy_row, row_of
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.elements import in_global_window
 
@@ -149,9 +148,11 @@ def spool_rows(rows: RowSource, folder: str, keeps_splits: bool, update: Callabl
         if isinstance(part, Batches):
             columns = [pa.nulls(0, field.type) for field in part.schema]  # so that data without rows has columns
             spool.add_batch(pa.RecordBatch.from_arrays(columns, schema=part.schema))
-        add = spool.add_batch if isinstance(part, Batches) else spool.add_row
         for item in _read_on(part.batches if isinstance(part, Batches) else part, rows.description):
-            add(item)
+            if isinstance(part, Batches):
+                spool.add_batch(item)
+            else:
+                spool.add_row(copy_row(item))  # a generator may yield one dictionary again and again
             update()
         files += spool.close()
     return tuple(files)
@@ -166,10 +167,7 @@ def _read_on(rows: Iterable[Any], description: str) -> Iterator[Any]:
         except StopIteration:
             return
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
-            raise JobError(
-                f"{description} raised {reason}, after {plural(done, 'row')}; nothing was published"
-            ) from error
+            raise iterator_error(description, error, done) from error
         done += len(found) if isinstance(found, pa.RecordBatch) else 1
         yield found
 

@@ -42,6 +42,13 @@ def to_plain_rows(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any] | Re
     return list(rows) if _are_plain(rows) else [_to_plain_row(row) for row in rows]  # type: ignore[arg-type]
 
 
+def copy_row(row: Any) -> Any:
+    """Return a row for `to_plain_rows` that stays as it is if the program changes `row` or its values."""
+    if type(row) is dict and _PLAIN.issuperset(map(type, row.values())):
+        return row.copy()
+    return _to_plain_row(row)
+
+
 def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
     if set(map(type, rows)) != {dict}:
         return False
@@ -67,14 +74,17 @@ def _is_utf8(text: str) -> bool:
 
 def _to_plain_row(row: Mapping[Any, Any]) -> dict[str, Any] | RefusedRow:
     plain: dict[str, Any] = {}
+    if isinstance(row, RefusedRow):
+        return row
     if not isinstance(row, Mapping):
         return RefusedRow(f"a {type(row).__name__} is no row; expected a dictionary", shorten(repr(row)))
     for name, value in row.items():
         try:
             plain[_to_plain_key(name)] = _to_plain(value)
-        except ValueRefusedError as error:
+        except (ValueRefusedError, RecursionError) as error:
+            reason = "a value nested too deep" if isinstance(error, RecursionError) else error
             prefix = f"column {name!r}: " if isinstance(name, str) else ""
-            return RefusedRow(f"{prefix}{error}", describe_row(row))
+            return RefusedRow(f"{prefix}{reason}", describe_row(row))
     return plain
 
 
@@ -125,10 +135,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _to_plain_list(values: Iterable[Any]) -> list[Any]:
-    try:
-        return [_to_plain(item) for item in values]
-    except RecursionError:
-        raise ValueRefusedError("a value nested too deep") from None
+    return [_to_plain(item) for item in values]
 
 
 def _to_finite(value: float) -> float:

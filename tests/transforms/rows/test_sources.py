@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.transforms.rows.sources import Batches, is_read_once, open_rows
 from tests.support.command import image
 from tests.support.later import Later
@@ -286,3 +286,12 @@ def test_remedies_help() -> None:
     assert table(pd.Series([1], name="a").to_frame()).to_pylist() == [{"a": 1}]
     transformed = datasets.Dataset.from_list(ROWS).with_transform(lambda rows: rows)
     assert table(transformed.with_format(None)).to_pylist() == ROWS
+
+
+def test_an_iterator_that_fails_at_once() -> None:
+    def rows() -> Iterator[Any]:
+        raise ValueError("no\nmore")
+        yield {}
+
+    with pytest.raises(JobError, match=r"^the generator raised ValueError: no, after 0 rows; nothing was published$"):
+        open_rows(rows())

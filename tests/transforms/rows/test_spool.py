@@ -1,9 +1,11 @@
 """Spooled rows: the files that hold them, and what is read of these."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,7 +14,8 @@ from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.record_blocks import SpooledFiles
 from shardmill.transforms.rows.formats import SpooledFormat
-from shardmill.transforms.rows.spool import RowSpool
+from shardmill.transforms.rows.sources import RowSource
+from shardmill.transforms.rows.spool import RowSpool, spool_rows
 
 ROWS = [{"id": number, "word": f"w{number % 3}", "x": number / 4} for number in range(600)]
 
@@ -80,3 +83,18 @@ def test_files_of_one_spool_are_numbered_through_in_order(tmp_path: Path, monkey
         rows, numbers = _read([file for file in listed if file.name == f"{split}/rows"])
         assert [row["id"] for row in rows] == list(range(len(ROWS)))
         assert numbers == list(range(1, len(ROWS) + 1))
+
+
+def test_a_generator_may_change_what_it_yielded(tmp_path: Path) -> None:
+    def same(has_array: bool) -> Iterator[Any]:
+        row: dict[str, Any] = {}
+        array = np.zeros(2, int)
+        for number in range(20):
+            array[:] = number
+            row.update(n=number, **({"x": array} if has_array else {}))
+            yield row
+
+    for has_array in (False, True):
+        source = RowSource("the generator", "rows", {"": same(has_array)})
+        rows, _ = _read(list(spool_rows(source, str(tmp_path), False, lambda: None)))
+        assert rows == [{"n": number} | ({"x": [number] * 2} if has_array else {}) for number in range(20)]

@@ -95,6 +95,8 @@ def test_dates_and_decimals_are_texts_as_of_parquet(value: Any, tmp_path: Path) 
 
 _CYCLE: list[Any] = []
 _CYCLE.append(_CYCLE)
+_OBJECT: dict[str, Any] = {}
+_OBJECT["a"] = _OBJECT
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,7 @@ _CYCLE.append(_CYCLE)
         ({"x": "\ud800"}, "column 'x': '\\ud800' is no valid Unicode"),
         ({"\ud800": 1}, "the key '\\ud800' is no valid Unicode"),
         ({"x": _CYCLE}, "column 'x': a value nested too deep"),
+        ({"x": _OBJECT}, "column 'x': a value nested too deep"),
         ({"x": Image.new("F", (1, 1))}, "column 'x': an image cannot be written as PNG: cannot write mode F as PNG"),
     ],
     ids=str,
