@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import ChecksError, JobError, LockedError, OutdatedError, UserError
 from shardmill.installed import check_beam
-from shardmill.pipelines.config.flags import Parser
+from shardmill.pipelines.config.flags import Parser, to_plain
 from shardmill.pipelines.config.flags import beam_options as parse_beam_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.text import did_you_mean
@@ -134,7 +134,7 @@ def write(
         if dry_run and is_read_once(data):
             raise UserError("dry_run would use up the rows of an iterator; give a list, a table or a dataset")
         rows = open_rows(data)
-        values = {name: _to_plain(value) for name, value in options.items()}
+        values = {name: to_plain(value) for name, value in options.items()}
         config = DATA.make_config(values, rows_source=rows.description.removeprefix("the "), has_splits=rows.has_splits)
         make_job = partial(rows_job, rows=rows)
         if dry_run:
@@ -172,7 +172,7 @@ def make_config(command: str, options: Mapping[str, Any]) -> "tuple[Kind, JobCon
         raise UserError(f"unknown command {command!r}; {hint} {', '.join(KINDS)}")
     kind = KINDS[command]
     kind.check_installed()
-    return kind, kind.make_config({name: _to_plain(value) for name, value in options.items()})
+    return kind, kind.make_config({name: to_plain(value) for name, value in options.items()})
 
 
 def rebuild(
@@ -600,14 +600,3 @@ def _to_words(beam_options: Sequence[str]) -> list[str]:
 
 def _ignore(_: str) -> None:
     """Drop a message that the result also has."""
-
-
-def _to_plain(value: Any) -> Any:
-    """Return a value with texts for paths, also in lists, tuples and dictionaries."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return {_to_plain(key): _to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_to_plain, value))
-    return value

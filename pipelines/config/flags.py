@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
@@ -312,6 +313,17 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
     if missing:
         raise UserError(f"--{missing[0]} is required")
     return cls(**named, **fixed)
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value with texts for paths, also in lists, tuples and dictionaries."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(to_plain, value))
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)

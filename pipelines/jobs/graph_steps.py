@@ -22,6 +22,7 @@ from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
+from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import extra_column_notices, wanted_columns
@@ -42,7 +43,6 @@ from shardmill.transforms.records.staging import (
     check_examples,
     read_analyzed_files,
 )
-from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_blocks
@@ -85,15 +85,15 @@ def read_layout(
     config: RecordsConfig,
     temporary: str | None = None,
     planned: RecordsDryRun | None = None,
-    rows: beam.PCollection[Any] | None = None,
+    spooled: beam.PCollection[FileRef] | None = None,
 ) -> Reading:
     """Index the input and decide how it is read, with the column types of an earlier job if it is `planned`.
 
-    A dry run has no `temporary` folder. `rows` are those of a configuration that has no files.
+    A dry run has no `temporary` folder. `spooled` are the files of a configuration that has none of its own.
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.files if rows is None else rows | "Spool" >> SpoolRows(temporary),
+        config.files if spooled is None else spooled,
         config.kind,
         config.format,
         config.run_size,

@@ -282,7 +282,7 @@ def recover(config: JobConfig) -> bool:
     log.info(message)
     if config.overwrite or not storage.exists(storage.join(config.directory, file_names.SUCCESS)):
         return False
-    if _is_same_run(config):
+    if config.inputs and _is_same_run(config):
         log.warn("the input was not read again; --overwrite does")
         return True
     raise UserError(

@@ -56,6 +56,7 @@ from shardmill.transforms.records.staging import (
     StageRuns,
     Staging,
 )
+from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_keys
@@ -79,16 +80,20 @@ def build_records(
     config: RecordsConfig,
     plan: RecordsDryRun | None = None,
     rows: beam.PCollection[Any] | None = None,
+    ready: beam.PCollection[None] | None = None,
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
     Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. The `rows` of a
-    RowsConfig are in no file: see transforms.inputs.spool.
+    RowsConfig are in no file: see transforms.rows.spool. Nothing is written before the singleton `ready` exists.
     """
     if plan is not None:
         _describe_module_outputs(plan, config)
     options = publish_options(config)
-    reading = read_layout(root, config, options.folder, plan, rows)
+    spooled = None
+    if rows is not None:
+        spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
+    reading = read_layout(root, config, options.folder, plan, spooled)
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
@@ -133,8 +133,14 @@ class RowsKind(RecordsKind):
     def options(self) -> tuple[Option, ...]:
         return tuple(option for option in super().options if option.field not in _NO_FILES)
 
-    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        return make_config(RowsConfig, self.options, values, spec=self.spec)
+    def make_config(self, values: Mapping[str, Any], **fixed: Any) -> JobConfig:
+        """Make a configuration; `fixed` are fields that are no options."""
+        known = {option.field for option in self.options}
+        for name in _NO_FILES:
+            if name in values and name not in known:
+                reason = "rows without an order cannot keep it" if name == "no_shuffle" else "the rows are in no files"
+                raise UserError(f"--{name}: {reason}; leave it out")
+        return make_config(cast("type[RowsConfig]", self.config), self.options, values, spec=self.spec, **fixed)
 
 
 @dataclass(frozen=True)
@@ -146,10 +152,6 @@ class DataKind(RowsKind):
         """Return the options of rows, and --no_shuffle: these rows have an order."""
         ordered = (option for option in options_of(DataConfig) if option.field == "no_shuffle")
         return (*super().options, *ordered)
-
-    def make_config(self, values: Mapping[str, Any], **rows: Any) -> JobConfig:
-        """Make a configuration of `rows`, fields of DataConfig that are no options."""
-        return make_config(DataConfig, self.options, values, spec=self.spec, **rows)
 
 
 _ROWS = FormatSpec(

@@ -179,12 +179,12 @@ def dataflow_refusal(error: BaseException, options: PipelineOptions) -> UserErro
     )
 
 
-_LOCAL = (None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner")
+LOCAL = (None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner")
 
 
 def is_local(options: PipelineOptions) -> bool:
     """Return True if the job runs on this machine, without a cluster."""
-    return options.view_as(StandardOptions).runner in _LOCAL
+    return options.view_as(StandardOptions).runner in LOCAL
 
 
 def has_local_workers(options: PipelineOptions) -> bool:

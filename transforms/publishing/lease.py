@@ -142,13 +142,7 @@ class Lease:
         if self._ended.is_set():
             return
         self._stop()
-        with suppress(OSError):
-            found = storage.read(self._path)
-            if found is not None and _parse_owner(found).job == self._owner.job:
-                if storage.is_local(self._path):  # its lock is ours, so no other process changes it
-                    storage.delete([self._path])
-                else:
-                    storage.delete_if_unchanged(self._path, found)
+        end_lease(self._path.rpartition("/")[0], self._owner.job)
         self._release_lock()
 
     def leave(self) -> None:
@@ -272,6 +266,18 @@ def check_lease(directory: str, job: str, outcome: str = "") -> Owner:
             " now"
         )
     raise LockedError(f"{problem}; {outcome}" if outcome else problem)
+
+
+def end_lease(directory: str, job: str) -> None:
+    """End the lease of `job`, whichever process took it; on failure it expires."""
+    path = _lock_path(directory)
+    with suppress(OSError):
+        found = storage.read(path)
+        if found is not None and _parse_owner(found).job == job:
+            if storage.is_local(path):  # no other job changes it as long as it names this one
+                storage.delete([path])
+            else:
+                storage.delete_if_unchanged(path, found)
 
 
 def shorten_lease(directory: str, job: str) -> None:

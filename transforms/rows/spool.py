@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import GlobalWindows
 
 from shardmill.errors import UserError
@@ -176,40 +177,66 @@ def _read_on(rows: Iterable[Any], description: str) -> Iterator[Any]:
 class SpoolRows(beam.PTransform):
     """Write the elements of a PCollection to temporary files, each bundle its own: elements -> FileRefs.
 
-    An element is a dictionary, a row with a schema, an Arrow record batch or table, a tf.train.Example or a serialized
-    one.
+    An element is a dictionary, a row with a schema, an Arrow record batch or table; or a tf.train.Example, serialized
+    or not.
     """
 
     temporary: str  # the job's temporary directory
+    are_records: bool = False  # elements are tf.train.Examples, or records of any kind
+    ready: beam.PCollection[None] | None = None  # singleton that must exist before anything is written
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[FileRef]:
         in_one = pcoll | "OneWindow" >> beam.WindowInto(GlobalWindows())
-        return in_one | "Write" >> beam.ParDo(_SpoolFn(self.temporary)).with_output_types(FileRef)
+        side = () if self.ready is None else (AsSingleton(self.ready),)
+        write = beam.ParDo(_SpoolFn(self.temporary, self.are_records), *side)
+        return in_one | "Write" >> write.with_output_types(FileRef)
 
 
 class _SpoolFn(beam.DoFn):
-    def __init__(self, temporary: str) -> None:
-        self._temporary = temporary
+    """DoFn that writes its elements to the files of a bundle."""
+
+    def __init__(self, temporary: str, are_records: bool) -> None:
+        self._temporary, self._are_records = temporary, are_records
 
     def start_bundle(self) -> None:
         self._spool = RowSpool(self._temporary)
+        self._add_row = self._spool.add_row
 
-    def process(self, element: Any) -> None:
-        if type(element) is dict:
-            self._spool.add_row(element)
+    def process(self, element: Any, *_: None) -> None:
+        """Write one element."""
+        if type(element) is dict and not self._are_records:
+            self._add_row(element)
+        else:
+            self._add(element)
+
+    def _add(self, element: Any) -> None:
+        record = element if isinstance(element, bytes) else None
+        if record is None and hasattr(element, "SerializeToString"):
+            record = element.SerializeToString()
+        if (record is not None) != self._are_records:
+            raise _type_error(element, self._are_records)
+        if record is not None:
+            self._spool.add_record(record)
         elif isinstance(element, pa.RecordBatch | pa.Table):
             self._spool.add_batch(element)
-        elif isinstance(element, bytes):
-            self._spool.add_record(element)
-        elif hasattr(element, "SerializeToString"):
-            self._spool.add_record(element.SerializeToString())
         elif (row := row_of(element)) is not None:
             self._spool.add_row(row)
         else:
-            raise UserError(
-                f"an element is of type {type(element).__name__}; expected dictionaries, rows with a schema, Arrow"
-                " record batches or tables, or tf.train.Examples"
-            )
+            raise _type_error(element, self._are_records)
 
     def finish_bundle(self) -> Iterator[Any]:
         yield from map(in_global_window, self._spool.close())
+
+
+def _type_error(element: Any, are_records: bool) -> UserError:
+    kind = type(element).__name__
+    if are_records:
+        return UserError(f"an element is of type {kind}; expected tf.train.Examples, serialized or not")
+    if isinstance(element, bytes) or hasattr(element, "SerializeToString"):
+        return UserError(
+            f"an element is of type {kind}, and the type of the PCollection does not say so; give elements='examples'"
+            " if all are tf.train.Examples, serialized or not"
+        )
+    return UserError(
+        f"an element is of type {kind}; expected dictionaries, rows with a schema, or Arrow record batches or tables"
+    )
