@@ -29,6 +29,7 @@ import importlib
 
 TYPE_CHECKING = False  # type checkers take it for True; importing typing takes most of the time of this module
 if TYPE_CHECKING:
+    from shardmill import beam as beam
     from shardmill._typed import convert, plan, write
     from shardmill.errors import CorruptDataError, JobError, UserError
     from shardmill.pipelines.api import (

@@ -52,7 +52,7 @@ def copy_row(row: Any) -> Any:
 def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
     if set(map(type, rows)) != {dict}:
         return False
-    values = list(chain.from_iterable(map(dict.values, rows)))  # type: ignore[arg-type]
+    values: list[Any] = list(chain.from_iterable(map(dict.values, rows)))  # type: ignore[arg-type]
     if not set(map(type, values)) <= _PLAIN:
         return False
     names = set().union(*rows)
@@ -72,7 +72,7 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _to_plain_row(row: Mapping[Any, Any]) -> dict[str, Any] | RefusedRow:
+def _to_plain_row(row: Any) -> dict[str, Any] | RefusedRow:
     plain: dict[str, Any] = {}
     if isinstance(row, RefusedRow):
         return row

@@ -86,7 +86,7 @@ def example(number: int) -> dict[str, Any]:
 
 
 def expected_row(number: int) -> dict[str, Any]:
-    row = dict.fromkeys(TYPES) | example(number)
+    row: dict[str, Any] = dict.fromkeys(TYPES) | example(number)
     row["when"] = datetime.datetime.fromtimestamp(row["when"] / 1000, datetime.UTC)
     row["flag"] = None if row["flag"] is None else bool(row["flag"])
     row["wave"] = None if row["wave"] is None else WAVE.tobytes()
