@@ -101,15 +101,11 @@ class WriteDataset(beam.PTransform):
         runner.check_dataflow_paths(config, options)
         check_output(config, config.overwrite)
         check_baseline(config)
-        once = pcoll.pipeline | "Once" >> beam.Create([None])
-        ready = once | "Claim" >> beam.Map(lambda _, *side: claim_version(*side), config, is_local).with_output_types(
-            None
-        )
+        claim = beam.Map(lambda _, *claimed: claim_version(*claimed), config, _is_local(pcoll.pipeline))
+        ready = pcoll.pipeline | "Once" >> beam.Create([None]) | "Claim" >> claim.with_output_types(None)
         published = build_records(pcoll.pipeline, None, config, rows=pcoll, ready=ready)
-        shards = published | "Published" >> beam.combiners.Count.Globally()
-        return shards | "Finish" >> beam.Map(lambda _, config: end_claim(config), config).with_output_types(
-            WrittenVersion
-        )
+        end = beam.Map(lambda _, config: end_claim(config), config)
+        return published | "Count" >> beam.combiners.Count.Globally() | "End" >> end.with_output_types(WrittenVersion)
 
     def _make_config(self, element_type: Any) -> RowsConfig:
         kind = EXAMPLES if (self._elements or _kind_of_elements(element_type)) == "examples" else ROWS
