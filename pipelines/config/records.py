@@ -443,6 +443,7 @@ class DataConfig(RowsConfig):
 
     # FileRefs of the files that the rows were written to; their type would import Arrow
     spooled: tuple[Any, ...] = field(default=(), compare=False)
+    column_order: tuple[str, ...] = field(default=(), compare=False)  # of dictionaries: keys as they appear first
     has_splits: bool = False  # True if the rows are in splits
 
     def _check_inputs(self) -> None:
@@ -458,6 +459,10 @@ class DataConfig(RowsConfig):
         from shardmill.transforms.inputs.record_blocks import SpooledFiles
 
         return SpooledFiles(self.spooled)
+
+    @property
+    def table_options(self) -> "TableOptions":
+        return replace(super().table_options, column_order=self.column_order)
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

@@ -112,7 +112,8 @@ def rows_job(config: DataConfig, rows: RowSource) -> Job:
     """Return the job of `config` over rows that a program holds, which the job writes to files before it begins."""
 
     def spool(folder: str, update: Callable[[], None]) -> Job:
-        return record_job(replace(config, spooled=spool_rows(rows, folder, config.keeps_splits, update)))
+        files, columns = spool_rows(rows, folder, config.keeps_splits, update)
+        return record_job(replace(config, spooled=files, column_order=columns))
 
     return replace(record_job(config), spool=spool)
 

@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -279,3 +279,52 @@ def test_worker_processes_write_the_same_bytes(written: Written) -> None:
     workers = ["--direct_running_mode", "multi_processing", "--direct_num_workers", "2"]
 
     assert files(written.write(TABLE, beam_options=workers, **OPTIONS)) == files(written.write(TABLE, **OPTIONS))
+
+
+class Point(NamedTuple):
+    """A row with names."""
+
+    x: int
+    label: str
+
+
+def test_a_generator_may_use_one_dictionary_and_one_array_for_all_rows(written: Written) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        row: dict[str, Any] = {"pixels": np.zeros(3, np.float32)}
+        for n in range(20):
+            row["n"] = n
+            row["pixels"][:] = n
+            yield row
+
+    made = written.write(rows())
+
+    assert sorted((row["n"], *row["pixels"]) for row in made.examples()) == [(n, n, n, n) for n in range(20)]
+    assert files(written.write([Point(n, "ab"[n % 2]) for n in range(9)], label="label")) == files(
+        written.write([{"x": n, "label": "ab"[n % 2]} for n in range(9)], label="label")
+    )
+
+
+def test_dictionaries_become_the_bytes_of_a_table_of_them(written: Written) -> None:
+    rows = TABLE.to_pylist()
+
+    made = files(written.write(TABLE, **OPTIONS))
+    assert files(written.write(rows, **OPTIONS)) == files(written.write(map(dict, rows), **OPTIONS)) == made
+
+
+def test_bad_rows_are_rejects_with_their_number_and_reason(written: Written) -> None:
+    rows: list[Any] = [{"a": n, "b": "x"} for n in range(10)]
+    rows[2] = {1: 2}
+    rows[4] = {"a": float("nan"), "b": "x"}
+    rows[6] = (1, "x")
+    rows[8] = {"a": object(), "b": "x"}
+    made = written.write(rows, max_reject_fraction=0.5)
+
+    assert made.reasons == {
+        "rows:3": "the key 1 is no string; expected names of columns",
+        "rows:5": "column 'a': nan may be a number or a missing value; give None for a missing value, or a"
+        " pyarrow.RecordBatch, whose nan stays a number",
+        "rows:7": "a tuple is no row; expected a dictionary",
+        "rows:9": "column 'a': a object is not stored; expected numbers, texts, bytes, dates, lists or dictionaries of"
+        " these, NumPy arrays, or images of Pillow",
+    }
+    assert made.splits == {"train": 6}

@@ -143,7 +143,7 @@ class Columns:
 def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     """Choose the columns of a table whose files have `header`, or () without headers."""
     inferred = replace(inferred, types=_without_empty_objects(inferred.types, options))
-    known = list(header or sorted(inferred.types))
+    known = list(header or _sort_columns(inferred.types, options.column_order))
     notices = _check_known(known, bool(header), inferred, options)
     _check_nested(inferred, options)
     columns = (
@@ -159,6 +159,17 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
         )
     _check_fill(options)
     return Columns(columns.types, columns.features, (*notices, *columns.notices))
+
+
+def _sort_columns(names: Iterable[str], order: Sequence[str]) -> list[str]:
+    """Sort columns by `order`, in which a field may have its object's place, and others by name after these."""
+    places = {name: place for place, name in enumerate(order)}
+
+    def place(name: str) -> tuple[int, str]:
+        found = (places[part] for part in (name, *dotted_prefixes(name)) if part in places)
+        return next(found, len(places)), name
+
+    return sorted(names, key=place)
 
 
 def _without_empty_objects(types: Mapping[str, ColumnType], options: TableOptions) -> Mapping[str, ColumnType]:

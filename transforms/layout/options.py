@@ -90,6 +90,7 @@ class TableOptions:
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
     stacks: tuple[Stack, ...] = ()  # columns that become one feature
+    column_order: tuple[str, ...] = ()  # columns of rows without a header, if they have an order
     has_input_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.file_names import is_split_name
 from shardmill.text import listed, plural
+from shardmill.transforms.rows.values import row_of
 from shardmill.transforms.stores.protocol import error_text
 
 KINDS = (
@@ -177,7 +178,7 @@ def _check_first(rows: Iterator[Any], description: str) -> Iterator[Any]:
     except Exception as error:
         raise iterator_error(description, error, 0) from error
     for first in head:
-        if not isinstance(first, Mapping):
+        if row_of(first) is None:
             named = isinstance(first, list | tuple)
             remedy = "; name the values of each row: dict(zip(names, row))" if named else f"; expected {KINDS}"
             raise UserError(f"the first row of the data is {_type_name(first)}, not a dictionary{remedy}")

@@ -1,5 +1,6 @@
 """Write rows that are in no file to temporary files, which the record formats read."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _FILE_BYTES = 64 << 20  # of a file, about; they are held until it is written
 _GROUP_BYTES, _GROUP_ROWS = 16 << 20, 1 << 20  # of a Parquet row group, which is read at once
 _PART_BYTES = 64 << 10  # of some dictionaries, which are read at once, see transforms.formats.json_lines
 _FEWEST_ROWS, _MOST_ROWS = 16, 256  # of these
+_UPDATE_S = 0.2  # seconds between updates of the progress
 _WORDS = {BATCH_SUFFIX: "record batches", ROW_SUFFIX: "dictionaries", RECORD_SUFFIX: "tf.train.Examples"}
 
 
@@ -133,16 +135,20 @@ class RowSpool:
         self._parts, self._size, self._rows = [], 0, 0
 
 
-def spool_rows(rows: RowSource, folder: str, keeps_splits: bool, update: Callable[[], None]) -> tuple[FileRef, ...]:
-    """Write rows that a program holds to files in `folder`, a job's temporary folder, and return the files in order.
+def spool_rows(
+    rows: RowSource, folder: str, keeps_splits: bool, update: Callable[[], None]
+) -> tuple[tuple[FileRef, ...], tuple[str, ...]]:
+    """Write rows that a program holds to files in `folder`, a job's temporary folder.
 
-    `update` is called now and then. If `keeps_splits`, files are named as if those of each split were in a folder
-    called after it.
+    Return the files in order, and the keys of dictionaries in the order in which they appear first. `update` is called
+    now and then. If `keeps_splits`, files are named as if those of each split were in a folder called after it.
 
     Raises:
         JobError: the iterator of rows raised an error.
     """
     files: list[FileRef] = []
+    columns: dict[str, None] = {}
+    shown = time.monotonic()
     for number, (split, part) in enumerate(rows.splits.items()):
         name = f"{split}/{rows.name}" if keeps_splits else rows.name
         spool = RowSpool(storage.join(folder, f"{number:04}"), name, is_ordered=True)
@@ -153,10 +159,15 @@ def spool_rows(rows: RowSource, folder: str, keeps_splits: bool, update: Callabl
             if isinstance(part, Batches):
                 spool.add_batch(item)
             else:
-                spool.add_row(copy_row(item))  # a generator may yield one dictionary again and again
-            update()
+                row = copy_row(item)  # a generator may yield one dictionary again and again
+                if isinstance(row, dict) and not row.keys() <= columns.keys():
+                    columns |= dict.fromkeys(row)
+                spool.add_row(row)
+            if (now := time.monotonic()) > shown + _UPDATE_S:
+                shown = now
+                update()
         files += spool.close()
-    return tuple(files)
+    return tuple(files), tuple(columns)
 
 
 def _read_on(rows: Iterable[Any], description: str) -> Iterator[Any]:

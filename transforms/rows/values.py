@@ -43,10 +43,14 @@ def to_plain_rows(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any] | Re
 
 
 def copy_row(row: Any) -> Any:
-    """Return a row for `to_plain_rows` that stays as it is if the program changes `row` or its values."""
+    """Return a row for `to_plain_rows` that stays as it is if the program changes `row` or its values.
+
+    Rows with a schema become dictionaries, see `row_of`.
+    """
     if type(row) is dict and _PLAIN.issuperset(map(type, row.values())):
         return row.copy()
-    return _to_plain_row(row)
+    found = row_of(row)
+    return _to_plain_row(row if found is None else found)
 
 
 def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
