@@ -135,7 +135,9 @@ def write(
             raise UserError("dry_run would use up the rows of an iterator; give a list, a table or a dataset")
         rows = open_rows(data)
         values = {name: to_plain(value) for name, value in options.items()}
-        config = DATA.make_config(values, rows_source=rows.description.removeprefix("the "), has_splits=rows.has_splits)
+        config: Any = DATA.make_config(
+            values, rows_source=rows.description.removeprefix("the "), has_splits=rows.has_splits
+        )
         make_job = partial(rows_job, rows=rows)
         if dry_run:
             return Plan(plan_job(make_job(config), config.name, beam, quiet=not progress))

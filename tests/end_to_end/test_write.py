@@ -255,8 +255,8 @@ def test_data_that_fails_leaves_nothing(
 
 def test_options_are_those_of_rows(written: Written) -> None:
     for option, sentence in (
-        ({"input": "rows.csv"}, "unknown option 'input'"),
-        ({"exclude": "a"}, "unknown option 'exclude'"),
+        ({"input": "rows.csv"}, "--input: the rows are in no files; leave it out"),
+        ({"exclude": "a"}, "--exclude: the rows are in no files; leave it out"),
         ({"labl": "city"}, "unknown option 'labl'; did you mean label?"),
         ({"label": "town"}, "--label town: no such column in the Arrow Table"),
     ):

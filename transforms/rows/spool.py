@@ -153,8 +153,8 @@ def spool_rows(
         name = f"{split}/{rows.name}" if keeps_splits else rows.name
         spool = RowSpool(storage.join(folder, f"{number:04}"), name, is_ordered=True)
         if isinstance(part, Batches):
-            columns = [pa.nulls(0, field.type) for field in part.schema]  # so that data without rows has columns
-            spool.add_batch(pa.RecordBatch.from_arrays(columns, schema=part.schema))
+            empty = [pa.nulls(0, field.type) for field in part.schema]  # so that data without rows has columns
+            spool.add_batch(pa.RecordBatch.from_arrays(empty, schema=part.schema))
         for item in _read_on(part.batches if isinstance(part, Batches) else part, rows.description):
             if isinstance(part, Batches):
                 spool.add_batch(item)
