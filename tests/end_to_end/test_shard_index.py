@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import shardmill
-from shardmill.data.shard_index import open_indexes
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
@@ -19,7 +18,7 @@ from tests.support.builds import contents
 from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files
 from tests.support.framed_records import tfrecord2idx
 from tests.support.nights import recipe, rows, write
-from tests.support.reading import make, make_images
+from tests.support.reading import make, make_images, read_index
 
 FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "3")
 TABLE = b"n,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 50)) for number in range(400))
@@ -48,22 +47,19 @@ def index_of(directory: Path) -> dict[str, bytes]:
 
 def check_index(directory: Path) -> None:
     """Check that each index is the one that DALI's script writes, and that each record is found by its position."""
-    dataset, found = open_dataset(str(directory)), open_indexes(str(directory))
+    dataset, found = open_dataset(str(directory)), read_index(directory)
     assert found is not None
     expected = {"index/index.json"}
     for split in dataset.manifest.splits:
-        at = 0
         expected.add(f"index/{split.name}.npy")
         for number, shard in enumerate(split.shards):
             data = (directory / shard.file).read_bytes()
             expected.add(f"index/{shard.file}.idx")
             assert (directory / f"index/{shard.file}.idx").read_bytes() == tfrecord2idx(data)
-            shards, starts, ends = found[split.name].locate(np.arange(at, at + shard.examples))
-            assert set(shards.tolist()) == {number}
-            records = [data[start + 12 : end - 4] for start, end in zip(starts, ends, strict=True)]
+            bounds = found[split.name].shard(number).bounds
+            records = [data[start + 12 : end - 4] for start, end in pairwise(bounds)]
             assert records == list(dataset.records(shard))
-            at += shard.examples
-        assert at == len(found[split.name]) == split.examples
+        assert len(found[split.name]) == split.examples
     assert set(index_of(directory)) == expected
 
 
@@ -236,7 +232,7 @@ def test_the_index_of_a_damaged_version_is_not_written(source: Path, tmp_path: P
     assert result.status == 1
     assert "n-train.tfrecord-00001-of-00003: record " in result.err
     assert "fails its checksum" in result.err
-    assert open_indexes(str(directory)) is None
+    assert read_index(directory) is None
     assert "is of an index that is not complete; `shardmill index FOLDER`" in run("verify", directory).out
 
 
@@ -263,7 +259,7 @@ def test_files_of_others_get_an_index(indexed: Path, tmp_path: Path, run: Run) -
         shutil.copy(path, tmp_path / f"{'train' if number < 3 else 'val'}-{number % 3:05d}-of-00003")
     result = run("index", tmp_path)
     assert (result.status, result.out) == (0, f"{tmp_path}/index: 400 records in 6 shards\n")
-    found = open_indexes(str(tmp_path))
+    found = read_index(tmp_path)
     assert found is not None
     assert {split: [shard.file[-14:] for shard in index.shards] for split, index in found.items()} == {
         split: [f"0000{n}-of-00003" for n in range(3)] for split in ("train", "validation")
@@ -284,7 +280,7 @@ def test_files_without_a_split_are_of_all(indexed: Path, tmp_path: Path) -> None
         if "tfrecord" in path.name:
             shutil.copy(path, tmp_path / f"{len(list(tmp_path.iterdir()))}.tfrecord")
     assert shardmill.index(tmp_path).records == 400
-    found = open_indexes(str(tmp_path))
+    found = read_index(tmp_path)
     assert found is not None
     assert [len(found[split]) for split in found] == [400]
     assert list(found) == ["all"]
@@ -311,7 +307,7 @@ def test_folders_without_records_get_no_index(files: dict[str, bytes], word: str
     result = run("index", tmp_path)
     assert result.status == (1 if "a.tfrecord" in files else 2)
     assert word in result.err
-    assert open_indexes(str(tmp_path)) is None
+    assert read_index(tmp_path) is None
     assert "no such file or folder" in run("index", tmp_path / "nowhere").err
 
 

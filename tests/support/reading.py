@@ -2,11 +2,14 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import shardmill
+from shardmill.data.shard_index import BOUNDS_SUFFIX, INDEX_FILE, INDEX_FOLDER, SplitIndex, parse_index_json
+from shardmill.filesystem import Files, LocalFiles, read_small_file
 from shardmill.pipelines import cli
 from tests.support.command import image, image_tree, write_files
 
@@ -103,3 +106,30 @@ def by_number(examples: Iterable[Any]) -> dict[int, Any]:
     numbered = {example["n"]: example for example in found}
     assert len(numbered) == len(found)
     return numbered
+
+
+class CountedFiles(LocalFiles):
+    """Files that note each range that is read, as those of a store."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[str, int, int]] = []
+        self.lock = threading.Lock()
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        with self.lock:
+            self.ranges.append((path, start, size))
+        with self.open(path) as file:
+            file.seek(start)
+            return file.read(size)
+
+
+def read_index(directory: Path | str, files: Files | None = None) -> dict[str, SplitIndex] | None:
+    """The index of each split, if there is any."""
+    files, path = files or LocalFiles(), f"{directory}/{INDEX_FOLDER}/{INDEX_FILE}"
+    if not files.exists(path):
+        return None
+    splits = parse_index_json(read_small_file(files, path), path)
+    return {
+        split: SplitIndex(f"{directory}/{INDEX_FOLDER}/{split}{BOUNDS_SUFFIX}", entries, files)
+        for split, entries in splits.items()
+    }

@@ -15,8 +15,8 @@ from shardmill.data.spans import RecordBlock
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.reading.dataset import RAW_RECORD, Dataset, open_dataset, open_shard, read_slice
 from shardmill.reading.plain_examples import RecordDecoder
+from shardmill.reading.record_positions import IndexPlace, find_index
 from shardmill.reading.slices import ShardSlice, select_examples
-from shardmill.reading.source import IndexPlace, find_index
 from shardmill.transforms.columns.arrow import concatenate, slices
 from shardmill.transforms.columns.example_batches import BatchDecoder, RowError
 from shardmill.transforms.stores import storage
@@ -89,7 +89,7 @@ class ReadDataset(beam.PTransform):
         selection = select_examples(dataset.manifest, self._split)
         read = _ReadFn(replace(dataset, manifest=replace(dataset.manifest, splits=())), self._features, self._as)
         read.setup()  # which finds mistakes
-        places = (dataset.manifest.codec.keeps_offsets and find_index(dataset, selection)) or {}
+        places = (dataset.manifest.codec.keeps_offsets and find_index(dataset, selection.shards)) or {}
         pieces = [(piece, places.get(piece.shard)) for piece in selection.slices]
         parts = pbegin | "Shards" >> beam.Create(pieces, reshuffle=False) | "Parts" >> beam.FlatMap(divide_slice)
         kind: Any = {"dicts": dict[str, Any], "examples": bytes, "batches": pa.RecordBatch}[self._as]

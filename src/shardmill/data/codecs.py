@@ -66,17 +66,29 @@ class Codec:
 
         return read_records(file, name)
 
-    def read_blocks(self, file: BinaryIO, name: str) -> Iterator["RecordBlock"]:
-        """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors."""
+    def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
+        """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors.
+
+        They number the records from `record` on, which begins at byte `offset`, where the file is read from. Both are 0
+        unless the codec keeps offsets.
+        """
         from shardmill.data.spans import read_blocks
 
-        return read_blocks(file, name)
+        return read_blocks(file, name, index=record, offset=offset)
 
-    def tensors(self, paths: Any, buffer_bytes: int) -> Any:
-        """Return a tf.data.Dataset of the serialized examples of the shards at `paths`, a string tensor or dataset."""
+    def tensors(self, paths: Any, buffer_bytes: int, offset: Any = None) -> Any:
+        """Return a tf.data.Dataset of the serialized examples of the shards at `paths`, a string tensor or dataset.
+
+        With an `offset`, an int64 scalar tensor, `paths` is one path, and reading begins with the record at that byte.
+        """
         from shardmill.installed import tf
 
-        return tf.data.TFRecordDataset(paths, self.compression_type, buffer_bytes)
+        if offset is None:
+            return tf.data.TFRecordDataset(paths, self.compression_type, buffer_bytes)
+        records = tf.raw_ops.TFRecordDatasetV2(
+            filenames=[paths], compression_type=self.compression_type, buffer_size=buffer_bytes, byte_offsets=[offset]
+        )
+        return tf.data.experimental.from_variant(records, tf.TensorSpec((), tf.string))
 
     def reading_code_lines(self, pattern: str) -> list[str]:
         """Return lines of Python that read the shards matching `pattern` without shardmill or TFDS."""
@@ -109,7 +121,7 @@ class GzipCodec(Codec):
     def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         return _read_compressed(super().read_records, file, name, lambda _: 1)
 
-    def read_blocks(self, file: BinaryIO, name: str) -> Iterator["RecordBlock"]:
+    def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
         return _read_compressed(super().read_blocks, file, name, len)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.errors import CorruptDataError
-from shardmill.filesystem import Files, LocalFiles, read_range, read_small_file
+from shardmill.filesystem import Files, LocalFiles, read_range
 
 Positions = NDArray[np.int64]
 
@@ -287,22 +287,6 @@ class SplitIndex:
             self._is_checked[number] = True
         return index
 
-    def locate(self, records: Positions) -> tuple[Positions, Positions, Positions]:
-        """Return the number of the shard of each record, and its first and last byte + 1 in it.
-
-        Args:
-            records: positions in the split, each from 0 to len(self) - 1.
-
-        Raises:
-            CorruptDataError: if the index of a shard is damaged.
-        """
-        shards = np.searchsorted(self.firsts, records, "right") - 1
-        if not self._is_checked[shards].all():
-            for number in np.unique(shards[~self._is_checked[shards]]).tolist():
-                self.shard(number)
-        places = records + shards  # each shard before has one more number than records
-        return shards, self._bounds[places], self._bounds[places + 1]
-
 
 def _check_entry(index: ShardIndex, entry: IndexedShard, path: str) -> ShardIndex:
     """Return the index of a shard in the .npy file at `path`; raise CorruptDataError if it is damaged."""
@@ -328,18 +312,3 @@ def read_shard_index(path: str, shards: Sequence[IndexedShard], number: int, fil
         raise CorruptDataError(f"{path} {missing}; {REMEDY}") from None
     whole = data[: len(data) - len(data) % _BOUND.itemsize]
     return _check_entry(ShardIndex(np.frombuffer(whole, _BOUND)), shards[number], path)
-
-
-def open_indexes(folder: str, files: Files | None = None) -> dict[str, SplitIndex] | None:
-    """Open the index of the data set in `folder`, by split; None if it has none.
-
-    Raises:
-        CorruptDataError: if the index is incomplete or damaged.
-    """
-    files = files or LocalFiles()
-    above = f"{folder.rstrip('/')}/{INDEX_FOLDER}"
-    path = f"{above}/{INDEX_FILE}"
-    if not files.exists(path):
-        return None
-    listed = parse_index_json(read_small_file(files, path), path)
-    return {split: SplitIndex(f"{above}/{split}{BOUNDS_SUFFIX}", shards, files) for split, shards in listed.items()}

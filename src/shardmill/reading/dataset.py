@@ -498,30 +498,36 @@ def _check_concurrently(check: Callable[[ShardEntry], None], shards: Sequence[Sh
             pass
 
 
-def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[RecordBlock]:
+def read_shard(dataset: Dataset, shard: ShardEntry, record: int = 0, offset: int = 0) -> Iterator[RecordBlock]:
     """Yield the serialized examples of a shard in blocks; verify each record's checksum, and the file's at the end.
+
+    Args:
+        record: number of the first record to read.
+        offset: byte at which that record begins. The file's checksum is only verified if this is 0.
 
     Raises:
         CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
     """
     raw = _ChecksummedFile(open_shard(dataset, shard))
-    count = 0
     with raw.file:
-        for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file):
-            count += len(records)
+        if offset:
+            raw.file.seek(offset)
+        for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file, record, offset):
+            record += len(records)
             yield records
-    _check_count(shard, count)
-    if f"{raw.crc:08x}" != shard.crc32c:
+    _check_count(shard, record)
+    if not offset and f"{raw.crc:08x}" != shard.crc32c:
         raise replaced_shard_error(shard, raw.crc)
 
 
-def read_slice(dataset: Dataset, piece: ShardSlice) -> Iterator[RecordBlock]:
+def read_slice(dataset: Dataset, piece: ShardSlice, offset: int = 0) -> Iterator[RecordBlock]:
     """Yield the serialized examples of a slice in blocks; raise the errors of `read_shard`.
 
-    Reading ends with the slice. The checksum of the whole file is then verified only if the slice reaches its end.
+    Reading begins with the slice if `offset` is the byte at which it begins, else with the shard. It ends with the
+    slice. The checksum of the whole file is verified only if all of it was read.
     """
-    index = 0
-    for block in read_shard(dataset, piece.shard):
+    index = piece.start if offset else 0
+    for block in read_shard(dataset, piece.shard, index, offset):
         start, stop = max(piece.start - index, 0), min(piece.stop - index, len(block))
         if start < stop:
             yield block.between(start, stop)

@@ -29,7 +29,8 @@ from shardmill.reading.dataset import (
     open_dataset,
     read_slice,
 )
-from shardmill.reading.slices import Part, select_examples, select_part
+from shardmill.reading.record_positions import find_offsets
+from shardmill.reading.slices import Part, ShardSlice, select_examples, select_part
 
 Example = dict[str, Any]
 Read = Callable[[bytes, int, int], Any]  # values from (record, start, end); ValueError where they are not as expected
@@ -490,13 +491,14 @@ def examples(
     if decode_images and not kinds & {"image", "mask"}:
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {names}")
     check_sizes(dataset, part.shards)
+    offsets = find_offsets(dataset, part.slices)
     if not shuffle_buffer_size:
-        return _read(dataset, part, decoder)
+        return _read(dataset, part, decoder, offsets)
     generator = random.Random(seed)
     shuffled = Part(tuple(generator.sample(part.slices, len(part.slices))))
     if part.step > 1:  # whose examples are counted in the order of the shards
         shuffled = part
-    return _shuffle(_read(dataset, shuffled, decoder), shuffle_buffer_size, generator)
+    return _shuffle(_read(dataset, shuffled, decoder, offsets), shuffle_buffer_size, generator)
 
 
 class RecordDecoder:
@@ -568,11 +570,11 @@ class RecordDecoder:
         return example
 
 
-def _read(dataset: Dataset, part: Part, decoder: RecordDecoder) -> Iterator[Example]:
+def _read(dataset: Dataset, part: Part, decoder: RecordDecoder, offsets: Mapping[ShardSlice, int]) -> Iterator[Example]:
     number = 0
     for piece in part.slices:
         index = piece.start
-        for block in read_slice(dataset, piece):
+        for block in read_slice(dataset, piece, offsets.get(piece, 0)):
             first = (part.first - number) % part.step
             row = first
             try:

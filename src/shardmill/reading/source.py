@@ -3,32 +3,23 @@
 import io
 import operator
 import os
-import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 
 from shardmill.data.features import Features
-from shardmill.data.shard_index import (
-    BOUNDS_SUFFIX,
-    INDEX_FILE,
-    INDEX_FOLDER,
-    IndexedShard,
-    Positions,
-    SplitIndex,
-    parse_index_json,
-)
+from shardmill.data.shard_index import Positions
 from shardmill.data.spans import RecordBlock, read_blocks
 from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, LocalFiles
+from shardmill.filesystem import Files
 from shardmill.metadata.manifest import ShardEntry
-from shardmill.reading.dataset import Dataset, check_contents, files_for, open_dataset, read_shard
+from shardmill.reading.dataset import Dataset, check_contents, files_for, open_dataset
 from shardmill.reading.plain_examples import Example, RecordDecoder
+from shardmill.reading.record_positions import open_indexes
 from shardmill.reading.shard_cache import CachedRanges
 from shardmill.reading.shard_ranges import Range, ShardRanges, shard_ranges
 from shardmill.reading.slices import Selection, select_examples
@@ -37,7 +28,6 @@ _HEAD = 12  # bytes of framing before a record, of OVERHEAD
 _COLUMNS_BYTES = 256 << 10  # of records that are decoded together, by columns
 _MOST_RECORDS = 8192  # decoded together
 _FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean record has 8 KiB then
-_THREADS = 32  # that read objects in a store
 _FETCHED_BYTES = 32 << 20  # of records that are fetched together from a store
 
 
@@ -147,7 +137,7 @@ class Source:
                 f"{what} is for features of kind {' or '.join(sorted(decodable))}; those of {manifest.name} that are"
                 f" read are {names}"
             )
-        self._bounds, self._indexes = _open_index(dataset, selection)
+        self._bounds, self._indexes = open_indexes(dataset, selection.shards)
         self._ranges = ranges
         self._set_up()
 
@@ -320,63 +310,3 @@ def _join_records(framed: Sequence[bytes]) -> RecordBlock | None:
         return None
     ends = np.cumsum([len(one) for one in framed])
     return block if np.array_equal(block.ends + OVERHEAD - _HEAD, ends) else None
-
-
-class IndexPlace(NamedTuple):
-    """The place of a shard's index: a .npy file, the shards that it is of, and the shard's number among them."""
-
-    path: str
-    shards: tuple[IndexedShard, ...]
-    number: int
-
-
-def find_index(dataset: Dataset, selection: Selection) -> dict[ShardEntry, IndexPlace] | None:
-    """Return the place of the index of each selected shard; None if the data set has no index.
-
-    Raises:
-        CorruptDataError: if the index is damaged, or of another build.
-    """
-    path = f"{INDEX_FOLDER}/{INDEX_FILE}"
-    try:
-        text = dataset.metadata(path)
-    except FileNotFoundError:
-        return None
-    listed = parse_index_json(text, posixpath.join(dataset.directory, path))
-    known: dict[tuple[str, int, int, str], IndexPlace] = {}
-    for split in selection.splits:
-        entries = listed.get(split, ())
-        bounds = posixpath.join(dataset.directory, INDEX_FOLDER, split + BOUNDS_SUFFIX)
-        for number, entry in enumerate(entries):
-            known[entry.file, entry.records, entry.size_bytes, entry.crc32c] = IndexPlace(bounds, entries, number)
-    found = {}
-    for shard in selection.shards:
-        place = known.get((shard.file, shard.examples, shard.size_bytes, shard.crc32c))
-        if place is None:
-            raise CorruptDataError(
-                f"{posixpath.join(dataset.directory, path)} does not list {shard.file} as the manifest does: it is of"
-                " another build; `shardmill index FOLDER` writes a new one"
-            )
-        found[shard] = place
-    return found
-
-
-def _open_index(dataset: Dataset, selection: Selection) -> tuple[list[Positions | None], list[tuple[SplitIndex, int]]]:
-    """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
-
-    Without an index in the data set, all shards are read.
-    """
-    shards = selection.shards
-    places = find_index(dataset, selection)
-    if places is None:
-        at_once = (os.cpu_count() or 1) if isinstance(dataset.files, LocalFiles) else _THREADS
-        with ThreadPoolExecutor(at_once, "shardmill-index") as pool:
-            return list(pool.map(lambda shard: _find_bounds(dataset, shard), shards)), []
-    files = {place.path: place.shards for place in places.values()}
-    opened = {path: SplitIndex(path, entries, dataset.files) for path, entries in files.items()}
-    return [None] * len(shards), [(opened[place.path], place.number) for place in places.values()]
-
-
-def _find_bounds(dataset: Dataset, shard: ShardEntry) -> Positions:
-    """Return where each record of a shard begins, and the end of the last; the shard is read and verified."""
-    sizes = [block.ends - block.starts + OVERHEAD for block in read_shard(dataset, shard)]
-    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))

@@ -26,6 +26,7 @@ from shardmill.reading.dataset import (
     read_shard,
 )
 from shardmill.reading.plain_examples import check_complete, check_defaults
+from shardmill.reading.record_positions import find_offsets
 from shardmill.reading.slices import Part, Selection, select_examples, select_part
 from shardmill.reading.tensor_examples import (
     Assembler,
@@ -116,8 +117,7 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
     number = len(part.slices)
     paths = tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, (number,))
     if not part.has_whole_shards:
-        bounds = [(piece.start, piece.examples) for piece in part.slices]
-        paths = (paths, tf.constant(bounds, tf.int64, (number, 2)))
+        paths = (paths, _slice_bounds(dataset, part))
     paths = tf.data.Dataset.from_tensor_slices(paths)
     exactly = tf.data.experimental.assert_cardinality
     is_mixed = shuffle and part.step == 1 and number > 1
@@ -127,17 +127,14 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
     if is_verified:
         paths = with_shard_checks(dataset, part.shards, paths)
 
-    def read_slice(path: Any, bounds: Any = None) -> Any:
-        return read(path) if bounds is None else read(path).skip(bounds[0]).take(bounds[1])
-
     if not is_mixed:
         total = sum(piece.examples for piece in part.slices)
         at_once = part.has_whole_shards and has_tensorflow_files(dataset.directory)
-        records = (read(paths) if at_once else paths.flat_map(read_slice)).apply(exactly(total))
+        records = (read(paths) if at_once else paths.flat_map(read)).apply(exactly(total))
         return records.shard(part.step, part.first) if part.step > 1 else records
     cycle = min(number, _SHARDS_AT_ONCE)
     records = paths.interleave(
-        read_slice,
+        read,
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
         # Object stores make one wait
@@ -165,11 +162,11 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
             " run the store's client; import tensorflow_io first, or copy the data set to a disk or gs://"
         )
 
-    def read_records(path: Any, start: Any, count: Any, first: Any) -> Any:
-        records = dataset.manifest.codec.tensors(path, _READ_BYTES)
-        if not part.has_whole_shards:
-            records = records.skip(start).take(count)
-        records = records.apply(tf.data.experimental.assert_cardinality(count))
+    read = _make_reader(dataset, part)
+
+    def read_records(path: Any, bounds: Any, first: Any) -> Any:
+        records = read(path, None if part.has_whole_shards else bounds)
+        records = records.apply(tf.data.experimental.assert_cardinality(bounds[3]))
         return records.shard(part.step, first) if part.step > 1 else records
 
     number = (len(part.slices),)
@@ -178,8 +175,7 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
     shards = tf.data.Dataset.from_tensor_slices(
         (
             tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, number),
-            tf.constant([piece.start for piece in part.slices], tf.int64, number),
-            tf.constant(counts, tf.int64, number),
+            _slice_bounds(dataset, part),
             tf.constant(firsts[: len(counts)], tf.int64, number),
         )
     )
@@ -187,21 +183,45 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
     return shards.interleave(read_records, at_once, _BLOCK_RECORDS, num_parallel_calls=at_once)
 
 
-def _make_reader(dataset: Dataset, part: Part) -> Callable[[Any], Any]:
+def _slice_bounds(dataset: Dataset, part: Part) -> Any:
+    """Return int64 (slices, 4): the byte and the record to read from, examples to skip there, and examples to take."""
+    offsets = find_offsets(dataset, part.slices)
+    rows = [
+        (offsets[piece], piece.start, 0, piece.examples) if piece in offsets else (0, 0, piece.start, piece.examples)
+        for piece in part.slices
+    ]
+    return tf.constant(rows, tf.int64, (len(rows), 4))
+
+
+def _make_reader(dataset: Dataset, part: Part) -> Callable[..., Any]:
     """Return the function from the path of a shard to a dataset of its serialized examples.
 
-    Where TensorFlow opens the files, it also takes a dataset of paths. Elsewhere the store's client reads them, and
-    every checksum is verified.
+    It also takes the `_slice_bounds` of one slice, of which it reads the examples. Where TensorFlow opens the files, it
+    also takes a dataset of paths. Elsewhere the store's client reads them, and every checksum is verified.
     """
-    if has_tensorflow_files(dataset.directory):
-        return lambda paths: dataset.manifest.codec.tensors(paths, _READ_BYTES)
     shards = {dataset.path(shard): shard for shard in part.shards}
 
-    def read(path: bytes) -> Iterator[list[bytes]]:
-        return map(list, read_shard(dataset, shards[path.decode()]))
+    def read(path: bytes, record: int, offset: int) -> Iterator[list[bytes]]:
+        return map(list, read_shard(dataset, shards[path.decode()], int(record), int(offset)))
 
-    signature = tf.TensorSpec((None,), tf.string)
-    return lambda path: tf.data.Dataset.from_generator(read, output_signature=signature, args=(path,)).unbatch()
+    def generate(path: Any, record: Any, offset: Any) -> Any:
+        signature = tf.TensorSpec((None,), tf.string)
+        return tf.data.Dataset.from_generator(read, output_signature=signature, args=(path, record, offset)).unbatch()
+
+    has_files, keeps_offsets = has_tensorflow_files(dataset.directory), dataset.manifest.codec.keeps_offsets
+
+    def make(paths: Any, bounds: Any = None) -> Any:
+        if bounds is None:
+            return dataset.manifest.codec.tensors(paths, _READ_BYTES) if has_files else generate(paths, 0, 0)
+        # Not tf.unstack, with which TensorFlow 2.21 crashes here
+        offset, record, start, count = (bounds[column] for column in range(4))
+        if has_files:
+            records = dataset.manifest.codec.tensors(paths, _READ_BYTES, offset if keeps_offsets else None)
+        else:
+            records = generate(paths, record, offset)
+        return records.skip(start).take(count)
+
+    return make
 
 
 _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded

@@ -10,12 +10,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 import shardmill
-from shardmill.data.shard_index import open_indexes
 from shardmill.transforms.shards import reading
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket, below
 from tests.support.command import Run, tree_bytes, write_files
-from tests.support.reading import make
+from tests.support.reading import make, read_index
 
 TABLE = b"n,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 50)) for number in range(200))
 FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "2")
@@ -41,10 +40,12 @@ def test_an_index_in_a_store(bucket: Bucket, tmp_path: Path, run: Run, monkeypat
     again = run("index", f"{bucket.url}/plain/n/1.0.0/n-t*", *bucket.flags)  # its files, without the manifest
     assert again.out.endswith("200 records in 4 shards\n")
     assert below(bucket.files("plain/n/1.0.0/index/"), "plain/n/1.0.0") == index
-    split = (open_indexes(url, storage.StorageFiles()) or {})["train"]
-    on_disk = (open_indexes(str(local)) or {})["train"]
-    places = np.arange(150)
-    assert all(map(np.array_equal, split.locate(places), on_disk.locate(places)))
+    split = (read_index(url, storage.StorageFiles()) or {})["train"]
+    on_disk = (read_index(local) or {})["train"]
+    assert all(np.array_equal(split.shard(number).bounds, on_disk.shard(number).bounds) for number in (0, 1))
+    slices = [list(shardmill.examples(of, "train[90%:]", files=storage.StorageFiles())) for of in (url, local)]
+    assert [len(found) for found in slices] == [15, 15]
+    assert slices[0] == slices[1]
 
     # Pipelines read parts of the shards
     monkeypatch.setattr(reading.divide_slice, "__defaults__", (500,))

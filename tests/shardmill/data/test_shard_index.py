@@ -18,12 +18,14 @@ from shardmill.data.shard_index import (
     bounds_count,
     build_index,
     index_json,
-    open_indexes,
     parse_index,
+    read_shard_index,
 )
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
+from shardmill.filesystem import LocalFiles
 from tests.support.framed_records import tfrecord2idx
+from tests.support.reading import read_index
 
 SIZES = [0, 1, 5, 100, 84, 9_984, 12, 0, 3]
 RECORDS = [bytes([size % 251]) * size for size in SIZES]
@@ -132,30 +134,22 @@ def write_split(folder: Path, shards: list[list[int]], split: str = "train") -> 
 
 
 def open_split(folder: Path) -> SplitIndex:
-    found = open_indexes(str(folder))
+    found = read_index(folder)
     assert found is not None
     return found["train"]
 
 
-def test_every_record_of_a_split_is_located(tmp_path: Path) -> None:
+def test_every_shard_of_a_split_is_found(tmp_path: Path) -> None:
     chosen = random.Random(5)
     shards = [[chosen.randrange(500) for _ in range(count)] for count in (3, 0, 10, 1, 0, 0, 7, 0)]
-    write_split(tmp_path, shards)
+    listed = write_split(tmp_path, shards)["train"]
     split = open_split(tmp_path)
-    expected = [
-        (number, int(start), int(end))
-        for number, sizes in enumerate(shards)
-        for start, end in zip(index_of(sizes).bounds, index_of(sizes).bounds[1:], strict=False)
-    ]
-    assert len(split) == len(expected) == 21
-    for copy in (split, pickle.loads(pickle.dumps(split))):
-        found = copy.locate(np.arange(21))
-        assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
-    order = np.array([20, 0, 20, 7])
-    assert [column.tolist() for column in split.locate(order)] == [
-        [expected[one][field] for one in order] for field in range(3)
-    ]
-    assert split.shard(2).bounds.tolist() == index_of(shards[2]).bounds.tolist()
+    assert (len(split), split.firsts.tolist()) == (21, [0, 3, 3, 13, 14, 14, 14, 21, 21])
+    copied = pickle.loads(pickle.dumps(split))
+    for number, sizes in enumerate(shards):
+        alone = read_shard_index(str(tmp_path / "index/train.npy"), listed, number, LocalFiles())
+        for found in (split.shard(number), copied.shard(number), alone):
+            assert found.bounds.tolist() == index_of(sizes).bounds.tolist()
     assert len(pickle.dumps(split)) < 2_000  # without the positions
 
 
@@ -166,17 +160,13 @@ def test_numpy_reads_the_array(tmp_path: Path) -> None:
     assert mapped.dtype == np.int64
 
 
-def test_a_folder_without_an_index(tmp_path: Path) -> None:
-    assert open_indexes(str(tmp_path)) is None
-
-
 def test_the_header_has_room_for_every_length() -> None:
     assert len(shard_index.bounds_header(2**62)) == 128
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "longer", "header", "empty"])
 def test_an_array_that_is_not_the_one_that_is_listed(tmp_path: Path, damage: str) -> None:
-    write_split(tmp_path, [[1, 2], [3]])
+    listed = write_split(tmp_path, [[1, 2], [3]])["train"]
     path = tmp_path / "index/train.npy"
     data = path.read_bytes()
     changed = {"cut": data[:-8], "longer": data + bytes(8), "header": data[:20] + b"X" + data[21:], "empty": b""}
@@ -185,7 +175,10 @@ def test_an_array_that_is_not_the_one_that_is_listed(tmp_path: Path, damage: str
     else:
         path.write_bytes(changed[damage])
     with pytest.raises(CorruptDataError, match=r"train\.npy is (missing|not the index that index\.json describes)"):
-        open_indexes(str(tmp_path))
+        open_split(tmp_path)
+    if damage not in ("longer", "header"):  # which nothing shows where one shard is read
+        with pytest.raises(CorruptDataError, match=r"train\.npy(:| is missing| is cut short)"):
+            read_shard_index(str(path), listed, 1, LocalFiles())
 
 
 @pytest.mark.parametrize(
@@ -198,13 +191,15 @@ def test_an_array_that_is_not_the_one_that_is_listed(tmp_path: Path, damage: str
     ],
 )
 def test_numbers_of_a_shard_that_are_damaged(tmp_path: Path, damage: list[int], message: str) -> None:
-    write_split(tmp_path, [[1, 2], [3]])
+    listed = write_split(tmp_path, [[1, 2], [3]])["train"]
     path = tmp_path / "index/train.npy"
     path.write_bytes(path.read_bytes()[:128] + np.array([*damage, 0, 19], np.int64).tobytes())
     split = open_split(tmp_path)
-    assert [column.tolist() for column in split.locate(np.array([2]))] == [[1], [0], [19]]  # of the sound shard
-    with pytest.raises(CorruptDataError, match=rf"index of x-train-0.*{message}"):
-        split.locate(np.array([2, 1]))
+    assert split.shard(1).bounds.tolist() == [0, 19]  # of the sound shard
+    assert read_shard_index(str(path), listed, 1, LocalFiles()).bounds.tolist() == [0, 19]
+    for read in (split.shard, lambda number: read_shard_index(str(path), listed, number, LocalFiles())):
+        with pytest.raises(CorruptDataError, match=rf"index of x-train-0.*{message}"):
+            read(0)
 
 
 @pytest.mark.parametrize(
@@ -220,4 +215,4 @@ def test_a_list_that_is_none(tmp_path: Path, text: str, message: str) -> None:
     write_split(tmp_path, [[1, 2], [3]])
     (tmp_path / "index/index.json").write_text(text)
     with pytest.raises(CorruptDataError, match=message):
-        open_indexes(str(tmp_path))
+        open_split(tmp_path)

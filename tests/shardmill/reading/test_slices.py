@@ -1,6 +1,8 @@
 """Slices of splits: they select what TFDS selects, and TFDS reads the same examples."""
 
 import itertools
+import json
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,14 @@ from hypothesis import strategies as st
 
 import shardmill
 from shardmill.data.features import Feature
+from shardmill.data.shard_index import INDEX_FOLDER
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.reading import tensor_dataset
 from shardmill.reading.slices import select_examples
 from tests.support.later import Later
-from tests.support.reading import copy, flip, make, shards
+from tests.support.reading import CountedFiles, copy, flip, make, make_rows, shards
 
 tfds = Later("tensorflow_datasets")
 
@@ -209,6 +213,94 @@ def test_reading_ends_with_the_slice(tmp_path: Path) -> None:
     assert len(list(shardmill.examples(directory, "train[:1]"))) == 1
     with pytest.raises(CorruptDataError, match="record 2"):
         list(shardmill.examples(directory, "train[1:]"))
+
+
+# Slices of data sets with an index
+
+
+@pytest.fixture(scope="module")
+def indexed_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_rows(tmp_path_factory.mktemp("indexed"), "--num_shards", 4, "--index")
+
+
+def test_a_slice_is_read_from_its_first_record_on(
+    indexed_rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = numbers(shardmill.examples(indexed_rows))
+    directory = copy(indexed_rows, tmp_path)
+    flip(shards(directory)[1], 20)  # record 0 of the second shard, example 25
+    splits = {
+        "train[26:]": everything[26:],
+        "train[-74:49]": everything[26:49],
+        "train[50%:]+train[30:40]+train[:10]": everything[50:] + everything[30:40] + everything[:10],
+    }
+    options: dict[str, Any] = {"features": ["n"], "supervised": False, "shuffle": False, "verify": False}
+    for split, expected in splits.items():
+        assert numbers(shardmill.examples(directory, split)) == expected
+        parts = [
+            numbers(shardmill.examples(directory, split, num_workers=2, worker_index=n, equal_parts=True))
+            for n in (0, 1)
+        ]
+        assert parts == [expected[0::2], expected[1::2]]
+        for has_files in (True, False):
+            monkeypatch.setattr(tensor_dataset, "has_tensorflow_files", lambda _, found=has_files: found)
+            loaded = shardmill.load(directory, split, **options)
+            assert [int(n) for n in loaded.as_numpy_iterator()] == expected
+        monkeypatch.setattr(tensor_dataset, "has_tensorflow_files", lambda _: True)
+        distributed = shardmill.load(directory, split, data_service=True, **options)
+        assert sorted(int(n) for n in distributed.as_numpy_iterator()) == sorted(expected)
+    for index in (True, False):
+        with pytest.raises(CorruptDataError, match=r"00001-of-00004: record 0 at byte 0 fails its checksum"):
+            list(shardmill.examples(directory, "train[25:]" if index else "train[26:]"))
+        shutil.rmtree(directory / INDEX_FOLDER, ignore_errors=True)
+
+
+def test_damage_is_named_alike_with_and_without_an_index(indexed_rows: Path, tmp_path: Path) -> None:
+    directory = copy(indexed_rows, tmp_path)
+    messages = []
+    for position, size in ((-5, 0), (0, 7)):
+        path = shards(directory)[1]
+        data = path.read_bytes()
+        flip(path, position)
+        path.write_bytes(path.read_bytes()[: len(data) - size] + bytes(size))
+        for index in (True, False):
+            if not index:
+                (directory / INDEX_FOLDER).rename(tmp_path / "index")
+            with pytest.raises(CorruptDataError) as raised:
+                list(shardmill.examples(directory, "train[40:50]" if position else "train[49:50]"))
+            messages.append(str(raised.value))
+            if not index:
+                (tmp_path / "index").rename(directory / INDEX_FOLDER)
+        path.write_bytes(data)
+    assert messages[0] == messages[1]
+    assert "00001-of-00004: record 24 at byte" in messages[0]
+    assert "00001-of-00004: record 24 at byte" in messages[2]
+    assert "00001-of-00004: record 0 at byte 0 has a length" in messages[3]
+
+
+def test_an_index_that_does_not_fit_stops_slices(indexed_rows: Path, tmp_path: Path) -> None:
+    directory = copy(indexed_rows, tmp_path)
+    (directory / "_SUCCESS").write_bytes(b"")  # so that another manifest can take its place
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["files"] = {}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    flip(directory / INDEX_FOLDER / "train.npy", 128 + 8 * 30 + 1)
+    for read in (shardmill.examples, shardmill.load):
+        with pytest.raises(CorruptDataError, match=r"train\.npy: the index of n-train\.tfrecord-00001-of-00004"):
+            read(directory, "train[30:]", features=["n"])
+    assert len(list(shardmill.examples(directory, "train[60:]"))) == 40
+    shutil.rmtree(directory / INDEX_FOLDER)
+    other = make_rows(tmp_path / "other", "--num_shards", 4, "--index", rows=150)
+    shutil.copytree(other / INDEX_FOLDER, directory / INDEX_FOLDER)
+    with pytest.raises(CorruptDataError, match=r"index\.json does not list n-train\S+ as the manifest does: it is of"):
+        shardmill.examples(directory, "train[30:]")
+    assert len(list(shardmill.examples(directory, "train[:30]"))) == 30  # needs no index
+
+
+def test_of_a_store_a_slice_reads_the_index_of_its_shard_only(indexed_rows: Path) -> None:
+    files = CountedFiles()
+    assert len(list(shardmill.examples(indexed_rows, "train[30:]+train[80:]", files=files))) == 90
+    assert [size for _, _, size in files.ranges] == [8 * 26, 8 * 26]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +18,6 @@ import shardmill
 from shardmill.data.shard_index import INDEX_FOLDER
 from shardmill.data.tfrecord import frame_record, record_header
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading import shard_ranges
 from shardmill.reading.shard_ranges import Range, StoreRanges
@@ -27,7 +25,7 @@ from shardmill.reading.source import Source
 from tests.support.command import write_files
 from tests.support.later import Later
 from tests.support.masks import write_pairs
-from tests.support.reading import FILLS, ROWS, copy, flip, make, make_rows, shards
+from tests.support.reading import FILLS, ROWS, CountedFiles, copy, flip, make, make_rows, shards
 
 tf = Later("tensorflow")
 
@@ -378,21 +376,6 @@ def test_gzip_shards_are_refused(rows_compressed: Path) -> None:
 
 
 # Stores
-
-
-class CountedFiles(LocalFiles):
-    """Files that note each range that is read, as those of a store."""
-
-    def __init__(self) -> None:
-        self.ranges: list[tuple[str, int, int]] = []
-        self.lock = threading.Lock()
-
-    def read_range(self, path: str, start: int, size: int) -> bytes:
-        with self.lock:
-            self.ranges.append((path, start, size))
-        with self.open(path) as file:
-            file.seek(start)
-            return file.read(size)
 
 
 class ObjectFiles:

@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from shardmill.data.shard_index import IndexBuilder, open_indexes
+from shardmill.data.shard_index import IndexBuilder
 from shardmill.errors import JobError
 from shardmill.transforms.publishing.description import Build
 from shardmill.transforms.publishing.publish import publish
@@ -16,6 +16,7 @@ from shardmill.transforms.shards.sources import IndexPiece
 from shardmill.transforms.stores import storage
 from tests.support.builds import FEATURES, build, contents, options
 from tests.support.framed_records import framed
+from tests.support.reading import read_index
 
 
 def indexed_build(directory: Path, attempt: str = "1") -> Build:
@@ -57,7 +58,7 @@ def test_an_attempt_completes_what_the_one_before_has_begun(
             publish(made, FEATURES, options(tmp_path))
     assert any(name.startswith("index/") for name in contents(directory))
     publish(made, FEATURES, options(tmp_path))  # as a runner repeats a step
-    found = open_indexes(str(directory))
+    found = read_index(directory)
     assert found is not None
     assert {split: len(index) for split, index in found.items()} == {"train": 40, "test": 20}
     assert found["train"].shard(1).shard_size == made.shards[1].size_bytes
@@ -104,6 +105,6 @@ def test_an_index_of_files_that_is_interrupted_is_none(
         patch.setattr("shardmill.transforms.publishing.shard_indexes.core_count", lambda: 1)
         with pytest.raises(OSError, match="stopped"):
             index_folder(str(tmp_path), splits)
-    assert open_indexes(str(tmp_path)) is None
+    assert read_index(tmp_path) is None
     assert index_folder(str(tmp_path), splits) == 15
     assert contents(tmp_path) == before

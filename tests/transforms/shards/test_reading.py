@@ -16,8 +16,8 @@ from apache_beam.testing.util import assert_that
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.reading.dataset import open_dataset
+from shardmill.reading.record_positions import find_index
 from shardmill.reading.slices import ShardSlice, select_examples
-from shardmill.reading.source import find_index
 from shardmill.transforms.shards import reading
 from shardmill.transforms.shards.reading import Part, ReadDataset, divide_slice, read_part
 from tests.support.command import write_files
@@ -164,7 +164,7 @@ def test_the_index_is_of_these_shards(indexed: Path, tmp_path: Path) -> None:
 def test_parts_of_a_shard(indexed: Path) -> None:
     dataset = open_dataset(indexed)
     selection = select_examples(dataset.manifest, "train[5:]")
-    places = find_index(dataset, selection)
+    places = find_index(dataset, selection.shards)
     assert places is not None
     for piece in selection.slices:
         place = places[piece.shard]
@@ -200,7 +200,7 @@ def read_with_fn(directory: Path, part_bytes: int = _PART, as_: reading.As = "di
     """All elements of `train`, as the workers make them of parts."""
     dataset = open_dataset(directory)
     selection = select_examples(dataset.manifest, "train")
-    places = find_index(dataset, selection) or {}
+    places = find_index(dataset, selection.shards) or {}
     read = reading._ReadFn(dataset, None, as_)
     read.setup()
     parts = [part for piece in selection.slices for part in divide_slice((piece, places.get(piece.shard)), part_bytes)]
