@@ -75,7 +75,8 @@ def of_load(directory: Path, size: tuple[int, int], antialias: bool = True, **op
 
 
 def differences(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    assert (found.shape, found.dtype) == (expected.shape, np.uint8)
+    assert found.shape == expected.shape
+    assert found.dtype == np.uint8
     return np.abs(found.astype(int) - expected)
 
 
