@@ -225,15 +225,28 @@ def test_a_damaged_index_is_written_again(copied: Path, indexed: Path, run: Run)
     assert contents(copied) == contents(indexed)
 
 
-def test_the_index_of_a_damaged_version_is_not_written(source: Path, tmp_path: Path, run: Run) -> None:
-    directory = make("csv", source, tmp_path, *FLAGS)
-    flip(directory / "n-train.tfrecord-00001-of-00003")
-    result = run("index", directory)
-    assert result.status == 1
-    assert "n-train.tfrecord-00001-of-00003: record " in result.err
-    assert "fails its checksum" in result.err
-    assert read_index(directory) is None
-    assert "is of an index that is not complete; `shardmill index FOLDER`" in run("verify", directory).out
+@pytest.mark.parametrize("command", ["index of a version", "index of files"])
+def test_a_damaged_shard_leaves_the_index_as_it_is(command: str, copied: Path, run: Run) -> None:
+    if command == "index of files":
+        (copied / "manifest.json").unlink()
+        (copied.parent / "LATEST").unlink()
+    flip(copied / "n-train.tfrecord-00001-of-00003")
+    before = contents(copied)
+    for has_index in (True, False):
+        result = run("index", copied)
+        assert result.status == 1
+        assert "n-train.tfrecord-00001-of-00003: record " in result.err
+        assert "fails its checksum" in result.err
+        assert contents(copied) == {name: data for name, data in before.items() if has_index or "index" not in name}
+        shutil.rmtree(copied / "index", ignore_errors=True)
+
+
+def test_what_is_no_part_of_an_index_is_deleted(copied: Path, indexed: Path, run: Run) -> None:
+    (copied / "index/other.npy").write_bytes(b"of a split that is gone")
+    (copied / "index/index.json").unlink()
+    assert "index/other.npy: is of an index that is not complete" in run("verify", copied).out
+    assert run("index", copied).status == 0
+    assert contents(copied) == contents(indexed)
 
 
 def test_a_version_that_a_job_builds_gets_no_index(source: Path, tmp_path: Path, run: Run) -> None:

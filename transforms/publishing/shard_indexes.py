@@ -148,11 +148,20 @@ def index_version(dataset: Dataset) -> int:
         return ShardIndex(np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))), shards[name].crc32c
 
     job = uuid.uuid4().hex
-    with lease.hold_lease(directory, file_names.temporary_folder(manifest.name, job), job):
+    temporary = file_names.temporary_folder(manifest.name, job)
+    with lease.hold_lease(directory, temporary, job):
         if open_dataset(directory, storage.StorageFiles()).manifest_crc32c != dataset.manifest_crc32c:
             raise LockedError(f"{directory} was replaced while this command began; run it again")
         splits = {split.name: [shard.file for shard in split.shards] for split in manifest.splits if split.shards}
-        return write_index(directory, splits, read)
+        records = write_index(directory, splits, read, temporary)
+        parts = {
+            LIST_PATH,
+            *map(bounds_path, splits),
+            *(text_path(name) for names in splits.values() for name in names),
+        }
+        found = {f"{INDEX_DIR}/{name}" for name, _ in storage.list_files(storage.join(directory, INDEX_DIR))}
+        storage.delete(storage.join(directory, name) for name in sorted(found - parts))
+        return records
 
 
 def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
@@ -171,7 +180,7 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
                 raise UserError(f"{path} is compressed: {_COMPRESSED} writes shards with an index")
             return build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"
 
-    return write_index(folder, splits, read)
+    return write_index(folder, splits, read, f"{file_names.TEMP_PREFIX}{INDEX_DIR}")
 
 
 class _ChecksummedFile:
@@ -191,40 +200,45 @@ class _ChecksummedFile:
         return data
 
 
-def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read) -> int:
+def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read, temporary: str) -> int:
     """Write the index of the shards in `folder`, by split; return the number of records.
 
-    Splits that an earlier index lists are kept if their shards exist and none of them is written now. Each file is
-    replaced atomically. Without `index.json`, which is deleted first and written last, readers find no index.
+    Splits that an earlier index lists are kept if their shards exist and none of them is written now. An index that
+    exists stays as it is until all files of the new one are written, in the folder `temporary` inside `folder`. While
+    they take its place there is no `index.json`, so that readers find no index.
     """
-    list_path = storage.join(folder, LIST_PATH)
+    list_path, above = storage.join(folder, LIST_PATH), storage.join(folder, temporary)
     old: dict[str, tuple[IndexedShard, ...]] = {}
     with suppress(FileNotFoundError, CorruptDataError):
         old = parse_index_json(storage.read_bytes(list_path), list_path)
     new = {name for names in splits.values() for name in names}
     kept = {split: shards for split, shards in old.items() if split not in splits and _is_intact(folder, shards, new)}
-    storage.delete([list_path])
-    storage.sync_directories([folder])
 
     def write_text(name: str) -> IndexedShard:
         index, crc32c = read(name)
-        storage.write_bytes(storage.join(folder, text_path(name)), index.to_text(), sync=False)
+        storage.write_bytes(storage.join(above, text_path(name)), index.to_text(), sync=False)
         return IndexedShard(name, len(index), index.shard_size, crc32c, f"{index.crc32c:08x}")
 
     def read_text(shard: IndexedShard) -> ShardIndex:
-        path = storage.join(folder, text_path(shard.file))
+        path = storage.join(above, text_path(shard.file))
         return parse_index(storage.read_bytes(path), path, shard.size_bytes, shard.records)
 
     listed: dict[str, tuple[IndexedShard, ...]] = {}
-    with ThreadPoolExecutor(threads := core_count(), "shardmill-index") as pool:
-        for split, names in splits.items():
-            listed[split] = tuple(map_in_order(pool, write_text, names, 2 * threads))
-    for split, shards in listed.items():
-        write_bounds(storage.join(folder, bounds_path(split)), shards, read_text)
-    files = _index_names(kept | listed)
-    storage.delete(storage.join(folder, name) for name in sorted(_index_names(old) - files))
-    paths = [storage.join(folder, name) for name in sorted(files)]
-    storage.sync_files(paths)
+    with storage.cleaning_up(lambda: storage.delete_tree(above)):
+        with ThreadPoolExecutor(threads := core_count(), "shardmill-index") as pool:
+            for split, names in splits.items():
+                listed[split] = tuple(map_in_order(pool, write_text, names, 2 * threads))
+        for split, shards in listed.items():
+            write_bounds(storage.join(above, bounds_path(split)), shards, read_text)
+        written = sorted(_index_names(listed))
+        staged, paths = ([storage.join(parent, name) for name in written] for parent in (above, folder))
+        storage.sync_files(staged)
+        if storage.exists(list_path):
+            storage.delete([list_path])
+            storage.sync_directories(publication.list_folders_of([list_path], folder))
+        storage.rename(staged, paths)
+    stale = _index_names(old) - _index_names(kept | listed)
+    storage.delete(storage.join(folder, name) for name in sorted(stale))
     storage.sync_directories(publication.list_folders_of(paths, folder))
     storage.write_bytes(list_path, index_json(kept | listed))
     return sum(shard.records for shards in listed.values() for shard in shards)

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -82,29 +83,48 @@ def test_a_piece_that_changed_since_it_was_written_publishes_nothing(
     assert not (directory / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("calls", range(8))
-def test_an_index_of_files_that_is_interrupted_is_none(
-    tmp_path: Path, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files are replaced one after another: an index is there before the first, or after the last."""
+@pytest.mark.parametrize("moment", range(13))
+def test_an_index_of_files_that_is_interrupted(tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old index is there until the new one is written; then there is none until the last file has its place."""
     splits = {"train": ["a", "b", "c"], "test": ["d", "e"]}
     for number, name in enumerate("abcde"):
         (tmp_path / name).write_bytes(framed(bytes(number)) * 3)
-    assert index_folder(str(tmp_path), splits) == 15
-    before = contents(tmp_path)
-    done, write = [0], storage.write_bytes
+    assert index_folder(str(tmp_path), {**splits, "old": ["a"]}) == 18
+    assert (tmp_path / "index/old.npy").exists()
+    before, done = contents(tmp_path), [0]
 
-    def stop(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
-        if done[0] == calls:
-            raise OSError("stopped")
-        done[0] += 1
-        write(path, data, temporary, sync)
+    def interrupt(name: str) -> None:
+        function = getattr(storage, name)
+
+        def stop(*arguments: Any, **options: Any) -> Any:
+            if done[0] == moment:
+                raise OSError("stopped")
+            done[0] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(storage, name, stop)
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "write_bytes", stop)
+        for name in ("write_bytes", "rename", "delete", "sync_directories"):
+            interrupt(name)
         patch.setattr("shardmill.transforms.publishing.shard_indexes.core_count", lambda: 1)
         with pytest.raises(OSError, match="stopped"):
             index_folder(str(tmp_path), splits)
-    assert read_index(tmp_path) is None
+    monkeypatch.undo()
+    if moment <= 7:  # five texts, two arrays, and the list of the old index, which is not deleted yet
+        assert contents(tmp_path) == before
+    else:
+        assert read_index(tmp_path) is None
     assert index_folder(str(tmp_path), splits) == 15
-    assert contents(tmp_path) == before
+    index = read_index(tmp_path)
+    assert index is not None
+    assert {split: len(found) for split, found in index.items()} == {"train": 9, "test": 6}
+    assert not list(tmp_path.glob("beam-temp*"))
+
+
+def test_splits_that_are_no_longer_listed_leave_no_array(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(framed(b"x") * 3)
+    index_folder(str(tmp_path), {"train": ["a"], "test": ["b"]})
+    index_folder(str(tmp_path), {"all": ["a", "b"]})
+    assert {path.name for path in (tmp_path / "index").iterdir()} == {"a.idx", "b.idx", "all.npy", "index.json"}
