@@ -128,6 +128,11 @@ class RecordsConfig(RecordOptions):
         return find_data_set(self.input)
 
     @property
+    def has_files(self) -> bool:
+        """Return True if the input is files, or rows in an order, which are written to the same files each time."""
+        return True
+
+    @property
     def keeps_splits(self) -> bool:
         """Return True if existing records stay in the splits of their data set."""
         return self.data_set is not None and self.splits is None
@@ -423,8 +428,11 @@ class RowsConfig(RecordsConfig):
     rows_source: str = flag("rows", "What the rows are, for messages", hidden=True, affects_output=False)
 
     def _check_inputs(self) -> None:
-        if self.no_shuffle:
-            raise UserError("--no_shuffle: the rows have no order that could be kept; leave it out")
+        """Accept that there is no --input."""
+
+    @property
+    def has_files(self) -> bool:
+        return False
 
     @property
     def source(self) -> str:
@@ -446,8 +454,9 @@ class DataConfig(RowsConfig):
     column_order: tuple[str, ...] = field(default=(), compare=False)  # of dictionaries: keys as they appear first
     has_splits: bool = False  # True if the rows are in splits
 
-    def _check_inputs(self) -> None:
-        """Accept --no_shuffle: the rows have an order."""
+    @property
+    def has_files(self) -> bool:
+        return True
 
     @property
     def keeps_splits(self) -> bool:

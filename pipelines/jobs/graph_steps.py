@@ -18,7 +18,7 @@ from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.quality.duplicates import Duplicates
-from shardmill.text import did_you_mean, plural
+from shardmill.text import describe_place, did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
@@ -362,7 +362,7 @@ def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenizatio
     notices = []
     if staged.special_tokens:
         found = [
-            f"{token!r} {plural(count, 'time')} (first: {name}, line {line:,})"
+            f"{token!r} {plural(count, 'time')} (first: {describe_place(name, line)})"
             for token, (count, (name, line)) in sorted(staged.special_tokens.items())
         ]
         remedy = "" if tokenization.file.special_as_text else "; --special_tokens text encodes them as other characters"

@@ -253,8 +253,8 @@ def _publish_records(
     transform = None if analysis is None else partial(transform_files, analysis, staged.gathered, features, renames)
     build = Build(
         records=records,
-        size_bytes=indexed.size_bytes,
-        fingerprint=indexed.fingerprint,
+        size_bytes=indexed.size_bytes if config.has_files else 0,  # else as a runner has divided the rows
+        fingerprint=indexed.fingerprint if config.has_files else 0,
         splits=layout.splits,
         divisions=divisions,
         shards=shards,
@@ -272,7 +272,8 @@ def _publish_records(
         build = replace(build, tokens=tokens, notices=(*build.notices, *notices_of_tokens))
     if sequencing is not None:
         features = layout.features
-        build = replace(build, notices=(*build.notices, *_make_sequence_notices(shards, divisions, sequencing)))
+        order = "files and lines" if config.has_files else "content"
+        build = replace(build, notices=(*build.notices, *_make_sequence_notices(shards, divisions, sequencing, order)))
     if sequencing is not None or is_packed:
         build = replace(build, stats=_merge_shard_stats(shards))
     if graph.features and analysis is None:
@@ -290,14 +291,16 @@ def _make_sequence_shards(
     return SequenceShards(layout.features, sequencing, identifying_features, layout.labels, layout.target, renames)
 
 
-def _make_sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, sequencing: Sequencing) -> list[str]:
+def _make_sequence_notices(
+    shards: Iterable[ShardInfo], divisions: Divisions, sequencing: Sequencing, order: str
+) -> list[str]:
     notices = []
     shared = sum(division.shared for division in divisions.values())
     same = sum(shard.notice_counts.get(SAME_TIME, 0) for shard in shards)
     if same:
         notices.append(
             f"{plural(same, 'row has', 'rows have')} the {sequencing.time} of another of the same {sequencing.id}:"
-            " such rows are in the order of their files and lines"
+            f" such rows are in the order of their {order}"
         )
     if shared:
         have = plural(shared, "value of it has", "values of it have")

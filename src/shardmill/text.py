@@ -40,6 +40,19 @@ def did_you_mean(word: str, known_words: Iterable[str], hint: str = "did you mea
     return hint.format(near[0]) if near else ""
 
 
+FIRST_UNORDERED = 1 << 39  # number of the first row among rows without an order; no file has so many lines
+
+
+def shown_line(line: int | None) -> int | None:
+    """Return the number of a line for a message; None for a number that only tells rows without an order apart."""
+    return None if line is None or line >= FIRST_UNORDERED else line
+
+
+def describe_place(name: str, line: int, unit: str = "line") -> str:
+    """Return a file and line for a message; rows without an order have no number."""
+    return name if shown_line(line) is None else f"{name}, {unit} {line:,}"
+
+
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()) -> str:
     """Return a table as HTML for a notebook, with its title above and notes below; all text is escaped."""
     from html import escape  # here: only notebooks need it

@@ -1,6 +1,7 @@
 """WriteDataset: the shards of a PCollection are those that a command makes of a file with the same rows."""
 
 import json
+import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,3 +73,39 @@ def test_batches_are_written_as_parquet_is(tmp_path: Path) -> None:
 
     assert write(table.to_batches(100), tmp_path / "batches", key="id") == expected
     assert write([table[:50], table[50:]], tmp_path / "tables", key="id") == expected
+
+
+# Rows of which many have the key, the group, the time or everything of another
+MANY = [{"key": number % 40, "group": number % 7, "at": number % 5, "value": number % 90 // 2} for number in range(400)]
+BAD = [{"key": 1, "value": "x"}, {"key": 2, "value": {"y": 1}}, {3: 4}, {"value": float("nan")}]
+
+
+HALVES = {"train": 0.5, "test": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        pytest.param(MANY, {}, marks=pytest.mark.slow),
+        (MANY, {"key": "key", "splits": HALVES, "stratify_by": "group", "num_shards": 3}),
+        pytest.param(
+            *(MANY, {"key": "key", "on_duplicate_key": "reject", "max_reject_fraction": 1}), marks=pytest.mark.slow
+        ),
+        pytest.param(MANY, {"group_by": "group", "splits": HALVES, "balance": "bytes"}, marks=pytest.mark.slow),
+        pytest.param(MANY, {"sequence_by": "key", "order_by": "at"}, marks=pytest.mark.slow),
+        ([*MANY, *BAD], {"key": "key", "max_reject_fraction": 1, "types": ["value=int64"]}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_bundles_show_nowhere(
+    rows: Sequence[Any], options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = []
+    for number, rows_of_file in enumerate((256, 7)):
+        monkeypatch.setattr("shardmill.transforms.rows.spool._FEWEST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool._MOST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1)
+        output = tmp_path / str(number)
+        write(random.Random(number).sample(rows, len(rows)), output, **options)
+        versions.append(tree_bytes(output / "d" / "1.0.0"))
+    assert all(version == versions[0] for version in versions)

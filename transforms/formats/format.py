@@ -83,7 +83,7 @@ class FileRef:
     revision: str = ""  # of the file as listed, see `storage.read_revision`; "" if unknown
     records: int = 0  # of spooled rows, how many it has
     first_line: int = 1  # number of its first row among all spooled rows of its name
-    is_ordered: bool = True  # False of spooled rows whose numbers mean nothing, as those of a PCollection
+    is_ordered: bool = True  # False of spooled rows whose numbers only tell them apart, as those of a PCollection
 
 
 _ASKED_AT_ONCE = 32  # requests of a store

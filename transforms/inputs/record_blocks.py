@@ -12,6 +12,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
 from shardmill.transforms.formats.format import (
     BlockRef,
@@ -77,7 +78,8 @@ class SpooledFiles:
             raise UserError(f"the rows are of several kinds: {', '.join(sorted(kinds))}; expected one kind of row")
         rows: Counter[str] = Counter()
         for file in assign_key_shares(files):
-            yield replace(file, first_line=rows[file.name] + 1)
+            first = 1 if file.is_ordered else FIRST_UNORDERED
+            yield replace(file, first_line=first + rows[file.name])
             rows[file.name] += file.records
 
 

@@ -14,7 +14,7 @@ from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
-from shardmill.text import did_you_mean, listed, plural
+from shardmill.text import describe_place, did_you_mean, listed, plural
 from shardmill.transforms.columns.nested import dotted_prefixes, quote_columns
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
@@ -47,7 +47,7 @@ def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ..
     def read_columns(columns: Sequence[str]) -> frozenset[str]:
         return compared_columns(columns, options.drop, options.only)
 
-    ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
+    ordered = sorted(summary.headers.items(), key=lambda item: (item[1][1], item[0]))
     if options.on_other_columns == "reject":
         usual = usual_columns(summary.headers, options.drop, options.only)
         ordered = [item for item in ordered if usual is not None and read_columns(item[0]) == usual.columns]
@@ -191,8 +191,8 @@ def _check_nested(inferred: Inferred, options: TableOptions) -> None:
     }
     if found:
         columns = "; ".join(
-            f"column {name!r} in {plural(nested.count, 'row')}, the first of them {nested.first[0]}, line"
-            f" {nested.first[1]:,}: {nested.first[2]}"
+            f"column {name!r} in {plural(nested.count, 'row')}, the first of them"
+            f" {describe_place(*nested.first[:2])}: {nested.first[2]}"
             for name, nested in found.items()
         )
         remedy = options.nesting.remedy({name: nested.has_objects for name, nested in found.items()})
@@ -318,7 +318,7 @@ def odd_value_notices(found: Mapping[str, OddValues], rows: int, options: TableO
             json = f"--json_columns {name} stores the JSON text of all" if options.nesting is not None else ""
             notices.append(
                 f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the first"
-                f" {value} ({file}, line {line}); {json or f'--drop {name} leaves the column out'}"
+                f" {value} ({describe_place(file, line)}); {json or f'--drop {name} leaves the column out'}"
             )
     return notices
 
@@ -351,8 +351,8 @@ def _describe_odd(name: str, odd: OddValues, rows: int, options: TableOptions) -
                 f" {'them' if len(texts) > 1 else 'it'} as missing",
             )
         reasons.append(
-            f"{numbers:,} of its {odd.present:,} values are numbers, the first other one is {value!r} ({file}, {unit}"
-            f" {line}); {', '.join(remedies)}"
+            f"{numbers:,} of its {odd.present:,} values are numbers, the first other one is {value!r}"
+            f" ({describe_place(file, line, unit)}); {', '.join(remedies)}"
         )
     return f"column {name!r} is text: {'; '.join(reasons)}"
 

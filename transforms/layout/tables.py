@@ -280,7 +280,7 @@ def differing_type_notices(inferred: Inferred, features: Features) -> list[str]:
     """Return notices of columns whose type is of another class in some files, such as integers and texts."""
     by_column: dict[str, dict[str, str]] = {}
     if len(inferred.file_types) > 1:
-        for types, file in sorted(inferred.file_types.items(), key=itemgetter(1)):
+        for types, file in sorted(inferred.file_types.items(), key=itemgetter(1, 0)):
             for name, word in types:
                 if word:
                     by_column.setdefault(name, {}).setdefault(word, file)

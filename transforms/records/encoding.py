@@ -15,8 +15,9 @@ from shardmill.data import spans
 from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
+from shardmill.text import FIRST_UNORDERED, shown_line
 from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
-from shardmill.transforms.columns.example_bytes import frame
+from shardmill.transforms.columns.example_bytes import frame, payload_hashes
 from shardmill.transforms.columns.example_decoding import (
     Kinds,
     count_kinds,
@@ -132,6 +133,8 @@ def _unknown_class_message(name: pa.Scalar, classes: ClassNames) -> str:
 
 
 ENCODE_STAGE = "encode"
+_CONTENT_SEED = 0x9AE16A3B2F90404F  # any that orders rows by nothing else
+_PLACE_BITS = np.uint64((1 << 24) - 1)  # of a tie by content; two rows of one key agree in the others once in 2**40
 NO_CLASS, SEVERAL_CLASSES, REPEATED_CLASS = "empty", "several", "repeated"
 _FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, in addition to its bytes
 
@@ -148,6 +151,24 @@ class PreparedRows:
     notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)  # token counts, see transforms.values.tokens_encoding
     special_tokens: Remarks = field(default_factory=dict)  # special tokens in texts
+    # of rows without an order, ties by content, and hashes of the content: uint64, shape (rows,)
+    content_ties: np.ndarray | None = None
+    content_hashes: np.ndarray | None = None
+
+    @property
+    def sample_ties(self) -> np.ndarray:
+        """Ties that do not depend on how a runner divided rows without an order."""
+        return self.ties if self.content_ties is None else self.content_ties
+
+    def with_content_ties(self, encoded: "EncodedRows") -> "PreparedRows":
+        """Return rows without an order with ties by content; other rows as they are.
+
+        Of equal rows, the last bits of the ties differ, so that shards can be cut between them.
+        """
+        if all(file.is_ordered for file, _ in self.sources):
+            return self
+        hashes = payload_hashes(encoded.framed, [_CONTENT_SEED])[0]
+        return replace(self, content_ties=(hashes & ~_PLACE_BITS) | (self.ties & _PLACE_BITS), content_hashes=hashes)
 
     def input_order(self) -> np.ndarray:
         """Return keys that sort the rows like the input: uint64, shape (rows,)."""
@@ -371,7 +392,7 @@ def count_by_split(
     for code in present:
         is_in_split = groups == code
         columns = counted if len(present) == 1 else counted.filter(pa.array(is_in_split))
-        ties = rows.ties[is_in_split]
+        ties = rows.sample_ties[is_in_split]
         stats[layout.splits[code]] = TableStats.from_batch(columns, ties, layout.labels, layout.target)
     return stats
 
@@ -438,7 +459,13 @@ class SequenceRowEncoder(TableEncoder):
         features = batch.select([feature.name for feature in layout.features])
         helpers = self._select_helpers(batch)
         ids = helpers[self.sequencing.id]
-        records = row_records(batch[_ROW_FILE], batch[_ROW_LINE], ids, features.columns, row_widths(layout.features))
+        values = (ids, features.columns, row_widths(layout.features))
+        lines = batch[_ROW_LINE]
+        if len(lines) and shown_line(lines[0].as_py()) is None:  # rows of one time are in the order of their content
+            same = pa.array(np.zeros(len(lines), np.int64))
+            hashes = payload_hashes(frame(row_records(batch[_ROW_FILE], same, *values)), [_CONTENT_SEED])[0]
+            lines = pa.array((hashes >> np.uint64(2)).astype(np.int64) | FIRST_UNORDERED)
+        records = row_records(batch[_ROW_FILE], lines, *values)
         ties, labels = batch[_ROW_ORDER].to_numpy(), features.select(list(layout.labels))
         return EncodedRows(frame(records), features, helpers, ties=ties, partial_columns=labels, is_compared=False)
 

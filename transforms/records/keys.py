@@ -76,14 +76,24 @@ def assign_keys(
         splits = np.zeros(len(order), np.int64)
     else:
         splits = balance.assign_splits(hash_split_keys(encoded, options), balance.split_thresholds(layout.fractions))
-    ties = rows.ties if encoded.ties is None else encoded.ties
+    ties = _find_ties(rows, options.key is None) if encoded.ties is None else encoded.ties
     return KeyedRecords(encoded.framed, order, ties, splits, layout.splits), contents
 
 
 def key_by_stratum(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:
     """Return the records of `rows` grouped by stratum, each with the key that decides its split."""
     names, codes = _find_strata(encoded, layout, options)
-    return KeyedRecords(encoded.framed, hash_split_keys(encoded, options), rows.ties, codes, names)
+    ties = _find_ties(rows, _is_split_by_content(options))
+    return KeyedRecords(encoded.framed, hash_split_keys(encoded, options), ties, codes, names)
+
+
+def _find_ties(rows: PreparedRows, by_content: bool) -> np.ndarray:
+    """Return the ties of rows whose hashes are those of their content, or of something that different rows share."""
+    return rows.ties if by_content else rows.sample_ties
+
+
+def _is_split_by_content(options: KeyOptions) -> bool:
+    return (options.split.group_by or options.key) in (None, CONTENT)
 
 
 def hash_split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
@@ -120,9 +130,9 @@ def _split_by_stratum(
 ) -> np.ndarray:
     names, codes = _find_strata(encoded, layout, options)
     hashed = hash_split_keys(encoded, options)
-    splits = np.zeros(len(codes), np.int64)
+    splits, ties = np.zeros(len(codes), np.int64), _find_ties(rows, _is_split_by_content(options))
     for name, mine in zip(names, rows_by_group(codes, len(names)), strict=True):
-        splits[mine] = strata[name].cuts.find_parts(hashed[mine], rows.ties[mine])
+        splits[mine] = strata[name].cuts.find_parts(hashed[mine], ties[mine])
     if DISPUTED in strata:  # rows of these ids have several labels, and must meet in one split to be rejected
         disputed = np.isin(hashed, strata[DISPUTED].cuts.keys)
         splits[disputed] = 0
@@ -140,7 +150,7 @@ def order_and_contents(
     by_record = options.key is None and not options.split.no_shuffle
     if by_record and is_whole_record_content(encoded, options.non_content) and options.split.seed not in SEEDS:
         order, low = payload_hashes(encoded.framed, [options.split.seed, SEEDS[1]])
-        return order, Contents(order, low, rows.ties)
+        return order, Contents(order, low, rows.sample_ties)
     if options.split.no_shuffle:
         order = rows.input_order()
     elif options.key is not None:
@@ -151,9 +161,9 @@ def order_and_contents(
         return order, Contents()
     high, low = hash_contents(encoded, SEEDS, options.non_content)
     if class_ids is None or not encoded.pictures:
-        return order, Contents(high, low, rows.ties)
+        return order, Contents(high, low, rows.sample_ties)
     labels = pc.fill_null(pc.add(class_ids, 1), 0).to_numpy().astype(np.uint64)
-    return order, Contents(high, low, rows.ties, labels)
+    return order, Contents(high, low, rows.sample_ties, labels)
 
 
 def _find_class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:

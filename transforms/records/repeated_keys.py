@@ -13,10 +13,11 @@ import pyarrow as pa
 from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import plural, to_printable
+from shardmill.text import FIRST_UNORDERED, plural, shown_line, to_printable
 from shardmill.transforms.columns.arrow import as_text, data_of, offsets_of
 from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
 from shardmill.transforms.options.job_options import allow_rejects
+from shardmill.transforms.records.encoding import PreparedRows
 from shardmill.transforms.statistics.contents import (
     SEEDS,
     SEPARATOR,
@@ -42,7 +43,7 @@ _LATER = pa.schema({"position": pa.uint64(), "file": pa.dictionary(pa.int32(), p
 
 def name_task(task: Sequence[BlockRef]) -> str:
     """Return the name of a task, the same in each pass over the input."""
-    return f"{task[0].file.name}\0{task[0].offset}"
+    return f"{task[0].file.path}\0{task[0].offset}"
 
 
 def number_files(task: Sequence[BlockRef]) -> dict[str, np.uint64]:
@@ -60,10 +61,13 @@ class KeyWriter:
         self._pending: list[pa.RecordBatch] = []
         self._sections: list[Section] = []
 
-    def add(self, keys: pa.LargeBinaryArray, sources: Iterable[tuple[FileRef, np.ndarray]]) -> None:
-        """Add the keys of records of `sources`; a record without a key is like no other."""
-        parts = [self._bases[file.name] | lines.astype(np.uint64) for file, lines in sources]
-        batch = pa.RecordBatch.from_arrays([keys, pa.array(np.concatenate(parts))], names=["key", "position"])
+    def add(self, keys: pa.LargeBinaryArray, rows: PreparedRows) -> None:
+        """Add the keys of `rows`; a record without a key is like no other."""
+        parts = [self._bases[file.name] | lines.astype(np.uint64) for file, lines in rows.sources]
+        columns = {"key": keys, "position": pa.array(np.concatenate(parts))}
+        if rows.content_hashes is not None:
+            columns["content"] = pa.array(rows.content_hashes)
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         self._pending.append(batch.filter(keys.is_valid()) if keys.null_count else batch)
         held = self._pending
         if sum(map(len, held)) >= _MAX_ROWS_HELD or sum(each.nbytes for each in held) >= _MAX_BYTES_HELD:
@@ -82,7 +86,8 @@ class KeyWriter:
         keys, positions = batch["key"], batch["position"].to_numpy()
         offsets = offsets_of(keys).astype(np.int64)
         high, low = spans.hashes_by_seed(data_of(keys), offsets[:-1], offsets[1:], SEEDS)
-        (ordered,) = sort_by_split(Contents(high, low, positions), np.zeros(len(keys), np.int64), 1)
+        contents = batch["content"].to_numpy() if "content" in batch.schema.names else None
+        (ordered,) = sort_by_split(Contents(high, low, positions, contents), np.zeros(len(keys), np.int64), 1)
         path = storage.join(self._folder, uuid.uuid4().hex)  # a random name keeps attempts apart
         section, parts = make_section(ordered, self._task, path, 0, encode_names(self._bases))
         storage.write_parts(path, parts)
@@ -119,10 +124,13 @@ class RepeatedKeys:
         if self.first is None:
             return []
         one, other, text = self.first
-        such = to_printable(f"{text!r} in {one[0]}:{one[1]} and {other[0]}:{other[1]}")
+        is_ordered = shown_line(one[1]) is not None
+        places = f" in {one[0]}:{one[1]} and {other[0]}:{other[1]}" if is_ordered else ""
+        such = to_printable(f"{text!r}{places}")
         have = f"{self.records:,} records share {plural(self.keys, 'value')} of --key {key}, such as {such}"
         if action == "reject":
-            return [f"{have}; the first record of each is kept, in the order of file names and lines"]
+            kept = "the first record of each is kept, in the order of file names and lines"
+            return [f"{have}; {kept if is_ordered else 'one record of each is kept, chosen by its content'}"]
         later = self.records - self.keys
         is_allowed = allow_rejects(later, records, max_reject_fraction)
         limit = "" if is_allowed else f" --max_reject_fraction {math.ceil(later / records * 100) / 100}"
@@ -149,7 +157,11 @@ def find_repeated_keys(
             contents, owners = read_repeated(range_bounds(index, number), sections, pool.map)
             names, files = _file_ranks(contents, owners, sections)
             lines = (contents.positions & _LINES).astype(np.int64)
-            order = np.lexsort((lines, files, contents.low, contents.high))
+            if contents.labels is not None:  # records without an order are in that of their content
+                order = np.lexsort((contents.labels, contents.low, contents.high))
+                lines = (contents.labels >> np.uint64(2)).astype(np.int64) | FIRST_UNORDERED
+            else:
+                order = np.lexsort((lines, files, contents.low, contents.high))
             contents, owners, files, lines = contents.take(order), owners[order], files[order], lines[order]
             same = (contents.high[1:] == contents.high[:-1]) & (contents.low[1:] == contents.low[:-1])
             is_later = np.concatenate((np.zeros(min(1, len(order)), bool), same))
@@ -250,11 +262,10 @@ class LaterRecords:
         if not bad.any():
             return rows
         later = self._later.take(pa.array(np.searchsorted(self._positions, positions[bad]))).to_pylist()
+        places = [f"{kept['file']}:{kept['line']}" if file.is_ordered else "another row" for kept in later]
         rejects = [
-            Reject(
-                file.name, line, "encode", f"its --key {key} is that of {kept['file']}:{kept['line']}, which is kept"
-            )
-            for line, kept in zip(rows.lines[bad].tolist(), later, strict=True)
+            Reject(file.name, line, "encode", f"its --key {key} is that of {place}, which is kept")
+            for line, place in zip(rows.lines[bad].tolist(), places, strict=True)
         ]
         good = ~bad
         return replace(

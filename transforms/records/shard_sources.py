@@ -17,7 +17,7 @@ from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import to_printable
+from shardmill.text import shown_line, to_printable
 from shardmill.transforms.columns.arrow import as_text, concatenate, data_of
 from shardmill.transforms.columns.example_bytes import HEADER_BYTES
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, example_sizes
@@ -109,7 +109,7 @@ class SequenceShards:
             for place in np.flatnonzero(example_sizes(batch) > MAX_RECORD_BYTES).tolist():
                 reasons[place] = "a sequence of more than 2 GB; protobuf holds no more"
         rejects = [
-            Reject(decoded.files[row].as_py().decode(), int(decoded.lines[row]), SEQUENCE_STAGE, reason)
+            Reject(decoded.files[row].as_py().decode(), shown_line(int(decoded.lines[row])), SEQUENCE_STAGE, reason)
             for sequence, reason in sorted(reasons.items())
             for row in rows[starts[sequence] : starts[sequence] + lengths[sequence]].tolist()
         ]

@@ -48,6 +48,7 @@ from shardmill.transforms.records.run_file import (
     strip_frames,
     write_keys,
 )
+from shardmill.transforms.rows.formats import name_rejects
 from shardmill.transforms.shards.balance import ShardKey
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.statistics.contents import Contents, Section, encode_names, make_section, sort_by_split
@@ -338,8 +339,9 @@ def stage_task(
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, staged, rejects, repeated):
             encoded = staging.encoder.encode(rows.batch, layout)
+            rows = rows.with_content_ties(encoded)
             if counts_keys:
-                keys.add(encoded.helpers[staging.options.key or ""], rows.sources)
+                keys.add(encoded.helpers[staging.options.key or ""], rows)
             records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
             if len(content_hashes):
                 contents.add(content_hashes, records.groups)
@@ -378,6 +380,7 @@ def key_task(
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, StagedFindings(), None, repeated):
             encoded = staging.encoder.encode(rows.batch, layout)
+            rows = rows.with_content_ties(encoded)
             runs.append(write_keys(_make_run_path(temporary), key_by_stratum(rows, encoded, layout, staging.options)))
     return runs
 
@@ -387,7 +390,8 @@ def read_keys_of_task(staging: Staging, task: Task, layout: TableLayout, tempora
     keys = KeyWriter(temporary, task)
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
-            keys.add(staging.encoder.encode(rows.batch, layout).helpers[staging.options.key or ""], rows.sources)
+            encoded = staging.encoder.encode(rows.batch, layout)
+            keys.add(encoded.helpers[staging.options.key or ""], rows.with_content_ties(encoded))
         return keys.close()
 
 
@@ -416,8 +420,8 @@ def _prepare_rows(
         staged.encodings = staged.encodings.merge(rows.encodings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:
-            rejects_writer.add(rows.rejects)
-            rejects_writer.add(rejects)
+            rejects = [*rows.rejects, *rejects]
+            rejects_writer.add(rejects if block.file.is_ordered else name_rejects(block, rejects))
         if len(prepared.batch):
             gathered.append(prepared)
             size += prepared.batch.nbytes

@@ -2,15 +2,16 @@
 
 import marshal
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from shardmill.metadata.manifest import Reject
+from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.nested import NO_NESTING, Nesting
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, OddValues, ValuesOf
 from shardmill.transforms.formats.format import (
     MAX_LINES,
     STAGE,
@@ -24,9 +25,9 @@ from shardmill.transforms.formats.format import (
     parse_fills,
 )
 from shardmill.transforms.formats.json_lines import JsonObjects, join_rows, with_nesting, with_odd_texts
-from shardmill.transforms.formats.parquet import ParquetFormat
-from shardmill.transforms.formats.tfrecords import TFRecordFormat
-from shardmill.transforms.rows.values import RefusedRow, to_plain_rows
+from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
+from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
+from shardmill.transforms.rows.values import RefusedRow, describe_record, describe_row, to_plain_rows
 from shardmill.transforms.stores import storage
 
 ROWS = "rows"  # the name of each file of spooled rows in messages
@@ -93,21 +94,26 @@ class DictionariesFormat(RecordFormat):
             yield with_odd_texts(join_rows(held), types, block.file.name)
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
-        fill = parse_fills(self.fill)
-        row, left, name = block.first_line, block.length, block.file.name
-        with storage.open_read(block.file.path, block.end) as stream:
-            stream.seek(block.offset)
-            while left > 0:
-                size, rows = _HEAD.unpack(stream.read(_HEAD.size))
-                found = marshal.loads(stream.read(size))
-                numbers, rejects = np.arange(row, row + rows), list[Reject]()
-                if tuple in set(map(type, found)):
-                    refused = {number: RefusedRow(*each) for number, each in enumerate(found) if type(each) is tuple}
-                    rejects = [Reject(name, row + number, STAGE, each.reason) for number, each in refused.items()]
-                    numbers = np.delete(numbers, list(refused))
-                    found = [each for each in found if type(each) is dict]
-                yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting)
-                row, left = row + rows, left - _HEAD.size - size
+        fill, name = parse_fills(self.fill), block.file.name
+        for first, found in _read_parts(block):
+            numbers, rejects = np.arange(first, first + len(found)), list[Reject]()
+            if tuple in set(map(type, found)):
+                refused = {number: RefusedRow(*each) for number, each in enumerate(found) if type(each) is tuple}
+                rejects = [Reject(name, first + number, STAGE, each.reason) for number, each in refused.items()]
+                numbers = np.delete(numbers, list(refused))
+                found = [each for each in found if type(each) is dict]
+            yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting)
+
+
+def _read_parts(block: BlockRef) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the parts of a block of dictionaries: the number of the first row, and the rows."""
+    row, left = block.first_line, block.length
+    with storage.open_read(block.file.path, block.end) as stream:
+        stream.seek(block.offset)
+        while left > 0:
+            size, rows = _HEAD.unpack(stream.read(_HEAD.size))
+            yield row, marshal.loads(stream.read(size))
+            row, left = row + rows, left - _HEAD.size - size
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,60 @@ class SpooledFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        return self._format(block.file).infer(block, columns, values_of)
+        for found in self._format(block.file).infer(block, columns, values_of):
+            nested = {name: replace(each, first=_without_line(each.first)) for name, each in found.nested.items()}
+            yield found if block.file.is_ordered else replace(found, nested=nested)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        return self._format(block.file).read(block, types, keys)
+        for rows in self._format(block.file).read(block, types, keys):
+            yield rows if block.file.is_ordered else replace(rows, odd=_without_lines(rows.odd))
+
+
+def _without_line(place: tuple[str, int, str]) -> tuple[str, int, str]:
+    """Return the place of a value without the number of its row, so that the first of several is the least value."""
+    return place[0], FIRST_UNORDERED, place[2]
+
+
+def _without_lines(odd: Mapping[str, OddValues]) -> dict[str, OddValues]:
+    return {
+        name: replace(
+            each,
+            first=each.first and _without_line(each.first),
+            first_mixed=each.first_mixed and _without_line(each.first_mixed),
+        )
+        for name, each in odd.items()
+    }
+
+
+def name_rejects(block: BlockRef, rejects: Sequence[Reject]) -> list[Reject]:
+    """Return rejects of rows without an order, with the beginning of each row in place of its number."""
+    numbers = {reject.line for reject in rejects}
+    texts = dict(_describe_rows(block, numbers)) if numbers else {}
+    named = []
+    for reject in rejects:
+        line = reject.line or 0
+        reason = reject.reason.removeprefix(f"record {line:,} ")
+        named.append(replace(reject, source=texts.get(line, reject.source), line=None, reason=reason))
+    return named
+
+
+def _describe_rows(block: BlockRef, numbers: Collection[int | None]) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and the beginnings, as texts, of some rows of a block."""
+    if block.file.path.endswith(RECORD_SUFFIX):
+        for rows in TFRecordFormat(_OUTPUT_BYTES, is_raw=True).read(block, {}):
+            for row, number in enumerate(rows.lines.tolist()):
+                if number in numbers:
+                    yield number, describe_record(rows.batch[RECORD][row].as_py())
+    elif block.file.path.endswith(ROW_SUFFIX):
+        for first, found in _read_parts(block):
+            for number, row in enumerate(found, first):
+                if number in numbers:
+                    yield number, RefusedRow(*row).text if type(row) is tuple else describe_row(row)
+    else:
+        number = block.first_line
+        with OpenedParquet(block.file) as opened:
+            for batch in opened.batches(block, opened.columns):
+                for row in range(len(batch)):
+                    if number + row in numbers:
+                        yield number + row, describe_row(batch.slice(row, 1).to_pylist()[0])
+                number += len(batch)

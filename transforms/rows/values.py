@@ -15,6 +15,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
+from shardmill.data.example import decode_example
 from shardmill.text import shorten
 
 _PLAIN = {str, int, float, bool, bytes, NoneType}
@@ -98,6 +99,15 @@ def describe_row(row: Mapping[Any, Any]) -> str:
     return shorten(f"{{{', '.join(shown)}}}")
 
 
+def describe_record(record: bytes) -> str:
+    """Return the beginning of a serialized tf.train.Example, or of other bytes, as text."""
+    try:
+        features = {name: list(values) for name, values in decode_example(record).items()}
+        return describe_row({name: values[0] if len(values) == 1 else values for name, values in features.items()})
+    except ValueError:
+        return _describe_value(record)
+
+
 _MOST_SHOWN = 20  # values of a row, and letters of a text
 
 
@@ -106,6 +116,8 @@ def _describe_value(value: Any) -> str:
         return repr(value) if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]!r}…"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
+    if isinstance(value, np.number):
+        value = value.item()
     return f"{value!r}" if isinstance(value, int | float | NoneType) else f"a {type(value).__name__}"
 
 

@@ -9,6 +9,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from shardmill.data import spans
+from shardmill.text import shown_line
 from shardmill.transforms.columns.arrow import narrow_codes
 from shardmill.transforms.statistics.sketches import make_empty_hashes, mix, unmix
 from shardmill.transforms.stores import storage
@@ -150,7 +151,7 @@ class Section:
     def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """Return the file and line of each position; the line is None if the example is a whole file."""
         return {
-            position: (name, None if line < self.first_line else line - self.first_line)
+            position: (name, None if line < self.first_line else shown_line(line - self.first_line))
             for position, (name, line) in invert_positions(positions, self.read_names()).items()
         }
 
