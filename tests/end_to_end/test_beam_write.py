@@ -16,14 +16,15 @@ import shardmill
 import shardmill.beam
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
+from shardmill.pipelines import api
 from tests.support.command import tree_bytes
 
 ROWS = [{"id": number, "x": number / 3, "word": f"w{number % 7}"} for number in range(700)]
 
 
-def write(elements: Iterable[Any], output: Path, flags: Sequence[str] = (), **options: Any) -> dict[str, bytes]:
+def write(elements: Iterable[Any], output: Path, *flags: str, **options: Any) -> dict[str, bytes]:
     """Write elements in a pipeline of Beam's local runner, and return the bytes of the shards by name."""
-    with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
+    with beam.Pipeline(options=PipelineOptions(list(flags))) as pipeline:
         written = pipeline | beam.Create(list(elements)) | shardmill.beam.WriteDataset(output, "d", **options)
         _ = written | beam.Map(lambda version: (output / "written").write_text(version.directory))
     assert (output / "written").read_text() == str(output / "d" / "1.0.0")
@@ -32,7 +33,7 @@ def write(elements: Iterable[Any], output: Path, flags: Sequence[str] = (), **op
 
 def convert(command: str, data: Path, output: Path, **options: Any) -> dict[str, bytes]:
     """Convert a file with a command, and return the bytes of the shards by name."""
-    shardmill.convert(command, input=data, output=output, name="d", **options)
+    api.convert(command, input=data, output=output, name="d", **options)
     return shards_of(output)
 
 
@@ -50,7 +51,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_dictionaries_are_written_as_json_lines_are(lines: Path, tmp_path: Path) -> None:
-    options = {"splits": {"train": 0.8, "test": 0.2}, "num_shards": 2, "label": "word"}
+    options: dict[str, Any] = {"splits": {"train": 0.8, "test": 0.2}, "num_shards": 2, "label": "word"}
     expected = convert("jsonl", lines, tmp_path / "command", **options)
 
     assert write(ROWS, tmp_path / "pipeline", **options) == expected

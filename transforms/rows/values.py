@@ -252,7 +252,7 @@ def row_of(element: Any) -> Mapping[Any, Any] | None:
     if isinstance(element, Mapping):
         return element
     if hasattr(element, "_asdict"):
-        return element._asdict()  # type: ignore[no-any-return]
+        return element._asdict()
     if is_dataclass(element) and not isinstance(element, type):
         return {field.name: getattr(element, field.name) for field in fields(element)}
     return None

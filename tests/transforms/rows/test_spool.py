@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.record_blocks import SpooledFiles
 from shardmill.transforms.rows.formats import SpooledFormat
 from shardmill.transforms.rows.sources import RowSource
 from shardmill.transforms.rows.spool import RowSpool, spool_rows
 
-ROWS = [{"id": number, "word": f"w{number % 3}", "x": number / 4} for number in range(600)]
+ROWS: list[dict[str, Any]] = [{"id": number, "word": f"w{number % 3}", "x": number / 4} for number in range(600)]
 
 
 def _read(files: list[FileRef]) -> tuple[list[dict[str, Any]], list[int]]:
@@ -26,6 +26,7 @@ def _read(files: list[FileRef]) -> tuple[list[dict[str, Any]], list[int]]:
     for file in files:
         format_ = SpooledFormat(1 << 12)
         for block in format_.index(file):
+            assert isinstance(block, BlockRef)
             types = next(iter(format_.infer(block, None, ()))).types
             for found in format_.read(block, types):
                 rows += found.batch.to_pylist()
