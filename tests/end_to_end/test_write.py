@@ -4,6 +4,8 @@ import datetime
 import decimal
 import errno
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +20,7 @@ import shardmill
 from shardmill.errors import JobError, UserError
 from shardmill.transforms.rows import spool
 from shardmill.transforms.stores import storage
-from tests.support.command import image
+from tests.support.command import SOURCE, image
 from tests.support.golden_cases import digests_in, of_any_input
 from tests.support.jobs import Built
 from tests.support.later import Later
@@ -328,3 +330,30 @@ def test_bad_rows_are_rejects_with_their_number_and_reason(written: Written) -> 
         " these, NumPy arrays, or images of Pillow",
     }
     assert made.splits == {"train": 6}
+
+
+_PEAK = """
+import random, resource, sys
+import shardmill
+
+def rows(number):
+    made = random.Random(1)
+    for n in range(number):
+        yield {"id": n, "data": made.randbytes(4000)}
+
+shardmill.write(rows(int(sys.argv[1])), output=sys.argv[2], name="d")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the peak has other units")
+def test_memory_stays_flat_for_a_generator(written: Written) -> None:
+    """Peaks in MiB, of 80 and of 400 MB of rows."""
+    peaks = []
+    for rows in (20_000, 100_000):
+        words = [sys.executable, "-c", _PEAK, str(rows), str(written.folder / str(rows))]
+        done = subprocess.run(words, cwd=SOURCE, capture_output=True, text=True, check=True)
+        peaks.append(int(done.stdout))
+
+    assert peaks[1] - peaks[0] < 130
