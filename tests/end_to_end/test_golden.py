@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.golden_cases import CASES, DIGESTS, digests
+from tests.support.golden_cases import CALLS, CASES, DIGESTS, digests
 from tests.support.golden_inputs import write_inputs
 
 GOLDEN = json.loads(DIGESTS.read_text())
@@ -19,10 +19,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_case_has_digests() -> None:
-    assert GOLDEN.keys() == CASES.keys()
+    assert GOLDEN.keys() == CASES.keys() | CALLS.keys()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *CALLS])
 def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)
 
@@ -31,6 +31,12 @@ def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.M
 
 def test_how_records_are_cut_does_not_show() -> None:
     assert GOLDEN["csv-blocks"] == GOLDEN["csv"]
+
+
+def test_rows_of_memory_have_the_bytes_of_their_file() -> None:
+    shards = {name: digest for name, digest in GOLDEN["parquet"].items() if "tfrecord" in name}
+    assert len(shards) > 1
+    assert shards.items() <= GOLDEN["write"].items()
 
 
 def test_cases_differ() -> None:

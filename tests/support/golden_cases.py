@@ -12,9 +12,12 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
+import shardmill
 from shardmill.pipelines import cli
 from tests.support.golden_inputs import write_inputs
 
@@ -147,6 +150,16 @@ _LINES = {
     "reshard-key": "reshard --input records --key id --group_by group --splits train=0.6,test=0.4 --seed 5",
     "reshard-label": "reshard --input records --label group --labels_file groups.txt --no_shuffle",
 }
+
+
+def write_rows(output: str) -> None:
+    """Write the rows of `parquet` from memory."""
+    rows = pq.read_table("tables/rows.parquet")
+    shardmill.write(rows, output=output, name="d", key="id", splits="train=0.6,test=0.4", max_reject_fraction=0.9)
+
+
+# Functions of the package, which are called with a folder for their output in the folder of the inputs
+CALLS: dict[str, Callable[[str], None]] = {"write": write_rows}
 CASES: dict[str, tuple[str, ...]] = {case: tuple(shlex.split(line)) for case, line in _LINES.items()}
 
 
@@ -154,6 +167,9 @@ def digests(case: str, *more: str, output: str = "out") -> dict[str, str]:
     """The sha256 of every file that a case publishes in `output`, below the current folder, given `more` flags; by its
     name relative to that, and without that of the build's record, which holds times."""
     folder = f"{output}/{case}"
+    if case in CALLS:
+        CALLS[case](folder)
+        return digests_in(Path(folder))
     status = cli.main([*command(case), "--output", folder, *more])
     assert status == 0, case
     return digests_in(Path(folder))
@@ -190,7 +206,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_inputs(Path())
         found = {}
-        for case in CASES:
+        for case in (*CASES, *CALLS):
             with contextlib.redirect_stdout(io.StringIO()):
                 found[case] = digests(case)
             print(case, len(found[case]), file=sys.stderr)
