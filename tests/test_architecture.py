@@ -52,10 +52,10 @@ ROOMS = (
     Room("transforms/workers", 5, 1_100),
     Room("transforms/formats", 6, 7_050),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_850),  # columns of wide tables are counted together
-    Room("transforms/values", 7, 3_750),  # a module of --module_file brings those beside it
+    Room("transforms/values", 7, 3_850),  # a module of --module_file brings those beside it, functions of --map
     Room("transforms/shards", 8, 1_700),  # strata of sequences, positions of records
     Room("transforms/inputs", 9, 6_900),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/rows", 10, 1_500),  # rows of memory, functions and queries
+    Room("transforms/rows", 10, 1_650),  # rows of memory, functions and queries
     Room("transforms/layout", 10, 2_500),  # other columns
     Room("transforms/files", 11, 4_800),  # whole files that change
     Room("transforms/records", 12, 2_750),  # repeated keys

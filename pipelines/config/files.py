@@ -58,6 +58,11 @@ _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in w
 class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs that make one example per file."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function is not None:
+            raise UserError(f"{self.function}: functions change records of tables and lines of text, not whole files")
+
     @property
     def is_decoding(self) -> bool:
         """Return True if reading a file is CPU work rather than waiting."""

@@ -24,6 +24,7 @@ from shardmill.transforms.options.job_options import (
     SplitOptions,
     parse_path,
 )
+from shardmill.transforms.values.options import MapOptions
 
 if TYPE_CHECKING:
     from shardmill.transforms.shards.balance import ShardCount
@@ -113,7 +114,7 @@ class NameOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
+class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptions, SplitOptions, ABC):
     """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
 
     takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive

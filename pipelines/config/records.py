@@ -3,7 +3,8 @@
 import glob
 import os
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -12,7 +13,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.file_names import is_split_name
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.options.declare import OptionValueError, flag
+from shardmill.transforms.options.declare import OptionValueError, flag, options_of
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
 
@@ -77,6 +78,7 @@ class RecordsConfig(RecordOptions):
                 " reader parses them, or convert what these records were made of"
             )
         self._check_raw_records()
+        self._check_function()
         if self.separator and self.text_unit != "auto":
             raise UserError(
                 f"--separator {self.separator!r} and --record {self.text_unit}: documents between separators are the"
@@ -91,6 +93,12 @@ class RecordsConfig(RecordOptions):
     def _check_inputs(self) -> None:
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
+
+    def _check_function(self) -> None:
+        if self.spec.is_passed_through and self.map_batches is not None:
+            raise UserError(f"{self.map_batches}: examples are not in batches; give a function of one example to --map")
+        if self.has_raw_records and self.map is not None:
+            raise UserError(f"--record_type raw and {self.map}: raw records are not parsed; leave one of them out")
 
     def _check_raw_records(self) -> None:
         if not self.has_raw_records:
@@ -219,6 +227,20 @@ class RecordsConfig(RecordOptions):
         if self.separator or self.text_unit == "paragraph":
             return DocumentsFormat(*lines, separator=self.separator)
         return LinesFormat(*lines, are_texts=self.text_unit == "line")
+
+    @property
+    def input_format(self) -> "RecordFormat":
+        """Return the format that reads the records; with a function, as they are before it changes them."""
+        if self.function is None:
+            return self.format
+        # Flags about columns are those of what the function returns
+        whole: dict[str, Any] = {"fill": (), "drop": (), "image": (), "flatten": False, "json_columns": ()}
+        return replace(self, **whole).format
+
+    @property
+    def mapped(self) -> "RecordsConfig":
+        """Return the configuration of what the function returns; without a function, this one."""
+        return self if self.function is None else MappedConfig.of(self)
 
     @property
     def nesting(self) -> "Nesting":
@@ -472,6 +494,60 @@ class DataConfig(RowsConfig):
     @property
     def table_options(self) -> "TableOptions":
         return replace(super().table_options, column_order=self.column_order)
+
+
+_MAPPED = FormatSpec(
+    name="mapped",
+    command="",
+    plural="records",
+    suffixes="",
+    summary="",
+    description="",
+    flags=("json_columns",),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappedConfig(RecordsConfig):
+    """The configuration of what the function of --map or --map_batches returns, as rows of a table."""
+
+    origin: RecordsConfig  # of the job, as it was given
+
+    @classmethod
+    def of(cls, origin: RecordsConfig) -> "MappedConfig":
+        """Return the configuration of the rows: options about files have their defaults."""
+        options = {option.field: option for option in options_of(RecordsConfig)}
+        given = {item.name: getattr(origin, item.name) for item in fields(RecordsConfig)}
+        kept = {"input", "exclude", "folders", "map", "map_batches"}
+        reset = {
+            name: option.default for name, option in options.items() if option.group == "input" and name not in kept
+        }
+        reset |= {"map": None, "map_batches": None, "on_mixed": "fail", "spec": _MAPPED}
+        if origin.data_set is not None and origin.schema is not None and origin.schema.metadata:
+            reset["schema"] = None  # that of the records before the function
+        return cls(**{**given, **reset, "origin": origin})
+
+    def without_types(self, names: Iterable[str]) -> "MappedConfig":
+        """Return the configuration without the options about the types of these columns."""
+        return replace(self, types=tuple(item for item in self.types if item[0] not in names))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.origin.inputs
+
+    @property
+    def source(self) -> str:
+        return f"the rows of {self.origin.function}"
+
+    @property
+    def keeps_splits(self) -> bool:
+        return self.origin.table_options.has_input_splits
+
+    @property
+    def _format(self) -> "RecordFormat":
+        from shardmill.transforms.rows.mapped import MappedFormat
+
+        return MappedFormat(self.block_size, self.fill, self.nesting, self.image)
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

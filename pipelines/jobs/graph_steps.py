@@ -16,7 +16,7 @@ from shardmill.data.features import Feature, Features, Renames, mark_labels
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.config.records import MappedConfig, RecordsConfig
 from shardmill.quality.duplicates import Duplicates
 from shardmill.text import describe_place, did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
@@ -25,7 +25,7 @@ from shardmill.transforms.files.image_features import deep_notices, mark_images,
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import extra_column_notices, wanted_columns
+from shardmill.transforms.layout.columns import common_header, extra_column_notices, wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout, sequence_layout, tokenized_layout
 from shardmill.transforms.options.job_options import CONTENT, OutputOptions
@@ -43,6 +43,7 @@ from shardmill.transforms.records.staging import (
     check_examples,
     read_analyzed_files,
 )
+from shardmill.transforms.rows.mapping import MapFindings, MapRecords, RecordMap, needs_types
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_blocks
@@ -65,6 +66,7 @@ class Reading:
     indexed: IndexedBlocks
     inferred: Iterable[Inferred]  # an AsIter of none or one, where anything is inferred
     layout: beam.PCollection[TableLayout]
+    mapped: Iterable[MapFindings] = ()  # an AsIter of one, where a function changes records
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +88,30 @@ def read_layout(
     temporary: str | None = None,
     planned: RecordsDryRun | None = None,
     spooled: beam.PCollection[FileRef] | None = None,
+    scratch: str | None = None,
 ) -> Reading:
     """Index the input and decide how it is read, with the column types of an earlier job if it is `planned`.
 
-    A dry run has no `temporary` folder. `spooled` are the files of a configuration that has none of its own.
+    A dry run has no `temporary` folder; what a function returns is written to `scratch`. `spooled` are the files of a
+    configuration that has none of its own.
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
         config.files if spooled is None else spooled,
         config.kind,
-        config.format,
+        config.input_format,
         config.run_size,
         config.read_threads,
         config.folders,
         FileRules(config.on_damaged_file == "reject", options.on_other_columns == "reject", options.drop, options.only),
         temporary,
     )
+    mapped: Iterable[MapFindings] = ()
+    if config.function is not None:
+        assert scratch is not None
+        indexed, mapped = _map_records(indexed, config, scratch)
+        config = config.mapped
+        options = config.table_options
     inferred: Any = ()
     if planned is not None:
         inferred = (planned.inferred,)
@@ -112,9 +122,38 @@ def read_layout(
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
         kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
-    side = (inferred, kinds, config, None if planned is None else planned.layout.features)
+    side = (inferred, kinds, config, None if planned is None else planned.layout.features, mapped)
     layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
-    return Reading(indexed, inferred, layout)
+    return Reading(indexed, inferred, layout, mapped)
+
+
+def _map_records(indexed: IndexedBlocks, config: RecordsConfig, temporary: str) -> tuple[IndexedBlocks, Any]:
+    """Return what the function of --map or --map_batches makes of all records, and its MapFindings as a side input."""
+    assert config.function is not None
+    format_, inferred = config.input_format, Inferred()
+    if needs_types(format_, config.function.is_of_batches):
+        of_input = indexed.tasks | "InferInput" >> InferColumns(format_, None, (), config.read_threads)
+        inferred = AsSingleton(of_input, Inferred())
+    mapping = RecordMap(config.function, format_, config.seed, config.types)
+    mapped = indexed.tasks | "Map" >> MapRecords(mapping, inferred, temporary, config.read_threads)
+    rejects = (indexed.rejects, mapped.rejects) | "RejectsOfMap" >> beam.Flatten()
+    findings = AsIter(mapped.findings)
+    add = beam.Map(_add_mapped, findings, config).with_output_types(InputSummary)
+    summary = indexed.summary | "SummaryOfMap" >> add
+    return IndexedBlocks(mapped.tasks, rejects, summary), findings
+
+
+def _add_mapped(summary: InputSummary, mapped: Iterable[MapFindings], config: RecordsConfig) -> InputSummary:
+    """Return the summary of the input with the records that the function has rejected; raises UserError.
+
+    Files must have the same columns unless the options say otherwise; those of the rows are other ones.
+    """
+    _check_files(summary, config)
+    common_header(summary, config.table_options)
+    found = get_single(mapped, MapFindings())
+    if found.records and not found.rows and not found.rejected:
+        raise UserError(f"{config.function} left out all {plural(found.records, 'record')} of {config.source}")
+    return replace(summary, rejected=summary.rejected + found.rejected, headers={})
 
 
 def _make_record_layout(
@@ -123,7 +162,11 @@ def _make_record_layout(
     kinds: Iterable[Kinds],
     config: RecordsConfig,
     planned: Features | None,
+    mapped: Iterable[MapFindings],
 ) -> TableLayout:
+    if isinstance(config, MappedConfig):  # --types of a column that only the function got
+        output = get_single(inferred, Inferred()).types
+        config = config.without_types(get_single(mapped, MapFindings()).columns - output.keys())
     layout = replace(_make_route_layout(summary, get_single(inferred, Inferred()), config), input_counts=summary.counts)
     if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
@@ -133,9 +176,13 @@ def _make_record_layout(
     return replace(layout, kinds=schema_types or most_frequent_kinds(get_single(kinds, {})))
 
 
-def _make_route_layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
+def _check_files(summary: InputSummary, config: RecordsConfig) -> None:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
+
+
+def _make_route_layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
+    _check_files(summary, config)
     layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
     layout = add_object_features(layout)
     if config.tokenization is not None:

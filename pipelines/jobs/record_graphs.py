@@ -1,6 +1,7 @@
 """Beam graphs for jobs over records inside files: conversion and dry run."""
 
 import pickle
+import posixpath
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -56,6 +57,7 @@ from shardmill.transforms.records.staging import (
     StageRuns,
     Staging,
 )
+from shardmill.transforms.rows.mapping import MapFindings
 from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
@@ -93,7 +95,8 @@ def build_records(
     spooled = None
     if rows is not None:
         spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
-    reading = read_layout(root, config, options.folder, plan, spooled)
+    reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
+    function, config = config.function, config.mapped
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
@@ -135,8 +138,10 @@ def build_records(
         AsIter(rejects),
         () if graph is None else AsIter(graph),
         None if repeated is None else AsSingleton(repeated),
+        reading.mapped,
         config,
         options,
+        str(function),
     ).with_output_types(str)
 
 
@@ -207,8 +212,10 @@ def _publish_records(
     rejects: Iterable[RejectsPart],
     graphs: Iterable[StagedGraph],
     repeated: RepeatedKeys | None,
+    mapped: Iterable[MapFindings],
     config: RecordsConfig,
     options: PublishOptions,
+    function: str,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.find_published_shards(shards, options)) is not None:
@@ -216,11 +223,15 @@ def _publish_records(
     table, analysis = config.table_options, config.analysis
     sequencing, tokenization = config.sequencing, config.tokenization
     staged, indexed = get_single(all_staged, StagedFindings()), layout.input_counts
+    for calls in mapped:
+        of_input = StagedFindings(blank_lines=calls.blank_lines, missing_texts=calls.missing_texts)
+        of_input.quotes, of_input.remarks, of_input.encodings = calls.quotes, calls.remarks, calls.encodings
+        staged = of_input.merge(staged)
     if config.encoding is None:
         staged.encodings.check(table.source)
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
-    notices = list(layout.notices)
+    notices = [*layout.notices, *(notice for calls in mapped for notice in calls.notices(function))]
     found_later = [*staged.quotes.check(), *remark_notices(staged.remarks)]
     notices += [notice for notice in found_later if notice not in notices]
     if config.has_raw_records:
@@ -323,7 +334,8 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) 
 
     A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
     """
-    reading = read_layout(root, config)
+    reading = read_layout(root, config, scratch=posixpath.dirname(path))
+    config = config.mapped
     reads_per_block = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
     blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
     side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)

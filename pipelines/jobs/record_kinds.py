@@ -122,7 +122,10 @@ FORMATS = (
 )
 
 
-_NO_FILES = ("input", "folders", "exclude", "hive_partitioning", "on_other_columns", "on_damaged_file", "no_shuffle")
+_NO_FILES = (
+    *("input", "folders", "exclude", "hive_partitioning", "on_other_columns", "on_damaged_file", "no_shuffle"),
+    *("map", "map_batches"),
+)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Written by `python -m tests.support.typed_api`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
@@ -13,6 +13,7 @@ from shardmill.pipelines.jobs.outcome import Published
 _Path = str | PathLike[str]
 _Item = str | int | float | PathLike[str] | None
 _Value = _Item | Sequence[_Item] | Mapping[str, _Item]
+_Function = _Path | Callable[..., object]
 
 class _Options(TypedDict, total=False):
     splits: _Value
@@ -27,6 +28,8 @@ class _Options(TypedDict, total=False):
     compression: Literal["none", "gzip"]
     file_template: str
     index: bool
+    map: _Function
+    map_batches: _Function
     exclude: _Value
     rename: _Value
     labels_file: _Value

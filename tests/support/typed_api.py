@@ -14,7 +14,7 @@ _HEAD = '''"""`convert`, `plan` and `write` with their options, for editors and 
 Written by `python -m tests.support.typed_api`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
@@ -24,6 +24,7 @@ from shardmill.pipelines.jobs.outcome import Published
 _Path = str | PathLike[str]
 _Item = str | int | float | PathLike[str] | None
 _Value = _Item | Sequence[_Item] | Mapping[str, _Item]
+_Function = _Path | Callable[..., object]
 
 '''
 
@@ -36,6 +37,8 @@ def type_of(option: Option) -> str:
         return f"Literal[{', '.join(json.dumps(choice) for choice in option.flag.choices if choice)}]"
     if option.flag.parse is None and not option.flag.repeats:
         return {int: "int", float: "float", str: "str"}[option.type]
+    if option.name in ("map", "map_batches"):
+        return "_Function"
     return "_Path" if option.name == "output" else "_Value"
 
 

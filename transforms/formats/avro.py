@@ -5,6 +5,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from functools import partial
@@ -31,6 +32,7 @@ from shardmill.transforms.formats.format import (
     Damage,
     FileRef,
     KeyColumn,
+    RawBatch,
     RecordFormat,
     Rows,
     UnreadableError,
@@ -62,7 +64,7 @@ _PRIMITIVE = {
     "float": pa.float32(),
     "double": pa.float64(),
     "bytes": pa.large_binary(),
-    "string": pa.large_binary(),
+    "string": pa.large_string(),  # of `text_types`; otherwise strings are bytes, see `storage_schema`
 }
 _LOGICAL = {
     ("int", "date"): pa.date32(),
@@ -147,17 +149,18 @@ def _arrow_type(schema: Any, named: Mapping[str, Any], outer: tuple[str, ...] = 
 _KEPT_KEYS = ("name", "namespace", "size", "symbols", "precision", "scale")
 
 
-def storage_schema(schema: Any) -> Any:
+def storage_schema(schema: Any, string: str = "bytes") -> Any:
     """Return a schema for the same bytes that decodes strings, of any encoding, as bytes and drops logical types."""
     if isinstance(schema, list):
         several = len(schema) > 2  # a union may not have bytes twice
-        return [branch if several and branch == "string" else storage_schema(branch) for branch in schema]
+        return [branch if several and branch == "string" else storage_schema(branch, string) for branch in schema]
     if not isinstance(schema, dict):
-        return "bytes" if schema == "string" else schema
+        return string if schema == "string" else schema
     kept = {name: schema[name] for name in _KEPT_KEYS if name in schema}
     kept |= {"logical": schema["logicalType"]} if "logicalType" in schema else {}
-    kept |= {name: storage_schema(schema[name]) for name in ("type", "items", "values") if name in schema}
-    return kept | ({"fields": [storage_schema(field) for field in schema["fields"]]} if "fields" in schema else {})
+    kept |= {name: storage_schema(schema[name], string) for name in ("type", "items", "values") if name in schema}
+    fields = {"fields": [storage_schema(field, string) for field in schema["fields"]]} if "fields" in schema else {}
+    return kept | fields
 
 
 def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
@@ -237,6 +240,7 @@ class Header:
     records: Any  # fastavro schema of a block: an array of records
     codec: str  # compression of the blocks
     sync: bytes  # marker after each block
+    schema: Any  # of the file
     size_bytes: int  # size of the header
 
     def decode(self, frame: "Frame", names: Iterable[str]) -> pa.RecordBatch:
@@ -297,7 +301,21 @@ def read_header(stream: BinaryIO, file: FileRef, nesting: Nesting = NO_NESTING) 
     check_unique_names(file.name, [field["name"] for field in parsed["fields"]])
     fields = arrow_types(parsed["fields"], named)
     columns = _flatten_types(fields, nesting)
-    return Header(fields, columns, nesting, records, codec, found["sync"], buffer.tell())
+    return Header(fields, columns, nesting, records, codec, found["sync"], schema, buffer.tell())
+
+
+def _with_texts(batch: pa.RecordBatch, schema: Any) -> pa.RecordBatch:
+    """Return a batch whose strings, which are decoded as bytes, are strings where they are UTF-8."""
+    named: dict[str, Any] = {}
+    records: Any = parse_schema({"type": "array", "items": storage_schema(schema, "string")}, named)
+    kinds = arrow_types(records["items"]["fields"], named)
+    arrays = {}
+    for name in batch.schema.names:
+        arrays[name] = batch[name]
+        if kinds[name].kind not in (batch[name].type, _NO_TYPE):
+            with suppress(pa.ArrowException):
+                arrays[name] = batch[name].cast(kinds[name].kind)
+    return to_batch(arrays, len(batch))
 
 
 def _flatten_types(fields: Mapping[str, FlatColumnType], nesting: Nesting) -> dict[str, FlatColumnType]:
@@ -513,6 +531,11 @@ class AvroFormat(RecordFormat):
             else:
                 yield typed_rows(block.file.name, part.batch, part.numbers, types, keys, fills, part.parallel)
 
+    def raw_batches(self, block: BlockRef) -> Iterator[RawBatch | Reject]:
+        """Yield all columns of the records of several Avro blocks at a time, nested as they are."""
+        for part in _parts(block, block.columns, NO_NESTING, is_raw=True):
+            yield part if isinstance(part, Reject) else RawBatch(_with_texts(part.batch, part.schema), part.numbers)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
@@ -521,6 +544,7 @@ class _Part:
     batch: pa.RecordBatch
     numbers: np.ndarray
     parallel: frozenset[str] = frozenset()  # the columns that a list of records was divided into
+    schema: Any = None  # of the file
 
     def infer(self, name: str, fills: Mapping[str, Any]) -> ColumnType | None:
         """Return the type of a column; None if it has no value."""
@@ -533,8 +557,11 @@ class _Part:
         return merge_fill(found, fills.get(name), missing)
 
 
-def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting) -> Iterator[_Part | Reject]:
-    """Yield the records of a block with the columns `names`; a Reject for records that cannot be read."""
+def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting, is_raw: bool = False) -> Iterator[_Part | Reject]:
+    """Yield the records of a block with the columns `names`; a Reject for records that cannot be read.
+
+    Raises UserError if no feature can hold one of the columns, unless `is_raw`.
+    """
     names = list(dict.fromkeys(names))
     offset, row = block.offset, block.first_line  # of the next block of the file
     parts: list[_Part] = []
@@ -543,12 +570,13 @@ def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting) -> Iterator[
     try:
         with storage.open_read(block.file.path, block.end) as stream:
             header = read_header(stream, block.file, nesting)
-            if unsupported := unsupported_columns(header.columns, names):
+            if not is_raw and (unsupported := unsupported_columns(header.columns, names)):
                 raise unsupported_error(block.file.name, unsupported, header.columns, nesting)
             parallel = frozenset(name for name, column in header.columns.items() if column.is_parallel)
             for frame in read_frames(stream, header, offset, block.end, with_data=True):
                 try:
-                    parts.append(_Part(header.decode(frame, names), np.arange(row, row + frame.records), parallel))
+                    numbers = np.arange(row, row + frame.records)
+                    parts.append(_Part(header.decode(frame, names), numbers, parallel, header.schema))
                 except UnreadableError as error:
                     yield Reject(block.file.name, row, STAGE, str(error), frame.records, frame.end - frame.start)
                 size_bytes, rows = size_bytes + len(frame.data), rows + frame.records
@@ -570,7 +598,7 @@ def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
     has_columns = parts[0].batch.num_columns
     whole = pa.concat_batches([part.batch for part in parts]) if has_columns else to_batch({}, len(numbers))
     for start in range(0, len(numbers), _BATCH_ROWS):
-        yield _Part(whole.slice(start, _BATCH_ROWS), numbers[start : start + _BATCH_ROWS], parts[0].parallel)
+        yield replace(parts[0], batch=whole.slice(start, _BATCH_ROWS), numbers=numbers[start : start + _BATCH_ROWS])
 
 
 def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) -> Reject:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import numpy as np
@@ -165,6 +165,13 @@ def key_column_name(name: str) -> str:
     return f"{KEY_PREFIX}{name}"
 
 
+class RawBatch(NamedTuple):
+    """Records of one block as their file has them, with nested values and without conversion to features."""
+
+    batch: pa.RecordBatch
+    lines: np.ndarray  # int64 (rows,), first line of each record
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """A batch of typed records of one block, in order."""
@@ -303,7 +310,7 @@ def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # in place of a missing value
 
 
-def _partitions(file: FileRef) -> dict[str, pa.Scalar]:
+def folder_columns(file: FileRef) -> dict[str, pa.Scalar]:
     """Return the values that the folders of a file name, as in `year=2024/month=1`, by column."""
     pairs = [part.partition("=") for part in PurePosixPath(file.name).parent.parts if "=" in part]
     texts = {unquote(name): None if text == _NO_PARTITION else unquote(text).encode() for name, _, text in pairs}
@@ -317,7 +324,7 @@ class PartitionedFormat(RecordFormat):
     inner: RecordFormat  # format of the files
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
-        folders = _partitions(file)
+        folders = folder_columns(file)
         if not folders:
             raise UserError(f"{file.name} is in no folder such as year=2024; leave --hive_partitioning out")
         yield from self.inner.index(file)
@@ -328,13 +335,13 @@ class PartitionedFormat(RecordFormat):
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns of the file and its folders; () if the format names none before the records."""
         columns = self.inner.header(file)
-        return tuple(dict.fromkeys((*columns, *_partitions(file)))) if columns else ()
+        return tuple(dict.fromkeys((*columns, *folder_columns(file)))) if columns else ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
         """Infer the types of the file's columns and of those that its folders name."""
-        folders = _partitions(block.file)
+        folders = folder_columns(block.file)
         texts = {name: pa.array([text]) for name, text in folders.items() if columns is None or name in set(columns)}
         own = None if columns is None else [name for name in columns if name not in folders]
         values = {
@@ -351,7 +358,7 @@ class PartitionedFormat(RecordFormat):
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block with the values that its folders name."""
-        folders = _partitions(block.file)
+        folders = folder_columns(block.file)
         own = {name: column for name, column in types.items() if name not in folders}
         for rows in self.inner.read(block, own, [key for key in keys if key.name not in folders]):
             arrays = {}

@@ -331,7 +331,7 @@ class JsonLinesFormat(RecordFormat):
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
-        for objects in self._objects(block):
+        for objects in self.objects(block):
             if isinstance(objects, JsonObjects):
                 types, kept, nested = objects.infer(wanted, self.nesting.drop)
                 merged = merged.merge(Inferred(types, len(kept.objects), encodings=objects.encodings, nested=nested))
@@ -345,7 +345,7 @@ class JsonLinesFormat(RecordFormat):
         """Yield the rows in pieces."""
         rows: list[Rows] = []
         size = lines = 0
-        for objects in self._objects(block):
+        for objects in self.objects(block):
             rows.append(
                 objects.read(types, keys) if isinstance(objects, JsonObjects) else empty_rows(types, [objects], keys)
             )
@@ -357,7 +357,8 @@ class JsonLinesFormat(RecordFormat):
         if rows:
             yield with_odd_texts(join_rows(rows), types, block.file.name)
 
-    def _objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
+    def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
+        """Yield the objects of a block in pieces, and a Reject for what cannot be read."""
         fill = parse_fills(self.fill)
         for piece in LinesFormat(min(self.block_size, _PARSE_BYTES), self.encoding).pieces(block):
             if not isinstance(piece, Piece):

@@ -46,6 +46,7 @@ from shardmill.transforms.formats.format import (
     BlockRef,
     FileRef,
     KeyColumn,
+    RawBatch,
     RecordFormat,
     Rows,
     UnreadableError,
@@ -628,12 +629,18 @@ class ParquetFormat(RecordFormat):
                 if rows != expected:
                     raise UnreadableError(f"there are {rows:,} rows in it, where the footer says {expected:,}")
         except (UnreadableError, OSError) as error:
-            problem = unreadable_reason(error, block.file.path)
-            reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {problem}"
-            promised = block.records or 1
-            lost = max(promised - (row - block.first_line), 1)
-            size_bytes = max(block.length * lost // promised, 1)
-            yield empty_rows(types, [Reject(block.file.name, row, STAGE, reason, lost, size_bytes)], keys)
+            yield empty_rows(types, [_reject_rest(block, row, error)], keys)
+
+    def raw_batches(self, block: BlockRef) -> Iterator[RawBatch | Reject]:
+        """Yield all columns of the row group in batches that fit into memory, nested as they are."""
+        row = block.first_line
+        try:
+            with OpenedParquet(block.file) as opened:
+                for batch in opened.batches(block, opened.columns):
+                    yield RawBatch(batch, np.arange(row, row + len(batch)))
+                    row += len(batch)
+        except (UnreadableError, OSError) as error:
+            yield _reject_rest(block, row, error)
 
     def _infer(
         self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
@@ -686,6 +693,15 @@ class ParquetFormat(RecordFormat):
                     declared[name] = _guess_kind(block.file.name, name, data)
         classes = tuple((name, opened.type_class(name)) for name in types)
         return Inferred(types, group.num_rows, values, declared, file_types={classes: block.file.name})
+
+
+def _reject_rest(block: BlockRef, row: int, error: Exception) -> Reject:
+    """Return the reject of the rows of a row group from `row` on."""
+    problem = unreadable_reason(error, block.file.path)
+    reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {problem}"
+    promised = block.records or 1
+    lost = max(promised - (row - block.first_line), 1)
+    return Reject(block.file.name, row, STAGE, reason, lost, max(block.length * lost // promised, 1))
 
 
 def _guess_kind(source: str, name: str, data: bytes) -> DeclaredColumn:

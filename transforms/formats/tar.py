@@ -178,6 +178,19 @@ class TarFormat(RecordFormat):
             batch = to_batch(ordered, len(rows.lines))
             yield Rows(batch, rows.lines, rows.rejects, rounded=rows.rounded, odd=rows.odd)
 
+    def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
+        """Yield the samples of a block as objects, some at a time, with their images as bytes."""
+        for piece in self._pieces(block):
+            if isinstance(piece, Reject):
+                yield piece
+                continue
+            found = self._rows(piece, block.file.name)
+            for name in found.images:
+                images = found.images_of(name, found.objects.line_numbers, piece).to_pylist()
+                for row, image in zip(found.objects.objects, images, strict=True):
+                    row[name] = image
+            yield found.objects
+
     def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
         """Yield the samples of a block, without the data of `unread` members, and a Reject for what cannot be read."""
         file = block.file

@@ -244,6 +244,13 @@ def encode_image(image: Any) -> bytes:
     return written.getvalue()
 
 
+def image_columns(rows: Iterable[Mapping[Any, Any]]) -> set[str]:
+    """Return the names of the columns that hold images of Pillow."""
+    if "PIL.Image" not in sys.modules:
+        return set()
+    return {name for row in rows for name, value in row.items() if type(value) not in _PLAIN and _is_image(value)}
+
+
 def row_of(element: Any) -> Mapping[Any, Any] | None:
     """Return the values by name of a dictionary or of a row with a schema; None for an element of another kind.
 

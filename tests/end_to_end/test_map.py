@@ -1,0 +1,295 @@
+"""--map and --map_batches end to end: a user's function between the records of the input and the examples."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import shardmill
+from shardmill.errors import UserError
+from tests.support.avro_files import avro, record
+from tests.support.command import Run
+from tests.support.jobs import Jobs
+
+CLEAN = """
+import json
+from beside import double
+
+def same(row):
+    return row
+
+def batch(batch):
+    return batch
+
+def clean(row):
+    print("a line", row["n"])
+    if row["n"] % 10 == 3:
+        return None
+    if row["n"] == 25:
+        raise ValueError("twenty-five")
+    if row["n"] % 10 == 7:
+        return [{**row, "part": 0}, {**row, "part": 1}]
+    return {"n": double(row["n"]), "word": row["word"].upper(), "x": row["x"], "part": 0}
+
+def shown(row):
+    return {"shown": repr(sorted(row.items()))}
+
+def none(row):
+    return None
+
+def drawn(row, rng):
+    return {"n": row["n"], "drawn": int(rng.integers(1 << 40))}
+
+def counted(row, calls=[]):
+    calls.append(1)
+    return {"n": row["n"], "calls": len(calls)}
+
+def odd(batch):
+    import pyarrow.compute as pc
+    if pc.any(pc.equal(batch["n"], 25)).as_py():
+        raise ValueError("twenty-five")
+    return batch.filter(pc.equal(pc.bit_wise_and(batch["n"], 1), 1))
+
+def whole(batch):
+    import pyarrow as pa
+    return pa.RecordBatch.from_pylist([{"rows": len(batch)}])
+
+def typed(row):
+    return {"n": row["n"] if row["n"] % 2 else "even"}
+"""
+ROWS = [{"n": n, "x": n / 8, "word": f"w{n % 3}"} for n in range(100)]
+CSV = "n,x,word,empty\n" + "".join(f"{row['n']},{row['x']},{row['word']},\n" for row in ROWS)
+SPLITS = "--splits train=0.8,test=0.2"
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Jobs:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clean.py").write_text(CLEAN)
+    (tmp_path / "beside.py").write_text("def double(n): return 2 * n\n")
+    return Jobs(tmp_path, run)
+
+
+def test_rows_change_are_left_out_added_and_rejected(jobs: Jobs) -> None:
+    built = jobs.build(f"csv --map clean.py:clean {SPLITS} --label word --key n", files={"a.csv": CSV})
+
+    rows = built.table.rows
+    assert len(rows) == 100 - 10 - 1 + 10
+    assert built.table.features == {"n": "int64", "part": "int64", "word": "int64", "x": "float32"}
+    assert built.reasons == {"a.csv:27": "clean.py line 16: clean raises ValueError: twenty-five"}
+    assert built.manifest.input["records"] == 100
+    assert [notice for notice in built.notices if "--map" in notice] == [
+        "--map clean.py:clean left out 10 of 99 records (first: a.csv, line 5)",
+        "--map clean.py:clean made 20 rows of 10 records (first: a.csv, line 9)",
+    ]
+    assert "a line 1" in built.said
+    digests = built.manifest.configuration["map"]
+    assert (digests["function"], digests["name"], list(digests["modules"])) == ("clean", "clean.py", ["beside.py"])
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "shown"),
+    [
+        (
+            "csv",
+            {"a.csv": "n,x,t,b,e\n7,0.1,a,true,\n8,1.5e30,é,false,\n"},
+            [
+                "[('b', False), ('e', None), ('n', 8), ('t', 'é'), ('x', 1.5e+30)]",
+                "[('b', True), ('e', None), ('n', 7), ('t', 'a'), ('x', 0.1)]",
+            ],
+        ),
+        ("csv --types n=bytes", {"a.csv": "n\n007\n8\n"}, ["[('n', '007')]", "[('n', '8')]"]),
+        ("csv --decimal , --delimiter ;", {"a.csv": "x\n0,1\n2,5\n"}, ["[('x', 0.1)]", "[('x', 2.5)]"]),
+        (
+            "jsonl",
+            {"a.jsonl": '{"n": 1, "o": {"t": ["a", 1.5]}}\n{"x": null}\n'},
+            ["[('n', 1), ('o', {'t': ['a', 1.5]})]", "[('x', None)]"],
+        ),
+        ("text", {"a.txt": "one\n\ntwo é\n"}, ["[('text', 'one')]", "[('text', 'two é')]"]),
+        ("text --line_numbers", {"a.txt": "\nx\n"}, ["[('filename', 'a.txt'), ('line_number', 2), ('text', 'x')]"]),
+        ("text --record paragraph", {"a.txt": "a\nb\n\nc\n"}, ["[('text', 'a\\nb')]", "[('text', 'c')]"]),
+        (
+            "text --input de=in/a.txt --input en=in/b.txt",
+            {"a.txt": "eins\n", "b.txt": "one\n"},
+            ["[('de', 'eins'), ('en', 'one')]"],
+        ),
+        (
+            "csv --hive_partitioning",
+            {"y=2024/a.csv": "n\n1\n", "y=2025/a.csv": "n\n2\n"},
+            ["[('n', 1), ('y', 2024)]", "[('n', 2), ('y', 2025)]"],
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_function_gets_the_records_of_text(jobs: Jobs, line: str, files: dict[str, Any], shown: list[str]) -> None:
+    built = jobs.build(f"{line} --map clean.py:shown", files=files)
+    assert sorted(row["shown"].decode() for row in built.table.rows) == sorted(shown)
+
+
+def test_a_function_gets_the_records_of_binary_files(jobs: Jobs) -> None:
+    rows = [{"n": 1, "o": {"t": ["a"]}, "b": b"\xff", "x": 0.5}]
+    for name, line, files in (
+        ("parquet", "parquet", {"a.parquet": pa.Table.from_pylist(rows)}),
+        ("avro", "avro", {"a.avro": avro(record(n="long", t="string", b="bytes"), [{"n": 1, "t": "a", "b": b"\xff"}])}),
+    ):
+        (jobs.folder / "in" / name).mkdir(parents=True)
+        for file, content in files.items():
+            path = jobs.folder / "in" / name / file
+            pq.write_table(content, path) if isinstance(content, pa.Table) else path.write_bytes(content)
+        built = jobs.build(f"{line} --input in/{name} --name {name} --map clean.py:shown")
+        expected = rows[0] if name == "parquet" else {"n": 1, "t": "a", "b": b"\xff"}
+        assert [row["shown"].decode() for row in built.table.rows] == [repr(sorted(expected.items()))]
+
+
+def test_batches_give_the_same_as_rows(jobs: Jobs) -> None:
+    jobs.write({"csv/a.csv": CSV, "jsonl/a.jsonl": "".join(f"{json.dumps(row)}\n" for row in ROWS)})
+    (jobs.folder / "in" / "parquet").mkdir()
+    pq.write_table(pa.Table.from_pylist(ROWS), jobs.folder / "in" / "parquet" / "a.parquet")
+    for command in ("csv", "jsonl", "parquet"):
+        line = f"{command} --input in/{command} {SPLITS} --label word"
+        plain = jobs.build(f"{line} --name plain{command}")
+        rows = jobs.build(f"{line} --name rows{command} --map clean.py:same")
+        batches = jobs.build(f"{line} --name batches{command} --map_batches clean.py:batch")
+        assert {split: sorted(map(str, found)) for split, found in rows.table.splits.items()} == {
+            split: sorted(map(str, found)) for split, found in batches.table.splits.items()
+        }
+        assert sorted(str(sorted(row.items())) for row in plain.table.rows) == sorted(
+            str(sorted(row.items())) for row in rows.table.rows
+        )
+
+
+def test_a_batch_that_fails_loses_only_the_rows_that_fail(jobs: Jobs) -> None:
+    built = jobs.build("csv --map_batches clean.py:odd", files={"a.csv": CSV})
+    assert sorted(row["n"] for row in built.table.rows) == [n for n in range(1, 100, 2) if n != 25]
+    assert built.reasons == {"a.csv:27": "clean.py line 37: odd raises ValueError: twenty-five"}
+    assert "--map_batches clean.py:odd left out 50 of 99 records (first: a.csv, line 2)" in built.notices
+
+
+@pytest.mark.parametrize("function", ["--map clean.py:drawn", "--map clean.py:clean", "--map_batches clean.py:batch"])
+def test_bytes_are_the_same_whatever_the_blocks_and_workers(jobs: Jobs, function: str) -> None:
+    line = f"csv {function} {SPLITS}"
+    one = jobs.build(line, files={"a.csv": CSV, "b.csv": CSV.replace("w1", "v")})
+    others = ("--block_size 1KiB", "--direct_running_mode multi_processing --direct_num_workers 2 --block_size 2KiB")
+    for number, more in enumerate(others):
+        other = jobs.build(f"{line} {more} --output out{number}")
+        shards = [path.name for path in sorted(one.directory.glob("*.tfrecord*"))]
+        assert len(shards) == 2
+        for name in shards:
+            assert (other.directory / name).read_bytes() == (one.directory / name).read_bytes()
+        assert other.notices == one.notices
+
+
+def test_what_differs_when_it_is_run_again_is_a_notice(jobs: Jobs) -> None:
+    built = jobs.build("csv --map clean.py:counted", files={"a.csv": CSV})
+    (notice,) = (notice for notice in built.notices if "--map" in notice)
+    assert notice == (
+        "--map clean.py:counted returned something else for 100 of 100 records that it was given twice (first: a.csv,"
+        " line 2): builds of the same input will differ"
+    )
+    built = jobs.build("csv --map_batches clean.py:whole --name b")
+    (notice,) = (notice for notice in built.notices if "something else" in notice)
+    assert "for 64 of 64 records that it was given twice (first: a.csv, line 2)" in notice
+
+
+def test_folders_are_splits_and_input_order_is_kept(jobs: Jobs) -> None:
+    files = {"train/a.csv": CSV, "test/b.csv": "n,x,word,empty\n7,1,v,\n8,2,v,\n"}
+    built = jobs.build("csv --no_shuffle --map clean.py:clean", files=files)
+    assert [(row["n"], row["part"]) for row in built.examples("test")] == [(7, 0), (7, 1), (16, 0)]
+    assert built.splits == {"train": 99, "test": 3}
+
+
+def test_a_dry_run_calls_the_function(jobs: Jobs) -> None:
+    jobs.write({"a.csv": CSV})
+    result = jobs.run("csv --map clean.py:clean --dry_run")
+    assert result.status == 0
+    assert "word: bytes" in result.out
+    assert "part: int64" in result.out
+    assert not (jobs.folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("csv --map clean.py:claen", "--map clean.py has no function 'claen'; did you mean clean?"),
+        ("csv --map gone.py:clean", "--map gone.py: No such file"),
+        ("csv --map broken.py:clean", "--map broken.py line 1 is no Python: "),
+        (
+            "csv --map importing.py:clean",
+            "--map importing.py line 1 does not import: No module named 'not_there'",
+        ),
+        ("csv --map clean", "--map: clean is not FILE.py:FUNCTION, such as clean.py:clean_row"),
+        ("csv --map clean.py:same --map_batches clean.py:batch", "--map and --map_batches: records are"),
+        ("csv --map clean.py:none", "--map clean.py:none left out all 100 records of --input in"),
+        (
+            "csv --map clean.py:same --label city",
+            "--label city: no such column in the rows of --map clean.py:same; the",
+        ),
+        ("jsonl --input in/b.jsonl --map_batches clean.py:batch", "column 'o' cannot be a column of Arrow"),
+    ],
+)
+def test_a_mistake_is_one_sentence_before_anything_is_written(jobs: Jobs, line: str, sentence: str) -> None:
+    (jobs.folder / "broken.py").write_text("def clean(:\n")
+    (jobs.folder / "importing.py").write_text("import not_there\ndef clean(row): return row\n")
+    jobs.write({"a.csv": CSV, "b.jsonl": '{"o": {"a": 1}}\n{"o": [1, "a"]}\n'})
+    result = jobs.run(line)
+    assert (result.status, result.out) == (2, ""), result
+    assert sentence in result.err
+    assert not list(jobs.folder.glob("out/**/*.*"))
+
+
+def test_columns_of_two_types_are_as_in_json_lines(jobs: Jobs) -> None:
+    built = jobs.build("csv --map clean.py:typed", files={"a.csv": CSV})
+    assert {row["n"] for row in built.table.rows} == {b"even", *(str(n).encode() for n in range(1, 100, 2))}
+    assert any("column 'n'" in notice for notice in built.notices)
+
+
+def test_a_nightly_rebuild_sees_a_function_that_changed(jobs: Jobs) -> None:
+    jobs.write({"a.csv": CSV})
+    words = "csv --map clean.py:same --write_recipe r.yaml"
+    assert jobs.run(words).status == 0
+    assert jobs._run("rebuild", "r.yaml").status == 0
+    first = jobs._run("rebuild", "r.yaml")
+    assert not (jobs.folder / "out/n/1.0.1").exists(), first
+    (jobs.folder / "beside.py").write_text("def double(n): return 3 * n\n")
+    second = jobs._run("rebuild", "r.yaml")
+    assert (jobs.folder / "out/n/1.0.1/_SUCCESS").exists(), second
+    assert "--map" in second.out + second.err
+
+
+def test_python_takes_a_lambda(jobs: Jobs) -> None:
+    jobs.write({"a.csv": CSV})
+    step = 5
+    published = shardmill.convert(
+        "csv", input="in", output="out", name="n", map=lambda row: {"n": row["n"] + step} if row["n"] < 10 else None
+    )
+    assert sorted(row["n"] for row in shardmill.examples(published.directory, "train")) == list(range(5, 15))
+    with pytest.raises(UserError, match=r"3 is not FILE\.py:FUNCTION"):
+        shardmill.convert("csv", input="in", output="out", name="m", map=3)  # type: ignore[call-overload]
+
+
+def test_images_that_a_function_makes_are_image_features(jobs: Jobs) -> None:
+    (jobs.folder / "draw.py").write_text(
+        "from PIL import Image\n"
+        "def draw(row):\n"
+        "    return {'picture': Image.new('RGB', (4, 3), (row['n'], 0, 0)), 'n': row['n']}\n"
+    )
+    built = jobs.build("csv --map draw.py:draw", files={"a.csv": CSV})
+    (feature,) = (feature for feature in built.manifest.features if feature.name == "picture")
+    assert feature.kind == "image"
+    rows = shardmill.source(built.directory, "train", decode=True)
+    assert {tuple(row["picture"][0, 0].tolist()) for row in rows} == {(n, 0, 0) for n in range(100)}
+
+
+def test_examples_keep_their_splits(jobs: Jobs) -> None:
+    old = jobs.build(f"csv --name old {SPLITS}", files={"a.csv": CSV})
+    (jobs.folder / "ten.py").write_text("def ten(row):\n    return {'n': row['n'][0] * 10, 'w': row['word']}\n")
+    built = jobs.build("reshard --input out/old --map ten.py:ten")
+    assert sorted(row["n"] for row in built.table.rows) == [10 * n for n in range(100)]
+    assert built.table.rows[0].keys() == {"n", "w"}
+    assert built.splits == old.splits
+    jobs.refuse(
+        "reshard --input out/old --map_batches ten.py:ten", "ten.py:ten: examples are not in batches; give…--map"
+    )

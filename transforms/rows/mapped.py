@@ -1,0 +1,199 @@
+"""Temporary files with what a function made of records, and how these are read; each row keeps its record's place."""
+
+import marshal
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, RecordFormat, Rows, parse_fills
+from shardmill.transforms.formats.json_lines import JsonObjects, with_nesting
+from shardmill.transforms.formats.parquet import ParquetFormat
+from shardmill.transforms.rows.formats import BATCH_SUFFIX, ROW_SUFFIX, DictionariesFormat, SpooledFormat
+from shardmill.transforms.stores import storage
+
+FOLDER = "mapped"  # in the job's temporary directory
+_LINE = "\0line"  # the column of a batch that holds the line of each row's record
+_LINE_TYPE = ColumnType("int64", None, 1)
+_SIZE_BYTES = 8  # before some dictionaries in a file: their size
+_GROUP_BYTES = 16 << 20  # of a row group, which is read at once
+_GROUP_ROWS = 1 << 18
+_PART_ROWS = 256  # dictionaries that are read at once
+_BLOCK_BYTES = 8 << 20  # of dictionaries that are a block
+
+
+class MappedSpool:
+    """A writer of rows to a temporary file, of one task; close it to get its blocks.
+
+    A block has rows of one file of the input, and is called by that file's name. The file's name is random, so attempts
+    that are repeated never read each other's.
+    """
+
+    def __init__(self, temporary: str) -> None:
+        self._folder = storage.join(temporary, FOLDER)
+        self._opened = ExitStack()
+        self._sink: Any = None
+        self._path = ""
+        self._writer: pq.ParquetWriter | None = None
+        self._place: FileRef | None = None  # of the rows that are held
+        self._lines: list[np.ndarray] = []
+        self._rows: list[Any] = []  # dictionaries, or batches, that are held
+        self._images: set[str] = set()
+        self._size = self._groups = self._start = self._offset = self._count = 0
+        self._blocks: list[BlockRef] = []
+
+    def add_rows(self, file: FileRef, line: int, rows: Sequence[Any], images: Iterable[str] = ()) -> None:
+        """Add dictionaries of plain values, made of the record at `line` of a file; `images` are columns of images."""
+        if self._place is not file:
+            self._flush()
+            self._place = file
+        self._rows += rows
+        self._lines.append(np.full(len(rows), line, np.int64))
+        self._images.update(images)
+        if len(self._rows) >= _PART_ROWS:
+            self._write_rows()
+
+    def add_batch(self, file: FileRef, lines: np.ndarray, batch: pa.RecordBatch) -> None:
+        """Add a batch, with the lines of its rows' records in a file."""
+        is_other = bool(self._rows) and not self._rows[0].schema.equals(batch.schema, check_metadata=True)
+        if self._place is not file or is_other:
+            self._flush()
+            self._place = file
+        self._rows.append(batch)
+        self._lines.append(lines)
+        self._size += batch.nbytes
+        self._count += len(batch)
+        if self._size >= _GROUP_BYTES or self._count >= _GROUP_ROWS:
+            self._write_group()
+
+    def close(self) -> list[BlockRef]:
+        """Write what is held, and return all blocks; raises OSError."""
+        self._flush()
+        self._end_file()
+        return self._blocks
+
+    def _flush(self) -> None:
+        if self._place is None:
+            return
+        if self._rows and isinstance(self._rows[0], pa.RecordBatch):
+            self._write_group()
+        else:
+            self._write_rows()
+            self._end_block()
+
+    def _write_rows(self) -> None:
+        if not self._rows:
+            return
+        if self._sink is None:
+            self._begin_file(ROW_SUFFIX)
+        lines = np.concatenate(self._lines)
+        data = marshal.dumps((lines.tobytes(), self._rows))
+        self._sink.write(len(data).to_bytes(_SIZE_BYTES, "little") + data)
+        self._offset += _SIZE_BYTES + len(data)
+        self._count += len(self._rows)
+        self._rows, self._lines = [], []
+        if self._offset - self._start >= _BLOCK_BYTES:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        if self._offset > self._start:
+            assert self._place is not None
+            file = replace(self._place, path=self._path, revision="", parts=())
+            size, images = self._offset - self._start, tuple(sorted(self._images))
+            self._blocks.append(BlockRef(file, self._start, size, columns=images, records=self._count))
+        self._start, self._count, self._images = self._offset, 0, set()
+
+    def _write_group(self) -> None:
+        table = pa.Table.from_batches(self._rows)
+        table = table.append_column(_LINE, pa.array(np.concatenate(self._lines), pa.int64()))
+        if self._writer is None or not self._writer.schema.equals(table.schema, check_metadata=True):
+            self._end_file()
+            self._begin_file(BATCH_SUFFIX)
+            options = {"compression": "none", "use_dictionary": False}
+            self._writer = pq.ParquetWriter(pa.PythonFile(self._sink, "w"), table.schema, **options)
+        self._writer.write_table(table, row_group_size=max(len(table), 1))
+        assert self._place is not None
+        file = replace(self._place, path=self._path, revision="", parts=())
+        self._blocks.append(BlockRef(file, self._groups, max(self._size, 1), records=len(table)))
+        self._groups += 1
+        self._rows, self._lines, self._size, self._count = [], [], 0, 0
+
+    def _begin_file(self, suffix: str) -> None:
+        self._path = storage.join(self._folder, f"{uuid.uuid4().hex}{suffix}")
+        self._sink = self._opened.enter_context(storage.open_write(self._path))
+
+    def _end_file(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._opened.close()
+        self._writer = self._sink = None
+        self._groups = self._start = self._offset = 0
+
+
+@dataclass(frozen=True)
+class MappedFormat(SpooledFormat):
+    """The rows of a MappedSpool; rows and their rejects have the line of the record that they were made of."""
+
+    def _format(self, file: FileRef) -> RecordFormat:
+        if file.path.endswith(BATCH_SUFFIX):
+            nesting = replace(self.nesting, drop=(*self.nesting.drop, _LINE))
+            return _MappedBatches(self.fill, nesting, self.images)
+        return _MappedRows(self.block_size, self.fill, self.nesting)
+
+
+@dataclass(frozen=True)
+class _MappedRows(DictionariesFormat):
+    """Dictionaries with the lines of their records; the columns of a block are those that hold images."""
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        for found in super().infer(block, columns, values_of):
+            image = DeclaredColumn("image", is_required=True)
+            yield replace(found, declared={name: image for name in block.columns if name in found.types})
+
+    def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
+        fill, left = parse_fills(self.fill), block.length
+        with storage.open_read(block.file.path, block.end) as stream:
+            stream.seek(block.offset)
+            while left > 0:
+                size = int.from_bytes(stream.read(_SIZE_BYTES), "little")
+                lines, rows = marshal.loads(stream.read(size))
+                numbers = np.frombuffer(lines, np.int64)
+                yield with_nesting(JsonObjects(block.file.name, rows, (), numbers, fill, [], 0), self.nesting)
+                left -= _SIZE_BYTES + size
+
+
+@dataclass(frozen=True)
+class _MappedBatches(ParquetFormat):
+    """Batches with a column of the lines of their records."""
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        for found in super().infer(block, columns, values_of):
+            yield replace(found, types={name: kind for name, kind in found.types.items() if name != _LINE})
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        for rows in super().read(block, {**types, _LINE: _LINE_TYPE}, keys):
+            lines = rows.batch[_LINE].to_numpy()
+            yield Rows(
+                rows.batch.drop_columns([_LINE]),
+                lines,
+                self._with_lines(rows.rejects, block) if rows.rejects else [],
+                rounded=rows.rounded,
+                odd=rows.odd,
+            )
+
+    def _with_lines(self, rejects: Iterable[Reject], block: BlockRef) -> list[Reject]:
+        """Return rejects, whose lines are the numbers of rows in the block, with the lines of the records."""
+        parts = super().read(block, {_LINE: _LINE_TYPE})
+        lines = np.concatenate([part.batch[_LINE].to_numpy() for part in parts]).tolist()
+        return [replace(reject, line=lines[(reject.line or 1) - 1]) for reject in rejects]

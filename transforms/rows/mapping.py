@@ -1,0 +1,461 @@
+"""Call a user's function with each record of the input, and spool what it returns."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import TaggedOutput
+
+from shardmill.data.example import decode_example
+from shardmill.errors import UserError
+from shardmill.metadata.manifest import Reject
+from shardmill.text import plural
+from shardmill.transforms.columns.arrow import as_text, to_batch
+from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
+from shardmill.transforms.columns.types import (
+    ColumnType,
+    EncodingCounts,
+    Inferred,
+    QuoteEvidence,
+    Remarks,
+    ScalarType,
+    merge_remarks,
+)
+from shardmill.transforms.formats.avro import AvroFormat
+from shardmill.transforms.formats.csv import CsvFormat
+from shardmill.transforms.formats.format import (
+    BlockRef,
+    PartitionedFormat,
+    RecordFormat,
+    Rows,
+    check_unchanged,
+    folder_columns,
+)
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from shardmill.transforms.formats.parquet import ParquetFormat
+from shardmill.transforms.formats.tar import TarFormat
+from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
+from shardmill.transforms.inputs.record_blocks import Task, total_bytes
+from shardmill.transforms.inputs.sources import REJECTS
+from shardmill.transforms.rows.mapped import MappedSpool
+from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
+from shardmill.transforms.values.user_function import (
+    FunctionError,
+    UserFunction,
+    copy_value,
+    is_same,
+    is_sampled,
+    record_seed,
+)
+from shardmill.transforms.workers.elements import MergeFn
+from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
+from shardmill.transforms.workers.running import ThreadedFlatMap
+
+STAGE = "map"  # of the rejects of records on which the function failed
+_FINDINGS = "findings"
+_SAMPLED_ROWS = 64  # of the first batch of a file, with which the function of batches is called again
+
+
+def needs_types(format_: RecordFormat, as_batches: bool) -> bool:
+    """Return True if `read_records` needs the types of columns over all rows."""
+    if isinstance(format_, PartitionedFormat):
+        return True
+    if isinstance(format_, TFRecordFormat):
+        return False
+    return as_batches if isinstance(format_, JsonLinesFormat) else not isinstance(format_, AvroFormat | ParquetFormat)
+
+
+class Records(NamedTuple):
+    """Records of one block, as a function gets them, and what was found as they were read."""
+
+    values: Sequence[dict[str, Any]] | pa.RecordBatch
+    lines: np.ndarray  # int64 (records,): first line of each
+    rejects: Sequence[Reject] = ()
+    read: Rows | None = None  # with the counts of lines and texts; None for formats without text
+
+
+def read_records(
+    format_: RecordFormat, block: BlockRef, types: Mapping[str, ColumnType], as_batches: bool
+) -> Iterator[Records]:
+    """Yield the records of a block: RecordBatches, or dictionaries.
+
+    * CSV has columns of int, float (64 bits), bool and str, which `types` decides over all rows; None where a value is
+      missing. Lines of text are str.
+    * JSON lines, Parquet, Avro and samples of WebDataset are as their files have them, with nested values.
+    * tf.train.Examples have a list for each feature.
+    * A batch of JSON objects or samples has columns of `types`, too.
+    """
+    if isinstance(format_, PartitionedFormat):
+        yield from _with_folders(format_, block, types, as_batches)
+    elif isinstance(format_, (ParquetFormat, AvroFormat)):
+        for part in format_.raw_batches(block):
+            if isinstance(part, Reject):
+                yield Records((), np.zeros(0, np.int64), [part])
+            else:
+                yield Records(part.batch if as_batches else part.batch.to_pylist(), part.lines)
+    elif isinstance(format_, (JsonLinesFormat, TarFormat)):
+        for objects in format_.objects(block):
+            if isinstance(objects, Reject):
+                yield Records((), np.zeros(0, np.int64), [objects])
+                continue
+            names = dict.fromkeys(types)
+            values: Any = objects.objects
+            if as_batches:
+                values = to_batch({name: _make_column(name, values, types[name]) for name in names}, len(values))
+            else:
+                values = [{**dict.fromkeys(names), **row} for row in values] if names else values
+            read = Rows(_NO_COLUMNS, objects.line_numbers, [], objects.blank_lines, encodings=objects.encodings)
+            yield Records(values, objects.line_numbers, objects.rejects, read)
+    elif isinstance(format_, TFRecordFormat):
+        for rows in format_.read(block, {}):
+            yield _decode_examples(rows, block)
+    else:
+        for rows in format_.read(block, _exact_types(types)):
+            found = _to_native(rows, types, format_, block)
+            yield found if as_batches else found._replace(values=found.values.to_pylist())  # type: ignore[union-attr]
+
+
+def _decode_examples(rows: Rows, block: BlockRef) -> Records:
+    """Return tf.train.Examples as dictionaries of lists of int, float or bytes."""
+    examples, good, rejects = [], np.ones(len(rows.lines), bool), list(rows.rejects)
+    for number, record in enumerate(rows.batch[RECORD].to_pylist()):
+        try:
+            decoded = decode_example(record)
+            examples.append({name: np.asarray(values, object).tolist() for name, values in decoded.items()})
+        except ValueError as error:
+            good[number] = False
+            rejects.append(Reject(block.file.name, int(rows.lines[number]), "read", f"no tf.train.Example: {error}"))
+    return Records(examples, rows.lines[good], rejects, rows)
+
+
+_NO_COLUMNS = to_batch({}, 0)
+_ARROW = {"bool": pa.bool_(), "int64": pa.int64(), "float32": pa.float64(), "bytes": pa.string()}
+
+
+def _make_column(name: str, rows: Sequence[Mapping[str, Any]], column: ColumnType) -> pa.Array:
+    """Return a column of Arrow of JSON objects, for --map_batches; raises UserError if it holds what Arrow cannot."""
+    values = [row.get(name) for row in rows]
+    if any(isinstance(value, bytes) for value in values):
+        return pa.array(values, pa.binary())
+    if column.dtype == "bytes" and column.length is None:
+        values = [value if value is None or isinstance(value, str) else as_text(value) for value in values]
+    kind = _ARROW[column.dtype]
+    for _ in column.shape:
+        kind = pa.list_(kind)
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise UserError(
+            f"--map_batches: column {name!r} cannot be a column of Arrow: {error}; give the function to --map, which"
+            " takes each object as it is"
+        ) from None
+
+
+def _exact_types(types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """Return the types as which a table is read: numbers with a fraction as their texts, for float32 rounds them."""
+    return {
+        name: replace(column, dtype="bytes") if column.dtype == "float32" and column.length is None else column
+        for name, column in types.items()
+    }
+
+
+def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordFormat, block: BlockRef) -> Records:
+    """Return rows as columns of int64, double, bool, string and lists of these; rows that do not fit are rejects."""
+    arrays: dict[str, pa.Array] = {}
+    problems: dict[int, str] = {}
+    for name, column in types.items():
+        values = rows.batch[name]
+        if column.dtype == "float32" and column.length is None:
+            texts = values.cast(pa.binary())
+            if isinstance(format_, CsvFormat) and not format_.numbers.is_plain:
+                texts = format_.numbers.rewrite(texts)[0]
+            arrays[name] = _parse_doubles(texts)
+            if arrays[name].null_count > texts.null_count:
+                misfits = pc.and_(pc.is_valid(texts), pc.is_null(arrays[name])).to_numpy(zero_copy_only=False)
+                for row in np.flatnonzero(misfits).tolist():
+                    reason = misfit_reason(texts[row].as_py(), "float32")
+                    problems.setdefault(row, f"column {name!r}: {reason}")
+        elif column.length is not None:
+            kind = _ARROW[column.dtype]
+            arrays[name] = values.cast(pa.large_list(kind))
+        elif column.dtype == "bytes":
+            arrays[name] = _as_strings(values)
+        else:
+            arrays[name] = values.cast(_ARROW[column.dtype])
+    for name in block.columns:  # without a value in any row
+        arrays.setdefault(name, pa.nulls(len(rows.batch), pa.string()))
+    if getattr(format_, "with_numbers", False):
+        arrays["filename"] = pa.repeat(pa.scalar(block.file.name), len(rows.batch))
+    batch, lines, rejects = to_batch(arrays, len(rows.batch)), rows.lines, list(rows.rejects)
+    if problems:
+        good = np.ones(len(batch), bool)
+        good[list(problems)] = False
+        rejects += [Reject(block.file.name, int(lines[row]), "read", reason) for row, reason in problems.items()]
+        batch, lines = batch.filter(pa.array(good)), lines[good]
+    return Records(batch, lines, rejects, rows)
+
+
+def _parse_doubles(texts: pa.Array) -> pa.Array:
+    with suppress(pa.ArrowInvalid):
+        return texts.view(pa.string()).cast(pa.float64())
+    return parse_exact_floats(texts)
+
+
+def _as_strings(values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:  # bytes that are no text
+        return values
+
+
+def _with_folders(
+    format_: PartitionedFormat, block: BlockRef, types: Mapping[str, ColumnType], as_batches: bool
+) -> Iterator[Records]:
+    """Yield the records of a file with the columns that its folders name."""
+    constants = {}
+    for name, text in folder_columns(block.file).items():
+        dtype: ScalarType = types[name].dtype if name in types else "bytes"
+        value = parse_values(pa.array([text]), dtype)[0].cast(_ARROW[dtype])[0]
+        constants[name] = value
+    own = {name: column for name, column in types.items() if name not in constants}
+    for part in read_records(format_.inner, block, own, as_batches):
+        values: Any = part.values
+        if isinstance(values, pa.RecordBatch):
+            columns = {name: values[name] for name in values.schema.names}
+            columns |= {name: pa.repeat(value, len(values)) for name, value in constants.items()}
+            yield part._replace(values=to_batch(columns, len(values)))
+        else:
+            plain = {name: value.as_py() for name, value in constants.items()}
+            yield part._replace(values=[{**row, **plain} for row in values])
+
+
+Place = tuple[str, int]  # file and line
+
+
+@dataclass(slots=True)
+class MapFindings:
+    """The counts of a function's calls, mergeable in any order; places are those of the first record."""
+
+    records: int = 0  # that the function took
+    rows: int = 0  # that it returned
+    rejected: int = 0  # records that the function failed on, or that could not be read
+    left_out: int = 0  # records for which it returned None, or an empty list
+    first_left_out: Place | None = None
+    several: int = 0  # records of which it made several rows
+    several_rows: int = 0  # that it made of these
+    first_several: Place | None = None
+    repeated: int = 0  # records that it took twice
+    unequal: int = 0  # those of which it returned something else the second time
+    first_unequal: Place | None = None
+    columns: frozenset[str] = frozenset()  # of the input whose types were decided
+    # as in transforms.formats.format.Rows
+    blank_lines: int = 0
+    encodings: EncodingCounts = field(default_factory=EncodingCounts)
+    missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
+    remarks: Remarks = field(default_factory=dict)
+
+    def merge(self, other: "MapFindings") -> "MapFindings":
+        """Add the findings of other records, and return self."""
+        for name in ("records", "rows", "rejected", "left_out", "several", "several_rows", "repeated", "unequal"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("first_left_out", "first_several", "first_unequal"):
+            setattr(self, name, min(filter(None, (getattr(self, name), getattr(other, name))), default=None))
+        self.columns |= other.columns
+        self.blank_lines += other.blank_lines
+        self.encodings = self.encodings.merge(other.encodings)
+        self.missing_texts.update(other.missing_texts)
+        self.quotes = self.quotes.merge(other.quotes)
+        self.remarks = merge_remarks(self.remarks, other.remarks)
+        return self
+
+    def add_read(self, rows: Rows) -> None:
+        """Add what was found as records were read."""
+        self.blank_lines += rows.blank_lines
+        self.encodings = self.encodings.merge(rows.encodings)
+        self.missing_texts.update(rows.missing_texts)
+        self.quotes = self.quotes.merge(rows.quotes)
+        self.remarks = merge_remarks(self.remarks, rows.remarks)
+
+    def count(self, place: Place, rows: int) -> None:
+        """Count a record of which the function made `rows` rows."""
+        self.records += 1
+        self.rows += rows
+        if not rows:
+            self.left_out += 1
+            self.first_left_out = min(self.first_left_out or place, place)
+        elif rows > 1:
+            self.several += 1
+            self.several_rows += rows
+            self.first_several = min(self.first_several or place, place)
+
+    def count_repeated(self, place: Place, is_equal: bool, records: int = 1) -> None:
+        """Count records that the function took twice."""
+        self.repeated += records
+        if not is_equal:
+            self.unequal += records
+            self.first_unequal = min(self.first_unequal or place, place)
+
+    def notices(self, function: str) -> list[str]:
+        """Return notices on rows that were left out or added, and on results that differ."""
+
+        def first(place: Place | None) -> str:
+            assert place is not None
+            return f"(first: {place[0]}, line {place[1]:,})" if place[1] else f"(first: {place[0]})"
+
+        notices = []
+        if self.left_out:
+            count = f"{self.left_out:,} of {plural(self.records, 'record')}"
+            notices.append(f"{function} left out {count} {first(self.first_left_out)}")
+        if self.several:
+            notices.append(
+                f"{function} made {self.several_rows:,} rows of {plural(self.several, 'record')}"
+                f" {first(self.first_several)}"
+            )
+        if self.unequal:
+            notices.append(
+                f"{function} returned something else for {self.unequal:,} of {plural(self.repeated, 'record')} that it"
+                f" was given twice {first(self.first_unequal)}: builds of the same input will differ"
+            )
+        return notices
+
+
+@dataclass(frozen=True)
+class RecordMap:
+    """Parameters of MapRecords: how records are read, and the function."""
+
+    function: UserFunction
+    format: RecordFormat  # of the input
+    seed: int  # of random numbers
+    types: tuple[tuple[str, str], ...] = ()  # types of columns that are not inferred, by name
+
+
+class MappedRecords(NamedTuple):
+    """The outputs of MapRecords: tasks of spooled rows, rejects, and one MapFindings."""
+
+    tasks: beam.PCollection[Task]
+    rejects: beam.PCollection[RejectsPart]
+    findings: beam.PCollection[MapFindings]
+
+
+@dataclass(eq=False)
+class MapRecords(beam.PTransform):
+    """Call a function with each record, and spool what it returns: Tasks -> MappedRecords."""
+
+    mapping: RecordMap
+    inferred: Any  # Inferred or a side input of one: the types of the input's columns
+    temporary: str  # the job's temporary directory
+    threads: int = 0  # per worker, see ThreadedFlatMap
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # MappedRecords; Beam reads annotations as element types
+        call = ThreadedFlatMap(partial(map_task, self.mapping, self.temporary), self.threads)
+        outputs = beam.ParDo(call, self.inferred).with_outputs(REJECTS, _FINDINGS, main="tasks")
+        mapped = pcoll | "MapTask" >> outputs
+        merge = beam.CombineGlobally(MergeFn(MapFindings, MapFindings.merge))
+        return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[_FINDINGS] | "Merge" >> merge)
+
+
+def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred) -> list[Any]:
+    """Return one task of what the function returns for the records of a task, its rejects, and its findings."""
+    types = {name: column.settle() for name, column in inferred.types.items()}
+    for name, dtype in mapping.types:
+        if name in types:
+            types[name] = replace(types[name], dtype=cast(ScalarType, dtype))
+    found, rejects, spool = MapFindings(columns=frozenset(types)), RejectsWriter(temporary), MappedSpool(temporary)
+    input_bytes = total_bytes(task[0].file)
+    as_batches = mapping.function.is_of_batches
+    with mapping.function.calling() as call:
+        for block in task:
+            for records in read_records(mapping.format, block, types, as_batches):
+                left_out = list(records.rejects)
+                if records.read is not None:
+                    found.add_read(records.read)
+                if isinstance(records.values, pa.RecordBatch):
+                    left_out += _map_batch(call, records, block, spool, found)
+                else:
+                    left_out += _map_rows(call, records, block, spool, found, mapping.seed, input_bytes)
+                rejects.add(left_out)
+                found.rejected += sum(reject.counted_records for reject in left_out)
+    check_unchanged(block.file for block in task)
+    blocks = spool.close()
+    out: list[Any] = [tuple(blocks)] if blocks else []
+    return [*out, *(TaggedOutput(REJECTS, part) for part in rejects.close()), TaggedOutput(_FINDINGS, found)]
+
+
+Call = Callable[..., list[Any]]
+
+
+def _map_rows(
+    call: Call, records: Records, block: BlockRef, spool: MappedSpool, found: MapFindings, seed: int, input_bytes: int
+) -> list[Reject]:
+    rejects = []
+    name = block.file.name
+    for row, line in zip(records.values, records.lines.tolist(), strict=True):
+        record = record_seed(name, line, seed)
+        try:
+            again = call(copy_value(row), record) if is_sampled(record, input_bytes) else None
+            returned = call(row, record)
+        except FunctionError as error:
+            rejects.append(Reject(name, line, STAGE, str(error)))
+            continue
+        rows = to_plain_rows(returned) if returned else []
+        if (refused := next((each for each in rows if isinstance(each, RefusedRow)), None)) is not None:
+            rejects.append(Reject(name, line, STAGE, refused.reason))
+            continue
+        if again is not None:
+            found.count_repeated((name, line), is_same(again, returned))
+        found.count((name, line), len(rows))
+        spool.add_rows(block.file, line, rows, image_columns(returned))
+    return rejects
+
+
+def _map_batch(call: Call, records: Records, block: BlockRef, spool: MappedSpool, found: MapFindings) -> list[Reject]:
+    batch, lines, name = records.values, records.lines, block.file.name
+    assert isinstance(batch, pa.RecordBatch)
+    if not len(batch):
+        return []
+    try:
+        if max(block.first_line, lines[0]) <= 2:  # the first rows of a file, which may begin with a header
+            first, half = batch.slice(0, _SAMPLED_ROWS), min(len(batch), _SAMPLED_ROWS) // 2
+            parts = [*call(first.slice(0, half)), *call(first.slice(half))] if half else call(first)
+            found.count_repeated((name, int(lines[0])), _are_equal(call(first), parts), len(first))
+        returned = call(batch)
+    except FunctionError as error:
+        if len(batch) == 1:
+            return [Reject(name, int(lines[0]), STAGE, str(error))]
+        half = len(batch) // 2
+        halves = [slice(0, half), slice(half, len(batch))]
+        parts = [records._replace(values=batch[part], lines=lines[part]) for part in halves]
+        return [reject for part in parts for reject in _map_batch(call, part, block, spool, found)]
+    rows = sum(map(len, returned))
+    found.records += len(batch)
+    found.rows += rows
+    if rows < len(batch):
+        found.left_out += len(batch) - rows
+        found.first_left_out = min(found.first_left_out or (name, int(lines[0])), (name, int(lines[0])))
+    elif rows > len(batch):
+        found.several += len(batch)
+        found.several_rows += rows
+        found.first_several = min(found.first_several or (name, int(lines[0])), (name, int(lines[0])))
+    places = lines[np.arange(rows) * len(lines) // max(rows, 1)]
+    start = 0
+    for part in returned:
+        spool.add_batch(block.file, places[start : start + len(part)], part)
+        start += len(part)
+    return []
+
+
+def _are_equal(one: Sequence[pa.RecordBatch], other: Sequence[pa.RecordBatch]) -> bool:
+    """Return True if batches hold the same rows, however they are divided."""
+    try:
+        first, second = pa.Table.from_batches(one), pa.Table.from_batches(other)
+    except (pa.ArrowInvalid, ValueError):  # no batches, or of several schemas
+        return sum(map(len, one)) == sum(map(len, other)) == 0
+    return first.equals(second) or is_same(first.to_pylist(), second.to_pylist())
