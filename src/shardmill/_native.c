@@ -58,29 +58,64 @@ static uint32_t crc32c_tables(const uint8_t *data, size_t size) {
 static uint32_t (*crc32c)(const uint8_t *, size_t) = crc32c_tables;
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse(const uint8_t *data, size_t size) {
+#define CRC_TARGET __attribute__((target("sse4.2")))
+#define CRC_STEP8(crc, word) __builtin_ia32_crc32di(crc, word)
+#define CRC_STEP1(crc, byte) __builtin_ia32_crc32qi(crc, byte)
+#elif defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#define CRC_TARGET
+#define CRC_STEP8(crc, word) __crc32cd((uint32_t)(crc), word)
+#define CRC_STEP1(crc, byte) __crc32cb(crc, byte)
+#endif
+
+#if defined(CRC_TARGET)
+/* The instruction takes three cycles, and another one can begin in each: three parts of the data are read at once. */
+enum { PART = 512 };
+static uint32_t after_part[4][256]; /* [n][byte]: what byte n of a register becomes after PART zero bytes */
+
+static void make_part_tables(void) {
+  for (int n = 0; n < 4; n++)
+    for (int byte = 1; byte < 256; byte++) {
+      uint32_t crc = 0;
+      if (byte & (byte - 1)) { /* the sum of its lowest bit and of the others, as the function is linear */
+        crc = after_part[n][byte & (byte - 1)] ^ after_part[n][byte & -byte];
+      } else {
+        crc = (uint32_t)byte << (8 * n);
+        for (int k = 0; k < PART; k++) crc = (crc >> 8) ^ crc_tables[0][crc & 0xff];
+      }
+      after_part[n][byte] = crc;
+    }
+}
+
+static inline uint32_t skip_part(uint64_t crc) {
+  return after_part[0][crc & 0xff] ^ after_part[1][(crc >> 8) & 0xff] ^ after_part[2][(crc >> 16) & 0xff] ^ after_part[3][(crc >> 24) & 0xff];
+}
+
+CRC_TARGET static uint32_t crc32c_hardware(const uint8_t *data, size_t size) {
   uint64_t crc = ~0u;
-  for (; size >= 8; data += 8, size -= 8) crc = __builtin_ia32_crc32di(crc, read64(data));
+  for (; size >= 3 * PART; data += 3 * PART, size -= 3 * PART) {
+    uint64_t second = 0, third = 0;
+    for (int n = 0; n < PART; n += 8) {
+      crc = CRC_STEP8(crc, read64(data + n));
+      second = CRC_STEP8(second, read64(data + PART + n));
+      third = CRC_STEP8(third, read64(data + 2 * PART + n));
+    }
+    crc = skip_part(skip_part(crc) ^ second) ^ third;
+  }
+  for (; size >= 8; data += 8, size -= 8) crc = CRC_STEP8(crc, read64(data));
   uint32_t rest = (uint32_t)crc;
-  for (; size; data++, size--) rest = __builtin_ia32_crc32qi(rest, *data);
+  for (; size; data++, size--) rest = CRC_STEP1(rest, *data);
   return ~rest;
 }
 
 static void choose_crc(void) {
+#if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("sse4.2")) crc32c = crc32c_sse;
+  if (!__builtin_cpu_supports("sse4.2")) return;
+#endif
+  make_part_tables();
+  crc32c = crc32c_hardware;
 }
-#elif defined(__ARM_FEATURE_CRC32)
-#include <arm_acle.h>
-
-static uint32_t crc32c_arm(const uint8_t *data, size_t size) {
-  uint32_t crc = ~0u;
-  for (; size >= 8; data += 8, size -= 8) crc = __crc32cd(crc, read64(data));
-  for (; size; data++, size--) crc = __crc32cb(crc, *data);
-  return ~crc;
-}
-
-static void choose_crc(void) { crc32c = crc32c_arm; }
 #else
 static void choose_crc(void) {}
 #endif
