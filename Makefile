@@ -15,7 +15,7 @@ BROWSER := tests/support/browser
 RELEASE := build/release
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
-NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/test_tfrecord.py \
+NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/test_tfrecord.py shardmill/data/test_example_columns.py \
   transforms/publishing/test_verification.py \
   transforms/formats/test_tar.py transforms/formats/test_tar_samples.py transforms/formats/test_csv_parse.py \
   transforms/files/test_image_headers.py \

@@ -21,3 +21,15 @@ def split_records(data: Any, at: int, starts: Positions, ends: Positions) -> tup
 def scan_examples(
     data: Any, starts: Positions, ends: Positions, names: list[bytes], tags: bytes, out: Positions, plain: Any
 ) -> None: ...
+def read_example(
+    file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]
+) -> list[Any] | bytes | None: ...
+def read_examples(
+    files: Positions,
+    starts: Positions,
+    stops: Positions,
+    names: list[bytes],
+    tags: bytes,
+    columns: list[Any],
+    rest: list[bytes | None],
+) -> int: ...

@@ -6,8 +6,11 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
+#include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 uint32_t masked_crc32c(const uint8_t *data, size_t size); /* _native.c */
 
@@ -147,6 +150,26 @@ static int scan_example(const uint8_t *at, const uint8_t *end, const struct feat
   return 1;
 }
 
+/* The features whose names and tags are given; NULL with an exception where they are not as expected. `next` follows them in memory. */
+static struct feature *load_features(PyObject *names, const Py_buffer *tags, Py_ssize_t **next) {
+  Py_ssize_t number = PyList_Size(names);
+  if (tags->len != 2 * number) return (struct feature *)out_of_place();
+  struct feature *features = PyMem_Calloc(number + 1, sizeof *features + sizeof **next);
+  if (!features) return (struct feature *)PyErr_NoMemory();
+  *next = (Py_ssize_t *)(features + number + 1);
+  for (Py_ssize_t k = 0; k < number; k++) {
+    char *name;
+    if (PyBytes_AsStringAndSize(PyList_GetItem(names, k), &name, &features[k].size)) {
+      PyMem_Free(features);
+      return NULL;
+    }
+    features[k].name = name;
+    features[k].tag = ((const uint8_t *)tags->buf)[2 * k], features[k].is_single = ((const uint8_t *)tags->buf)[2 * k + 1];
+    (*next)[k] = k + 1 < number ? k + 1 : 0;
+  }
+  return features;
+}
+
 PyObject *scan_examples(PyObject *self, PyObject *args) {
   Py_buffer data, starts, ends, tags, out, plain;
   PyObject *names;
@@ -157,27 +180,219 @@ PyObject *scan_examples(PyObject *self, PyObject *args) {
   int good = ends.len == starts.len && tags.len == 2 * number && plain.len == count &&
              out.len == count * number * (Py_ssize_t)sizeof(struct span);
   for (Py_ssize_t n = 0; good && n < count; n++) good = 0 <= from[n] && from[n] <= to[n] && to[n] <= data.len;
-  struct feature *features = PyMem_Calloc(number + 1, sizeof *features);
-  Py_ssize_t *next = PyMem_Calloc(number + 1, sizeof *next);
-  for (Py_ssize_t k = 0; good && features && k < number; k++) {
-    char *name;
-    good = !PyBytes_AsStringAndSize(PyList_GetItem(names, k), &name, &features[k].size);
-    features[k].name = name;
-    features[k].tag = ((const uint8_t *)tags.buf)[2 * k], features[k].is_single = ((const uint8_t *)tags.buf)[2 * k + 1];
-    next[k] = k + 1 < number ? k + 1 : 0;
-  }
-  if (good && features && next) {
+  Py_ssize_t *next;
+  struct feature *features = load_features(names, &tags, &next);
+  if (good && features) {
     Py_BEGIN_ALLOW_THREADS;
     for (Py_ssize_t n = 0; n < count; n++)
       is_plain[n] = scan_example((const uint8_t *)data.buf + from[n], (const uint8_t *)data.buf + to[n], features, number, next, data.buf,
                                  (struct span *)out.buf + n * number);
     Py_END_ALLOW_THREADS;
   }
-  int has_memory = features && next;
-  PyMem_Free(features), PyMem_Free(next);
+  int is_loaded = features != NULL;
+  PyMem_Free(features);
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends);
   PyBuffer_Release(&tags), PyBuffer_Release(&out), PyBuffer_Release(&plain);
-  if (!has_memory) return PyErr_NoMemory();
-  if (!good) return PyErr_Occurred() ? NULL : out_of_place();
+  if (!is_loaded) return NULL;
+  if (!good) return out_of_place();
   Py_RETURN_NONE;
+}
+
+/* Reading records at known places, and their values at once: a record is still in the processor's cache when it is checked and taken
+   apart, and only its values are copied. */
+
+/* Whether `size` bytes of a file from `offset` are all there. */
+static int read_fully(int descriptor, int64_t offset, uint8_t *target, size_t size) {
+  while (size > 0) {
+    ssize_t got = pread(descriptor, target, size, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return 0;
+    target += got, offset += got, size -= got;
+  }
+  return 1;
+}
+
+/* Whether these bytes are one framed record, and both of its checksums are right. */
+static int is_sound(const uint8_t *record, size_t size) {
+  uint64_t length;
+  uint32_t crc;
+  memcpy(&length, record, 8);
+  memcpy(&crc, record + 8, 4);
+  if (length != size - HEADER - FOOTER || masked_crc32c(record, 8) != crc) return 0;
+  memcpy(&crc, record + size - FOOTER, 4);
+  return masked_crc32c(record + HEADER, length) == crc;
+}
+
+static const uint8_t *read_varint(const uint8_t *at, int64_t *value) {
+  uint64_t sum = 0;
+  for (int shift = 0;; shift += 7) {
+    sum |= (uint64_t)(*at & 0x7f) << shift;
+    if (*at++ < 0x80) break;
+  }
+  *value = (int64_t)sum;
+  return at;
+}
+
+/* The values of the wanted features, each one number or one string; the payload where Python has to look at it; None where the record is
+   not as its place says. */
+PyObject *read_example(PyObject *self, PyObject *args) {
+  int descriptor;
+  long long start, stop;
+  PyObject *names, *wanted, *found = NULL;
+  Py_buffer tags;
+  if (!PyArg_ParseTuple(args, "iLLO!y*O!", &descriptor, &start, &stop, &PyList_Type, &names, &tags, &PyList_Type, &wanted)) return NULL;
+  Py_ssize_t number = PyList_Size(names), *next, many = PyList_Size(wanted);
+  struct feature *features = load_features(names, &tags, &next);
+  struct span *values = features ? PyMem_Malloc((number + 1) * sizeof *values) : NULL;
+  size_t size = stop - start;
+  int is_read = 0, is_plain = 0;
+  uint8_t *record = values && start >= 0 && stop - start >= HEADER + FOOTER ? malloc(size) : NULL;
+  if (record) {
+    Py_BEGIN_ALLOW_THREADS;
+    is_read = read_fully(descriptor, start, record, size) && is_sound(record, size);
+    is_plain = is_read && scan_example(record + HEADER, record + size - FOOTER, features, number, next, record, values);
+    Py_END_ALLOW_THREADS;
+  }
+  for (Py_ssize_t n = 0; is_plain && n < many; n++) {
+    Py_ssize_t k = PyLong_AsSsize_t(PyList_GetItem(wanted, n));
+    is_plain = 0 <= k && k < number && values[k].count == 1 && (features[k].tag != BYTES || features[k].is_single);
+  }
+  if (is_plain && (found = PyList_New(many))) {
+    for (Py_ssize_t n = 0; n < many; n++) {
+      Py_ssize_t k = PyLong_AsSsize_t(PyList_GetItem(wanted, n));
+      const uint8_t *at = record + values[k].start;
+      PyObject *value;
+      if (features[k].tag == BYTES) {
+        value = PyBytes_FromStringAndSize((const char *)at, values[k].end - values[k].start);
+      } else if (features[k].tag == INTEGERS) {
+        int64_t integer;
+        read_varint(at, &integer);
+        value = PyLong_FromLongLong(integer);
+      } else {
+        float single;
+        memcpy(&single, at, 4);
+        value = PyFloat_FromDouble(single);
+      }
+      if (!value) {
+        Py_CLEAR(found);
+        break;
+      }
+      PyList_SetItem(found, n, value);
+    }
+  } else if (is_read && !PyErr_Occurred()) {
+    found = PyBytes_FromStringAndSize((const char *)record + HEADER, size - HEADER - FOOTER);
+  }
+  int is_failed = !features || !values || (is_read && !found) || PyErr_Occurred();
+  if (features && !values) PyErr_NoMemory();
+  free(record), PyMem_Free(values), PyMem_Free(features);
+  PyBuffer_Release(&tags);
+  if (is_failed) return NULL;
+  return found ? found : Py_NewRef(Py_None);
+}
+
+enum { READ_BYTES = 256 << 10, READ_SPANS = 16 << 10 }; /* of records that are read before values are taken out of them, unless one has more */
+
+struct column {
+  PyObject *list; /* of bytes; NULL for numbers */
+  Py_buffer numbers;
+  int64_t each; /* numbers a record */
+  int is_wanted;
+};
+
+/* Whether all wanted features are there with as many values as expected; their numbers are written to row `n`. */
+static int take_numbers(const uint8_t *base, const struct feature *features, const struct span *values, const struct column *columns,
+                        Py_ssize_t number, Py_ssize_t n) {
+  for (Py_ssize_t k = 0; k < number; k++) {
+    if (!columns[k].is_wanted) continue;
+    if (values[k].count != columns[k].each) return 0;
+    const uint8_t *at = base + values[k].start;
+    if (features[k].tag == FLOATS) memcpy((float *)columns[k].numbers.buf + n * columns[k].each, at, 4 * columns[k].each);
+    if (features[k].tag == INTEGERS)
+      for (int64_t m = 0; m < columns[k].each; m++) at = read_varint(at, (int64_t *)columns[k].numbers.buf + n * columns[k].each + m);
+  }
+  return 1;
+}
+
+PyObject *read_examples(PyObject *self, PyObject *args) {
+  Py_buffer descriptors, starts, stops, tags;
+  PyObject *names, *into, *rest;
+  if (!PyArg_ParseTuple(args, "y*y*y*O!y*O!O!", &descriptors, &starts, &stops, &PyList_Type, &names, &tags, &PyList_Type, &into, &PyList_Type,
+                        &rest))
+    return NULL;
+  Py_ssize_t count = starts.len / 8, number = PyList_Size(names), *next, done = 0;
+  const int64_t *files = descriptors.buf, *from = starts.buf, *to = stops.buf;
+  int good = descriptors.len == starts.len && stops.len == starts.len && PyList_Size(rest) == count && PyList_Size(into) == number;
+  struct feature *features = load_features(names, &tags, &next);
+  struct column *columns = PyMem_Calloc(number + 1, sizeof *columns);
+  Py_ssize_t most = READ_SPANS / (number + 1) + 1, capacity = 0;
+  if (most > count) most = count;
+  struct span *values = PyMem_Malloc((most * number + 1) * sizeof *values);
+  char *is_plain = PyMem_Malloc(most + 1);
+  uint8_t *data = NULL;
+  int has_memory = columns && values && is_plain;
+  for (Py_ssize_t k = 0; good && features && has_memory && k < number; k++) {
+    PyObject *column = PyList_GetItem(into, k);
+    if (!(columns[k].is_wanted = column != Py_None)) continue;
+    if (features[k].tag == BYTES) {
+      columns[k].list = column, columns[k].each = 1;
+      good = features[k].is_single && PyList_Check(column) && PyList_Size(column) == count;
+    } else {
+      Py_ssize_t size = features[k].tag == FLOATS ? 4 : 8;
+      if ((good = !PyObject_GetBuffer(column, &columns[k].numbers, PyBUF_WRITABLE))) {
+        columns[k].each = count ? columns[k].numbers.len / (size * count) : 0;
+        good = columns[k].numbers.len == size * count * columns[k].each;
+      }
+    }
+  }
+  while (good && features && has_memory && done < count && !PyErr_Occurred()) {
+    Py_ssize_t end = done, bytes = 0, sound = done;
+    for (; end < count && end - done < most; end++) {
+      if (from[end] < 0 || to[end] - from[end] < HEADER + FOOTER || (end > done && bytes + to[end] - from[end] > READ_BYTES)) break;
+      bytes += to[end] - from[end];
+    }
+    if (end == done) break;
+    if (bytes > capacity) {
+      free(data);
+      data = malloc(capacity = bytes);
+      if (!(has_memory = data != NULL)) break;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    uint8_t *at = data;
+    for (Py_ssize_t n = done, last; n < end; n = last) {
+      for (last = n + 1; last < end && files[last] == files[n] && from[last] == to[last - 1]; last++) {}
+      if (!read_fully((int)files[n], from[n], at, to[last - 1] - from[n])) break;
+      for (; sound < last && is_sound(at, to[sound] - from[sound]); at += to[sound] - from[sound], sound++) {
+        struct span *own = values + (sound - done) * number;
+        is_plain[sound - done] = scan_example(at + HEADER, at + (to[sound] - from[sound]) - FOOTER, features, number, next, data, own) &&
+                                 take_numbers(data, features, own, columns, number, sound);
+      }
+      if (sound < last) break;
+    }
+    Py_END_ALLOW_THREADS;
+    Py_ssize_t place = 0;
+    for (Py_ssize_t n = done; n < sound && !PyErr_Occurred(); place += to[n] - from[n], n++) {
+      const struct span *own = values + (n - done) * number;
+      if (!is_plain[n - done]) {
+        PyObject *payload = PyBytes_FromStringAndSize((char *)data + place + HEADER, to[n] - from[n] - HEADER - FOOTER);
+        if (payload) PyList_SetItem(rest, n, payload);
+        continue;
+      }
+      for (Py_ssize_t k = 0; k < number; k++) {
+        if (!columns[k].list) continue;
+        PyObject *value = PyBytes_FromStringAndSize((char *)data + own[k].start, own[k].end - own[k].start);
+        if (!value) break;
+        PyList_SetItem(columns[k].list, n, value);
+      }
+    }
+    done = sound;
+    if (sound < end) break;
+  }
+  for (Py_ssize_t k = 0; columns && k < number; k++)
+    if (columns[k].numbers.obj) PyBuffer_Release(&columns[k].numbers);
+  int is_loaded = features != NULL;
+  free(data), PyMem_Free(is_plain), PyMem_Free(values), PyMem_Free(columns), PyMem_Free(features);
+  PyBuffer_Release(&descriptors), PyBuffer_Release(&starts), PyBuffer_Release(&stops), PyBuffer_Release(&tags);
+  if (PyErr_Occurred() || !is_loaded) return NULL;
+  if (!has_memory) return PyErr_NoMemory();
+  return good ? PyLong_FromSsize_t(done) : out_of_place();
 }

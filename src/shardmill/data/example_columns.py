@@ -1,6 +1,7 @@
 """Find the values of features in blocks of serialized tf.train.Examples, all records of a block at once."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,68 @@ from numpy.typing import NDArray
 
 from shardmill.data import spans
 from shardmill.data.example import LIST_TAGS, FeatureValue
-from shardmill.data.features import Features
+from shardmill.data.feature_kind import fixed_sizes
+from shardmill.data.features import Feature, Features
 from shardmill.data.spans import Positions, RecordBlock
 
+# Values by feature name, lists of bytes or arrays of numbers; and by row, the payloads of records to be decoded
+ReadColumns = tuple[dict[str, list[bytes] | np.ndarray], dict[int, bytes]]
+
 _SPAN = 3  # start, end, count
+
+
+class ColumnReader:
+    """Read features of records at known places in open files, each with a fixed number of values.
+
+    Attributes:
+        features: the features that are read.
+        has_scalars_only: True if each has one value, so that `one` may be called.
+    """
+
+    def __init__(self, features: Features, names: Sequence[str]) -> None:
+        """Set up a reader of the features named in `names`; raise a ValueError if `can_read` is False for one."""
+        self._names = [feature.name.encode() for feature in features]
+        self._tags = _make_tags(features)
+        self._wanted = [number for number, feature in enumerate(features) if feature.name in names]
+        self.features = tuple(features[number] for number in self._wanted)
+        if not all(map(self.can_read, self.features)):
+            raise ValueError("a feature has any number of values")
+        self.has_scalars_only = not any(feature.list_shape for feature in self.features)
+
+    @staticmethod
+    def can_read(feature: Feature) -> bool:
+        """Return True if a feature is one bytes value, or a fixed number of numbers."""
+        return None not in feature.list_shape and not (feature.dtype == "bytes" and feature.list_shape)
+
+    def one(self, file: int, start: int, stop: int) -> list[Any] | bytes | None:
+        """Return the values of a record, its payload if it has to be decoded, or None if it is damaged."""
+        return spans.read_example(file, start, stop, self._names, self._tags, self._wanted)
+
+    def read(self, files: Positions, starts: Positions, stops: Positions) -> ReadColumns | None:
+        """Return values by feature name, and the payloads of the rows that have to be decoded; None if one is damaged.
+
+        Values are lists of bytes, or arrays of int64 and float32, (records, *shape).
+        """
+        columns: dict[str, list[Any] | np.ndarray] = {}
+        places: list[Any] = [None] * len(self._names)
+        for number, feature in zip(self._wanted, self.features, strict=True):
+            if feature.dtype == "bytes":
+                columns[feature.name] = [None] * len(files)
+            else:
+                columns[feature.name] = np.zeros((len(files), *fixed_sizes(feature)), feature.dtype)
+            places[number] = columns[feature.name]
+        rest: list[bytes | None] = [None] * len(files)
+        if spans.read_examples(files, starts, stops, self._names, self._tags, places, rest) < len(files):
+            return None
+        are_all_read = rest.count(None) == len(rest)
+        return columns, {} if are_all_read else {row: one for row, one in enumerate(rest) if one is not None}
+
+
+def _make_tags(features: Features) -> bytes:
+    """Return two bytes a feature: the tag of its list, and whether the list holds one bytes value."""
+    return bytes(
+        byte for item in features for byte in (LIST_TAGS[item.dtype], item.dtype == "bytes" and not item.list_shape)
+    )
 
 
 class ExampleScanner:
@@ -21,10 +80,7 @@ class ExampleScanner:
     def __init__(self, features: Features) -> None:
         self.features = features
         self._names = [feature.name.encode() for feature in features]
-        # Two bytes a feature: the tag of its list, and whether the list holds one bytes value
-        self._tags = bytes(
-            byte for item in features for byte in (LIST_TAGS[item.dtype], item.dtype == "bytes" and not item.list_shape)
-        )
+        self._tags = _make_tags(features)
         self._sizes = np.array([max(math.prod(filter(None, item.list_shape)), 1) for item in features], np.int64)
         self._is_variable = np.array([None in item.list_shape for item in features], bool)
         self._is_optional = np.array([not item.required for item in features], bool)

@@ -287,6 +287,18 @@ class SplitIndex:
             self._is_checked[number] = True
         return index
 
+    def locate(self, shards: Positions, records: Positions) -> tuple[Positions, Positions]:
+        """Return the first byte of records and their ends, by the number of each one's shard and its own in the shard.
+
+        Raise CorruptDataError if the index of a shard is damaged.
+        """
+        is_checked = self._is_checked[shards]
+        if not is_checked.all():
+            for number in np.unique(shards[~is_checked]).tolist():
+                self.shard(number)
+        places = self.firsts[shards] + shards + records  # each shard before has one more number than records
+        return self._bounds[places], self._bounds[places + 1]
+
 
 def _check_entry(index: ShardIndex, entry: IndexedShard, path: str) -> ShardIndex:
     """Return the index of a shard in the .npy file at `path`; raise CorruptDataError if it is damaged."""

@@ -15,7 +15,7 @@ from shardmill.errors import CorruptDataError
 try:
     from shardmill import _native as _spans
 
-    if not hasattr(_spans, "scan_examples"):
+    if not hasattr(_spans, "read_examples"):
         raise ImportError("it was compiled before an update; run `python setup.py build_ext --inplace`")
 except ImportError:
     from shardmill.data import tfrecord as _spans  # type: ignore[no-redef]
@@ -186,3 +186,53 @@ def scan_examples(
             and encoded as shardmill and protobuf encode it; otherwise 0, and its places mean nothing.
     """
     _spans.scan_examples(data, _as_positions(starts), _as_positions(ends), names, tags, out, plain)
+
+
+def read_example(
+    file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]
+) -> list[Any] | bytes | None:
+    """Read one framed record of an open file, and verify both checksums.
+
+    Args:
+        file: descriptor of the file.
+        start: first byte of the record.
+        stop: end of the record.
+        names: as for `scan_examples`.
+        tags: as for `scan_examples`.
+        wanted: numbers of features, each of one number or one bytes value.
+
+    Returns:
+        The values of the wanted features: int, float or bytes. The payload instead, if it is unusual or a value is
+        missing. None if there is no such record, or a checksum fails.
+    """
+    return _spans.read_example(file, start, stop, names, tags, wanted)
+
+
+def read_examples(
+    files: Positions,
+    starts: Positions,
+    stops: Positions,
+    names: list[bytes],
+    tags: bytes,
+    columns: list[Any],
+    rest: list[bytes | None],
+) -> int:
+    """Read framed records of open files, and verify all checksums.
+
+    Args:
+        files: descriptor of each record's file, (records,).
+        starts: first byte of each record.
+        stops: end of each record.
+        names: as for `scan_examples`.
+        tags: as for `scan_examples`.
+        columns: for each feature None, or where its values go: a list of an item a record for one bytes value, an array
+            of int64 or float32 (records, …) for numbers.
+        rest: an item a record, to be filled with the payloads of records that are unusual or lack a value. Their rows
+            in `columns` mean nothing.
+
+    Returns:
+        The number of records before the first that does not exist or fails a checksum.
+    """
+    return _spans.read_examples(
+        _as_positions(files), _as_positions(starts), _as_positions(stops), names, tags, columns, rest
+    )

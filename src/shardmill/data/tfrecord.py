@@ -1,5 +1,6 @@
 """TFRecord framing, and the pure Python twin of the C extension that scans records."""
 
+import os
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -163,6 +164,29 @@ def scan_examples(
     _check(data, starts, ends)
     plain[:] = 0
     out[:] = -1
+
+
+def read_example(file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]) -> bytes | None:
+    """Return the payload of a record, for `decode_example` to decode; None if it is not as its place says."""
+    framed = os.pread(file, stop - start, start) if 0 <= start <= stop else b""
+    return framed[_HEADER.itemsize : -_FOOTER.itemsize] if is_valid_record(framed) else None
+
+
+def read_examples(
+    files: np.ndarray,
+    starts: np.ndarray,
+    stops: np.ndarray,
+    names: list[bytes],
+    tags: bytes,
+    columns: list[Any],
+    rest: list[bytes | None],
+) -> int:
+    """Put the payloads of records into `rest`, and return the number of sound ones before the first that is not."""
+    for row, (file, start, stop) in enumerate(zip(files.tolist(), starts.tolist(), stops.tolist(), strict=True)):
+        rest[row] = read_example(file, start, stop, names, tags, [])
+        if rest[row] is None:
+            return row
+    return len(rest)
 
 
 def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray) -> None:

@@ -548,15 +548,16 @@ class RecordDecoder:
 
     def one(self, record: bytes) -> Example:
         """Return the example in a record; raise a ValueError if it is not as expected."""
-        return {RAW_RECORD: record} if self._is_raw else self._finish(self._decode.one(record))
+        return {RAW_RECORD: record} if self._is_raw else self.finish(self._decode.one(record))
 
     def block(self, block: RecordBlock) -> Iterator[Example]:
         """Yield the example in each record; raise the ValueError of the first that is not as expected."""
         if self._is_raw:
             return ({RAW_RECORD: record} for record in block)
-        return map(self._finish, self._decode(block))
+        return map(self.finish, self._decode(block))
 
-    def _finish(self, example: Example) -> Example:
+    def finish(self, example: Example) -> Example:
+        """Decode the files in an example, and replace missing values."""
         for name, opener in self._openers.items():
             if name in example:
                 example[name] = opener(example[name])

@@ -95,6 +95,13 @@ class LocalRanges(ShardRanges):
         self.__init__(state["_dataset"])  # type: ignore[misc]
         self._identities = state["_identities"]
 
+    def open_file(self, shard: ShardEntry) -> OpenFile | None:
+        """Return a shard's file; None if it cannot be opened. Raise a CorruptDataError if it is another than before."""
+        try:
+            return self._open.get(shard.file) or self._open_shard(shard)
+        except OSError:
+            return None
+
     def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
         file = self._open.get(shard.file) or self._open_shard(shard)
         return os.pread(file.descriptor, size, start)

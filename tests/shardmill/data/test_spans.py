@@ -19,7 +19,20 @@ from shardmill.pipelines import cli
 from tests.support.command import REPOSITORY, tree_bytes, write_files
 
 BOTH = pytest.mark.parametrize("module", [_native, tfrecord], ids=["compiled", "python"])
-SIZES = [*range(300), *range(500, 530), *range(1000, 1100), *range(1530, 1550), 2047, 2048, 2049, 3071, 3072, 3073, 4096, 70_000]
+SIZES = [
+    *range(300),
+    *range(500, 530),
+    *range(1000, 1100),
+    *range(1530, 1550),
+    2047,
+    2048,
+    2049,
+    3071,
+    3072,
+    3073,
+    4096,
+    70_000,
+]
 SEEDS = st.integers(0, (1 << 64) - 1)
 
 

@@ -7,6 +7,7 @@ import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shardmill
+from shardmill import _native
+from shardmill.data import spans, tfrecord
 from shardmill.data.shard_index import INDEX_FOLDER
 from shardmill.data.tfrecord import frame_record, record_header
 from shardmill.errors import CorruptDataError, UserError
@@ -67,6 +70,28 @@ def test_values_are_those_of_examples(rows: Path) -> None:
     assert_same(source.__getitems__(numbers), [expected[number] for number in numbers])
     assert_same([source[np.int64(7)]], [expected[7]])
     assert source[100:] == source.__getitems__([]) == []
+
+
+@pytest.mark.parametrize("module", [_native, tfrecord], ids=["compiled", "python"])
+@pytest.mark.parametrize("names", [["city", "n", "word", "x"], ["pair", "x"], ["age", "n", "note"]])
+def test_values_of_any_columns(
+    rows: Path, names: list[str], module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spans, "_spans", module)
+    expected = list(shardmill.examples(rows, features=names))
+
+    source = shardmill.source(rows, features=names)
+
+    assert_same([source[number] for number in range(ROWS)], expected)
+    assert_same(list(source), expected)
+    assert_same(source[::-3], expected[::-3])
+    columns = source.read_columns([7, -1, 7])
+    if module is _native and "age" not in names and source._lookup is not None:
+        assert columns is not None
+        for name, values in columns.items():
+            assert_same([{name: one} for one in values], [{name: expected[row][name]} for row in (7, -1, 7)])
+    else:
+        assert columns is None
 
 
 def test_some_features_with_defaults(rows: Path) -> None:
