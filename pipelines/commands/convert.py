@@ -66,6 +66,12 @@ _HELP = {
         "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
         "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
     ),
+    "sql": (
+        ("url", "query", "partition_by", "label"),
+        "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
+        "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
+        " --output datasets --name orders",
+    ),
     "text": (
         ("record", "tokenizer", "pack_to", "line_numbers"),
         "--input corpus --output datasets --name corpus",
@@ -146,6 +152,11 @@ def _convert(
 
     if recipe is not None:
         check_input(config)
+        if config.secret_flags:
+            raise UserError(
+                f"--write_recipe {recipe}: {config.secret_flags[0]} holds a password, and a recipe would, too; write"
+                " ${NAME} in its place, an environment variable"
+            )
         write_recipe(recipe, recipe_text(kind, values, rest))
         log.print_result(_describe_recipe(recipe, omitted_flags(values)))
         return 0
@@ -227,7 +238,12 @@ def _make_parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
         for option in _list_visible_options(kind):
             found.setdefault(option.name, {})[command] = option
     first = {name: next(iter(options.values())) for name, options in found.items()}
-    for name in sorted(found, key=lambda name: (not _is_required(first[name]), name not in _PLACES, -len(found[name]))):
+
+    def importance(name: str) -> tuple[bool, bool, int]:
+        is_required = _is_required(first[name]) and len(found[name]) == len(kinds)
+        return not is_required, name not in _PLACES, -len(found[name])
+
+    for name in sorted(found, key=importance):
         several = [command for command, option in found[name].items() if option.flag.repeats]
         only = [] if len(found[name]) == len(kinds) else list(found[name])
         yield _make_parameter(first[name], only, [] if len(several) == len(found[name]) else several)
@@ -247,7 +263,7 @@ def _make_parameter(option: Option, only: Sequence[str], several: Sequence[str])
         "name": option.name,
         "label": option.name,
         "helpText": "; ".join(filter(None, help_texts)),
-        "isOptional": not _is_required(option),
+        "isOptional": not _is_required(option) or bool(only),
         "paramType": "TEXT",
     }
     plain = option.flag.parse is None

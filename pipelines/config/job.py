@@ -187,6 +187,16 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         """Return the folders, files and globs of --input."""
         return () if self.input is None else (self.input,)
 
+    @property
+    def secret_flags(self) -> tuple[str, ...]:
+        """Return the flags whose values hold a secret, which is written nowhere."""
+        return ()
+
+    @property
+    def local_files(self) -> tuple[tuple[str, str], ...]:
+        """Return (flag, path) of files that are read besides those of --input."""
+        return ()
+
     @cached_property
     def root(self) -> str:
         """Return the folder that names of the first input's files are relative to; for a URL this may ask the store."""

@@ -4,8 +4,8 @@ import os
 import pickle
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -46,7 +46,13 @@ from shardmill.pipelines.jobs.outcome import (
     take_lease,
     write_unpublished,
 )
-from shardmill.pipelines.jobs.runner import check_dataflow_paths, local_paths, scratch_folder, template_of
+from shardmill.pipelines.jobs.runner import (
+    check_dataflow_paths,
+    check_secrets,
+    local_paths,
+    scratch_folder,
+    template_of,
+)
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.page import with_page_checks, write_page
 from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
@@ -84,6 +90,17 @@ class Job:
     # for a job over files
     spool: "Callable[[str, Callable[[], None]], Job] | None" = None
     reuses_buffers: bool = False  # tasks allocate same-sized buffers repeatedly; see pipelines.jobs.runner
+    # opens rows that are in no file, which graphs read while the context lasts: options -> root -> rows
+    open_rows: Callable[[PipelineOptions], AbstractContextManager[beam.PTransform]] | None = None
+
+    @contextmanager
+    def opened(self, options: PipelineOptions) -> Iterator["Job"]:
+        """Return this job with its rows, which stay open while the context lasts."""
+        if self.open_rows is None:
+            yield self
+            return
+        with self.open_rows(options) as rows:
+            yield replace(self, build=partial(self.build, rows=rows), plan=partial(self.plan, rows=rows))
 
 
 def file_job(config: FilesConfig, route: FileRoute) -> Job:
@@ -148,6 +165,7 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
     """Check runner, input and output; raises UserError. Only with `asks` must the runner be reachable."""
     (runner.check_runner if asks else runner.check_runner_options)(options)
     check_dataflow_paths(config, options)
+    check_secrets(config, options)
     _check_absolute(config, options)
     check_input(config)
     check_output(config, config.overwrite)
@@ -352,7 +370,7 @@ def run_conversion(
     )
     lease = None
     try:
-        with handle_sigterm():
+        with handle_sigterm(), job.opened(options) as job:
             lease = take_lease(config, detached=not runner.has_local_workers(options))
             names = check_output(config, overwrite=True)
             is_published = file_names.SUCCESS in names and file_names.PUBLISHING not in names
@@ -527,7 +545,8 @@ def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) 
         workers.max_num_workers or workers.num_workers or 0,
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
-    with nullcontext("") if job.spool is None else scratch_folder("rows") as folder:
+    spooled = nullcontext("") if job.spool is None else scratch_folder("rows")
+    with job.opened(options) as job, spooled as folder:
         job = _spool(job, folder, f"{name}, dry run", quiet)
         plan = run_planning(job, options, f"{name}, dry run", quiet)
     return "\n".join([job.describe(plan), *job.measure_work(plan).sentences(slots)])

@@ -81,18 +81,21 @@ def build_records(
     progress_folder: str | None,
     config: RecordsConfig,
     plan: RecordsDryRun | None = None,
-    rows: beam.PCollection[Any] | None = None,
+    rows: beam.PCollection[Any] | beam.PTransform | None = None,
     ready: beam.PCollection[None] | None = None,
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
     Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. The `rows` of a
-    RowsConfig are in no file: see transforms.rows.spool. Nothing is written before the singleton `ready` exists.
+    RowsConfig are in no file, or a PTransform reads them: see transforms.rows.spool. Nothing is written before the
+    singleton `ready` exists.
     """
     if plan is not None:
         _describe_module_outputs(plan, config)
     options = publish_options(config)
     spooled = None
+    if isinstance(rows, beam.PTransform):
+        rows = root | "Rows" >> rows
     if rows is not None:
         spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
     reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
@@ -329,12 +332,17 @@ def _merge_shard_stats(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
 _SHOWN = 30  # features, by --dry_run
 
 
-def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
+def plan_records_dry_run(
+    root: beam.Pipeline, path: str, config: RecordsConfig, rows: beam.PTransform | None = None
+) -> None:
     """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
-    A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
+    A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph. What
+    the PTransform `rows` reads, which is in no file, is spooled next to `path`.
     """
-    reading = read_layout(root, config, scratch=posixpath.dirname(path))
+    scratch = posixpath.dirname(path)
+    spooled = None if rows is None else root | "Rows" >> rows | "Spool" >> SpoolRows(scratch)
+    reading = read_layout(root, config, spooled=spooled, scratch=scratch)
     config = config.mapped
     reads_per_block = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
     blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
@@ -384,7 +392,7 @@ def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
 
 def _count_files(plan: RecordsDryRun, config: RecordsConfig) -> int:
     """Return the number of input files; parallel inputs have equally many each."""
-    return sum(plan.summary.folders.values()) * len(config.inputs)
+    return sum(plan.summary.folders.values()) * max(len(config.inputs), 1)
 
 
 def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:

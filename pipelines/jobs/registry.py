@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from shardmill.pipelines.jobs.kind import Kind
 
 _FILE_COMMANDS = ("images", "arrays", "audio")
+_QUERY_COMMANDS = ("sql",)
+_MODULES = ("file_kinds", "record_kinds", "query_kinds")
 
 
 class _Kinds(Mapping[str, "Kind"]):
@@ -15,10 +17,11 @@ class _Kinds(Mapping[str, "Kind"]):
 
     def __getitem__(self, command: str) -> "Kind":
         module = "file_kinds" if command in _FILE_COMMANDS else "record_kinds"
+        module = "query_kinds" if command in _QUERY_COMMANDS else module
         return {kind.command: kind for kind in _import_kinds(module)}[command]
 
     def __iter__(self) -> Iterator[str]:
-        return (kind.command for module in ("file_kinds", "record_kinds") for kind in _import_kinds(module))
+        return (kind.command for module in _MODULES for kind in _import_kinds(module))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -147,12 +147,22 @@ def check_dataflow_paths(config: JobConfig, options: PipelineOptions) -> None:
         )
 
 
+def check_secrets(config: JobConfig, options: PipelineOptions) -> None:
+    """Check that no flag holds a secret, which workers on other machines would have to get with the job."""
+    if config.secret_flags and not has_local_workers(options):
+        flag = config.secret_flags[0]
+        raise UserError(
+            f"{flag} holds a password, which would be stored with the job; write ${{NAME}} in its place, an environment"
+            " variable that is set here and where workers run"
+        )
+
+
 def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
     """Yield (flag, path) of each local input and output path; URLs are left out."""
     manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
     masks = ("--masks", getattr(config, "masks", None))
     inputs = [("--input", path) for path in config.inputs]
-    for flag, path in (*inputs, *manifests, masks, ("--output", config.output)):
+    for flag, path in (*inputs, *config.local_files, *manifests, masks, ("--output", config.output)):
         if path is not None and storage.is_local(archive_path(path)):
             yield flag, archive_path(path)
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,7 +23,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject, crc32c_hex
 from shardmill.pipelines.config.files import ListedFilesConfig
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import ParallelConfig, SplitRecordsConfig
+from shardmill.pipelines.config.records import ParallelConfig, RowsConfig, SplitRecordsConfig
 from shardmill.pipelines.nightly.recipe import FreshnessOptions
 from shardmill.pipelines.nightly.recipe_values import format_duration
 from shardmill.transforms.columns.arrow import to_batches
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
 _SPLIT_LISTS = "--split_lists"  # the names of those files begin with it
+QUERY = "--query"  # the name of a query's result, of which nothing is known before it is read
 _MASKS = "--masks"  # the folder of masks as the names of its files have it
 _CLOCK_TICK_S = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
 _NO_SIZE = -1  # bytes, of a file that cannot be looked at
@@ -79,7 +81,7 @@ class Inputs:
     @property
     def file_count(self) -> int:
         """Return the number of files, readable or not."""
-        lists = (pc.starts_with(self.files["name"], name) for name in (_MANIFEST, _SPLIT_LISTS))
+        lists = (pc.starts_with(self.files["name"], name) for name in (_MANIFEST, _SPLIT_LISTS, QUERY))
         return self.files.num_rows - sum(pc.sum(names, min_count=0).as_py() for names in lists)
 
 
@@ -111,7 +113,13 @@ def find_inputs(
 
 
 def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
-    """Yield the input files, and add parts of the input without files to `missing`."""
+    """Yield the input files, and add parts of the input without files to `missing`.
+
+    A query's result is a file that differs each time.
+    """
+    if isinstance(config, RowsConfig):
+        yield QUERY, FileStat("", _NO_SIZE, uuid.uuid4().hex, 0.0)
+        return
     if isinstance(config, ListedFilesConfig):
         for split, path in config.split_lists:
             yield f"{_SPLIT_LISTS} {split}={path}", _stat_file(path)

@@ -17,9 +17,10 @@ from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, resolve_version, version_numbers
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema
+from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs.outcome import begin_record, read_success
-from shardmill.pipelines.nightly.inputs import FILES, Inputs, check_freshness, find_inputs
-from shardmill.pipelines.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, RebuildOptions, Recipe
+from shardmill.pipelines.nightly.inputs import FILES, QUERY, Inputs, check_freshness, find_inputs
+from shardmill.pipelines.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, FreshnessOptions, RebuildOptions, Recipe
 from shardmill.quality.limits import Constraints
 from shardmill.reading.dataset import Dataset, labels_of, open_dataset
 from shardmill.text import plural, shorten
@@ -111,7 +112,9 @@ def describe_difference(before: Inputs, now: Inputs) -> str:
     differences = list(_compare_code(before.code, now.code))
     if before.code_version != now.code_version and not differences:
         differences.append("an option")
-    if before.data_version != now.data_version:
+    if QUERY in now.files["name"].to_pylist()[:1]:
+        differences.append("a query is read in every build")
+    elif before.data_version != now.data_version:
         differences.append(_compare_files(before.files, now.files))
     return "; ".join(differences)
 
@@ -367,6 +370,8 @@ def make_plan(
     config = recipe.config(record.version, **command_line_changes(recipe, request))
     if recipe.checks.baseline != file_names.LATEST:  # a mistake even where there is nothing to compare
         resolve_version(storage.StorageFiles(), config.parent, recipe.checks.baseline)
+    if isinstance(config, RowsConfig) and recipe.freshness != FreshnessOptions():
+        raise recipe.located(UserError("freshness: the rows of a query have no time; leave the section out"))
     inputs = find_inputs(config, recipe.build.fingerprint, kept_digest_entries(recipe, config.parent))
     if message := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
         warn(message)

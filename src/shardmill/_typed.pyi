@@ -21,16 +21,12 @@ class _Options(TypedDict, total=False):
     stratify_by: str
     seed: int
     split_seed: int
-    no_shuffle: bool
     shard_size: _Value
     num_shards: _Value
     balance: Literal["examples", "bytes", "tokens"]
     compression: Literal["none", "gzip"]
     file_template: str
     index: bool
-    map: _Function
-    map_batches: _Function
-    exclude: _Value
     rename: _Value
     labels_file: _Value
     on_new_label: Literal["fail", "append", "reject"]
@@ -40,13 +36,17 @@ class _Options(TypedDict, total=False):
     overwrite: bool
     set_latest: bool
     max_reject_fraction: float
-    on_damaged_file: Literal["fail", "reject"]
     threads: int
-    input: _Value
 
 class _ImagesOptions(_Options, total=False):
     reuse: _Value
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
     folders: _Value
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     transform: _Value
     analyze_splits: _Value
     transform_graph: _Value
@@ -93,7 +93,13 @@ class _ImagesOptions(_Options, total=False):
 
 class _ArraysOptions(_Options, total=False):
     reuse: _Value
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
     folders: _Value
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     transform: _Value
     analyze_splits: _Value
     transform_graph: _Value
@@ -133,7 +139,13 @@ class _ArraysOptions(_Options, total=False):
 
 class _AudioOptions(_Options, total=False):
     reuse: _Value
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
     folders: _Value
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     transform: _Value
     analyze_splits: _Value
     transform_graph: _Value
@@ -156,6 +168,12 @@ class _AudioOptions(_Options, total=False):
     decode_audio: bool
 
 class _CsvOptions(_Options, total=False):
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     sequence_by: str
     order_by: str
     tokenizer: _Value
@@ -199,6 +217,12 @@ class _CsvOptions(_Options, total=False):
     block_size: _Value
 
 class _JsonlOptions(_Options, total=False):
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     sequence_by: str
     order_by: str
     tokenizer: _Value
@@ -231,6 +255,12 @@ class _JsonlOptions(_Options, total=False):
     block_size: _Value
 
 class _ParquetOptions(_Options, total=False):
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     on_bad_box: Literal["reject", "drop"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
@@ -267,6 +297,12 @@ class _ParquetOptions(_Options, total=False):
     on_duplicate_key: Literal["allow", "reject", "fail"]
 
 class _AvroOptions(_Options, total=False):
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     verify: Literal["header", "decode"]
     max_pixels: int
     sequence_by: str
@@ -302,6 +338,12 @@ class _AvroOptions(_Options, total=False):
     block_size: _Value
 
 class _WebdatasetOptions(_Options, total=False):
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
+    input: _Value
     on_bad_box: Literal["reject", "drop"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
@@ -336,6 +378,12 @@ class _WebdatasetOptions(_Options, total=False):
     block_size: _Value
 
 class _ReshardOptions(_Options, total=False):
+    input: _Value
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
     schema: _Value
     label: _Value
     key: str
@@ -345,7 +393,13 @@ class _ReshardOptions(_Options, total=False):
     block_size: _Value
 
 class _TextOptions(_Options, total=False):
+    input: _Value
+    no_shuffle: bool
+    map: _Function
+    map_batches: _Function
     folders: _Value
+    exclude: _Value
+    on_damaged_file: Literal["fail", "reject"]
     tokenizer: _Value
     tokenize: str
     max_length: int
@@ -364,6 +418,44 @@ class _TextOptions(_Options, total=False):
     line_numbers: bool
     block_size: _Value
     reuse: _Value
+
+class _SqlOptions(_Options, total=False):
+    on_bad_box: Literal["reject", "drop"]
+    boxes_seen: Literal["stored", "upright"]
+    verify: Literal["header", "decode"]
+    max_pixels: int
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label: _Value
+    label_separator: _Value
+    image: _Value
+    timestamp: _Value
+    stack: _Value
+    key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    block_size: _Value
+    url: _Value
+    query: _Value
+    partition_by: str
 
 @overload
 def convert(
@@ -466,6 +558,16 @@ def convert(
     """Run a job: turn text into TFRecord shards, one example for each line, document or file."""
 
 @overload
+def convert(
+    command: Literal["sql"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_SqlOptions],
+) -> Published:
+    """Run a job: turn the rows of an SQL query into TFRecord shards."""
+
+@overload
 def plan(
     command: Literal["images"],
     *,
@@ -564,6 +666,16 @@ def plan(
     **options: Unpack[_TextOptions],
 ) -> Plan:
     """Plan a job, without running it: turn text into TFRecord shards, one example for each line, document or file."""
+
+@overload
+def plan(
+    command: Literal["sql"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_SqlOptions],
+) -> Plan:
+    """Plan a job, without running it: turn the rows of an SQL query into TFRecord shards."""
 
 class _WriteOptions(TypedDict, total=False):
     splits: _Value

@@ -1,0 +1,58 @@
+"""The commands that read the rows of a query: SQL databases."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.queries import SqlConfig
+from shardmill.pipelines.config.records import FormatSpec
+from shardmill.pipelines.jobs.record_kinds import ROWS, RowsKind
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from shardmill.pipelines.jobs.job import Job
+
+
+@dataclass(frozen=True)
+class SqlKind(RowsKind):
+    """The sql command."""
+
+    def make_job(self, config: JobConfig) -> "Job":
+        from shardmill.pipelines.jobs.job import record_job
+
+        assert isinstance(config, SqlConfig)
+        return replace(record_job(config), open_rows=partial(_open_sql, config))
+
+
+@contextmanager
+def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[beam.PTransform]":
+    """Plan the query, and keep the state of the database while the job runs."""
+    from shardmill.pipelines.jobs.runner import template_of
+    from shardmill.pipelines.reports import log
+    from shardmill.transforms.rows.queries import ReadSql
+    from shardmill.transforms.rows.sql import hold_query, one_state_notice
+
+    with hold_query(config.sql_query, config.is_decided, holds=template_of(options) is None) as plan:
+        if notice := one_state_notice(plan):
+            log.warn(notice)
+        yield ReadSql(plan)
+
+
+SQL = FormatSpec(
+    name="sql",
+    command="sql",
+    plural="rows",
+    suffixes="rows",
+    summary="turn the rows of an SQL query into TFRecord shards",
+    description="Turn the rows of an SQL query into balanced, shuffled TFRecord shards. Any database of SQLAlchemy is"
+    " read; PostgreSQL and SQLite are tested.",
+    flags=("url", "query", "partition_by", *ROWS.spec.flags),
+    has_objects=True,
+    required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
+)
+KINDS = (SqlKind(SQL.command, SQL.summary, SQL.description, SqlConfig, spec=SQL),)
