@@ -111,7 +111,7 @@ def test_mistakes_before_anything_is_written(jobs: Jobs) -> None:
     jobs.refuse("sql --url sqlite:///no.db --query x", "--url sqlite:///no.db: no such file no.db")
     jobs.refuse("sql --url sqlite:///shop.db?x=1 --query x", "--url sqlite:///shop.db?x=***: …'x' are not accepted")
     jobs.refuse("sql --url sqlite:///shop.db?timeout=abc --query x", "--url …timeout=***: could not convert …: '***'")
-    jobs.refuse("sql --url sqlite:///shop.db?isolation_level=abc --query x", "--url …isolation_level=***: isolation_")
+    jobs.refuse("sql --url mysql+pymysql://u@h/d?nope=1 --query x", "--url …nope=***: …argument 'nope'")
     jobs.refuse(f"{words} 'SELECT * FROM orders WHERE 0'", "no rows in --query SELECT * FROM orders WHERE 0")
     jobs.refuse(f"{words} 'SELECT * FROM orders' --label nope", "no such column in --query SELECT * FROM orders; the")
     jobs.refuse(f"{words} 'DROP TABLE orders'", "--query: attempt to write a readonly database")
