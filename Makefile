@@ -30,7 +30,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure bench-readers dali demo docs environments flink lean next-beam page plain publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
+.PHONY: airflow azure bench-readers dali demo docs environments flink lean next-beam page plain postgres publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -214,6 +214,11 @@ page: $(VENV)/installed $(BROWSER)/node_modules/installed
 shells: $(VENV)/installed
 	for what in bash zsh fish; do command -v $$what > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$what; } || exit 1; done
 	$(BIN)/python -m pytest tests/check_completion.py
+
+# `shardmill sql` on a server of Debian's PostgreSQL.
+postgres: $(VENV)/installed
+	ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || { apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql; }
+	$(BIN)/python -m pytest tests/check_postgres.py
 
 # The pictures of pages in docs/, of the data of `make demo`.
 screenshots: demo $(BROWSER)/node_modules/installed

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -318,6 +319,10 @@ def write_page_data(folder: Path) -> Path:
             **{f"demo/digits/{number % 10}/{number}.png": image(number, "PNG") for number in range(200)},
         },
     )
+    with sqlite3.connect(folder / "shop.db") as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER, city TEXT, paid BOOLEAN)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(1, "Rome", 1), (2, "Oslo", 0)])
+    connection.close()
     (folder / "scans/cat").mkdir(parents=True)
     frames = [
         f"videos/{label}/video_{video}/{frame}.jpg" for label in ("run", "walk") for video in (1, 2) for frame in (1, 2)

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,23 +14,23 @@ from urllib.parse import quote
 
 import psycopg
 
-USER = "postgres"  # of the package, since the server does not run as root; and its superuser
+USER = "postgres"  # of the package, for the server does not run as root; and its superuser
 _INSTALLED = Path("/usr/lib/postgresql")
 
 
 @dataclass(frozen=True)
 class Postgres:
-    """A running server, which lets its superuser in with a password alone."""
+    """A running server, which asks its superuser for a password."""
 
     port: int
     password: str
 
-    def url(self, password: str | None = None) -> str:
-        quoted = quote(self.password if password is None else password, safe="")
-        return f"postgresql://{USER}:{quoted}@127.0.0.1:{self.port}/postgres"
+    def url(self, password: str) -> str:
+        """The URL for SQLAlchemy, with a password as it is, or `${NAME}`."""
+        return f"postgresql://{USER}:{password}@127.0.0.1:{self.port}/postgres"
 
     def connect(self) -> "psycopg.Connection[Any]":
-        return psycopg.connect(self.url(), autocommit=True)
+        return psycopg.connect(self.url(quote(self.password, safe="")), autocommit=True)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
         """Execute statements, and return the rows of the last one."""
@@ -39,30 +40,28 @@ class Postgres:
             return cursor.fetchall() if cursor.description else []
 
 
-def _run(words: Sequence[object]) -> None:
-    as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"] if os.geteuid() == 0 else []
-    subprocess.run([*as_user, *map(str, words)], check=True, cwd="/", stdout=subprocess.DEVNULL)
-
-
 @contextmanager
-def serve(folder: Path, password: str) -> Iterator[Postgres]:
-    """Start a server with its data in `folder`, which is made; end it and delete the folder at last."""
+def serve(password: str) -> Iterator[Postgres]:
+    """Start a server on a free port, and end it and delete its files at last."""
     programs = max(_INSTALLED.glob("*/bin"), key=lambda path: float(path.parent.name))
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="shardmill-postgres-"))
     if os.geteuid() == 0:
         shutil.chown(folder, USER, USER)
     (folder / "password").write_text(password)
-    (folder / "password").chmod(0o644)
     data = folder / "data"
     _run([programs / "initdb", "--auth=scram-sha-256", f"--pwfile={folder}/password", "-U", USER, "--no-sync", data])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = f"-h 127.0.0.1 -p {port} -k {folder} -c fsync=off"
     control = [programs / "pg_ctl", "-D", data, "-l", folder / "log"]
-    _run([*control, "-w", "-o", options, "start"])
+    _run([*control, "-w", "-o", f"-h 127.0.0.1 -p {port} -k {folder} -c fsync=off", "start"])
     try:
         yield Postgres(port, password)
     finally:
         _run([*control, "-m", "immediate", "stop"])
         shutil.rmtree(folder)
+
+
+def _run(words: Sequence[object]) -> None:
+    as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"] if os.geteuid() == 0 else []
+    subprocess.run([*as_user, *map(str, words)], check=True, cwd="/", stdout=subprocess.DEVNULL)

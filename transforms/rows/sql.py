@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -22,7 +23,7 @@ from shardmill.transforms.rows.database_url import DatabaseUrl
 from shardmill.transforms.stores import storage
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import URL, Connection, Engine
 
 MAX_RANGES = 64  # as many workers read at once
 _FETCHED_BYTES = 8 << 20  # rows fetched at once have about as many
@@ -101,7 +102,6 @@ def hold_query(query: SqlQuery, is_decided: Callable[[str], bool], holds: bool =
     finally:
         if connection is not None:
             connection.close()
-        engine.dispose()
 
 
 def read_range(plan: QueryPlan, part: Range) -> Iterator[pa.RecordBatch | dict[str, Any]]:
@@ -113,15 +113,12 @@ def read_range(plan: QueryPlan, part: Range) -> Iterator[pa.RecordBatch | dict[s
     """
     query = plan.query
     engine = _make_engine(query.url)
-    try:
-        with _connect(engine, query.url) as connection, _database_errors("--query", query.url, engine):
-            if plan.snapshot:
-                connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{plan.snapshot}'")
-            _register_texts(connection, plan.text_types)
-            result = connection.execute(_select_range(query, part), execution_options=_STREAMED)
-            yield from _fetch(result, plan)
-    finally:
-        engine.dispose()
+    with _connect(engine, query.url) as connection, _database_errors("--query", query.url, engine):
+        if plan.snapshot:
+            connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{plan.snapshot}'")
+        _register_texts(connection, plan.text_types)
+        result = connection.execute(_select_range(query, part), execution_options=_STREAMED)
+        yield from _fetch(result, plan)
     for path, revision in plan.revisions:
         if _revision(path) != revision:
             raise JobError(f"{path} was written while it was read; run it again when nothing writes to it")
@@ -304,10 +301,9 @@ def _statement(query: str, end: str = "") -> Any:
 
 
 def _make_engine(url: DatabaseUrl) -> "Engine":
-    """Return an engine that opens a connection for each use."""
-    from sqlalchemy import create_engine, make_url
+    """Return the engine that opens connections to a database; raises UserError."""
+    from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SAWarning, SQLAlchemyError
-    from sqlalchemy.pool import NullPool
 
     resolved = url.resolve()
     try:
@@ -317,9 +313,7 @@ def _make_engine(url: DatabaseUrl) -> "Engine":
     if parsed.get_backend_name() == "sqlite" and url.file and not os.path.isfile(url.file):
         raise UserError(f"--url {url}: no such file {url.file}")  # SQLite would make one
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", SAWarning)  # of a parameter that is ignored
-            engine = create_engine(parsed, poolclass=NullPool, pool_logging_name=__name__)
+        return _make_cached_engine(parsed, os.getcwd())
     except NoSuchModuleError:
         raise UserError(
             f"--url {url}: SQLAlchemy knows no {parsed.drivername}://; correct it, or install the package of that"
@@ -332,8 +326,22 @@ def _make_engine(url: DatabaseUrl) -> "Engine":
     except (SAWarning, SQLAlchemyError, ImportError, TypeError, ValueError) as error:
         reason = url.hide(" ".join(str(error).split())).partition(" (Background on ")[0]
         raise UserError(f"--url {url}: {reason}") from None
+
+
+@cache
+def _make_cached_engine(url: "URL", _: str) -> "Engine":
+    """Return an engine, which asks the database for its version and settings once; a folder is that of SQLite's file.
+
+    It opens a connection for each use.
+    """
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import SAWarning
+    from sqlalchemy.pool import NullPool
+
     logging.getLogger(f"sqlalchemy.pool.impl.NullPool.{__name__}").disabled = True  # errors are raised, too
-    return engine
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SAWarning)  # of a parameter that is ignored
+        return create_engine(url, poolclass=NullPool, pool_logging_name=__name__)
 
 
 def _connect(engine: "Engine", url: DatabaseUrl) -> "Connection":
