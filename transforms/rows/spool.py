@@ -213,7 +213,7 @@ class _SpoolFn(beam.DoFn):
         self._spool = RowSpool(self._temporary)
         self._add_row = self._spool.add_row
 
-    def process(self, element: Any, *_: None) -> None:
+    def process(self, element: Any, *_: Any) -> None:
         """Write one element."""
         if type(element) is dict and not self._are_records:
             self._add_row(element)
