@@ -113,6 +113,13 @@ def test_learns(script: str, least: float, shell: Shell) -> None:
     assert min(accuracies) >= least, accuracies
 
 
+def test_a_data_frame_is_written(shell: Shell) -> None:
+    (published,) = shell.follow("from_dataframe")
+
+    assert published.splits == {"train": 142, "test": 36}
+    assert shardmill.info(shell.folder / "datasets/wines").class_names == ("class_0", "class_1", "class_2")
+
+
 _SERVE = """
 import json, sys
 import tensorflow as tf
