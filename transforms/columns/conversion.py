@@ -40,6 +40,7 @@ from shardmill.transforms.columns.types import (
     preview_value,
     shape_and_values,
     value_type,
+    values_of_type,
 )
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
@@ -81,8 +82,7 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
-    integers = [value for value in values if type(value) is int]
-    floats = [value for value in values if type(value) is float]
+    integers, floats = values_of_type(values, int), values_of_type(values, float)
     if integers and not (min(integers) >= -(1 << 63) and max(integers) < 1 << 63):
         raise ColumnError("an integer that does not fit 64 bits")
     if floats and not (min(floats) > -NO_LONGER_EXACT and max(floats) < NO_LONGER_EXACT):

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from functools import reduce
@@ -231,14 +231,21 @@ def _text_spelling(value: bytes) -> Spelling:
     return found | Spelling.FLOAT | Spelling.FRACTION | (Spelling.CODE if _CODE.fullmatch(value) else Spelling(0))
 
 
-def json_spelling(values: Iterable[Any]) -> Spelling:
+def values_of_type(values: Sequence[Any], *kinds: type) -> Sequence[Any]:
+    """Return the values that are of some types, in order."""
+    found = set(map(type, values))
+    if found.isdisjoint(kinds):
+        return ()
+    return values if found.issubset(kinds) else [value for value in values if type(value) in kinds]
+
+
+def json_spelling(values: Sequence[Any]) -> Spelling:
     """Return how the numbers among JSON values are spelled."""
-    numbers = [value for value in values if type(value) in (int, float)]
+    numbers = values_of_type(values, int, float)
     if not numbers:
         return Spelling(0)
     found = Spelling.NUMERIC
-    if float in set(map(type, numbers)):
-        floats = [value for value in numbers if type(value) is float]
+    if floats := values_of_type(numbers, float):
         if not all(map(float.is_integer, floats)) or max(floats) >= 2.0**63 or min(floats) < -(2.0**63):
             return found | Spelling.FLOAT | Spelling.FRACTION
         found |= Spelling.FLOAT

@@ -80,6 +80,7 @@ class JsonObjects:
     encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of the lines, if they are read as UTF-8
     nesting: Nesting | None = None  # None if no flag about nested values exists
     lengths: Sequence[Mapping[str, int]] = ()  # by row, the lengths of lists of objects that `nesting` flattened
+    _columns: list[Mapping[str, Sequence[Any]]] = field(default_factory=list, init=False)  # once they were needed
 
     def infer(
         self, columns: Sequence[str] | None, drop: Sequence[str]
@@ -88,7 +89,7 @@ class JsonObjects:
         names = columns
         types: dict[str, ColumnType] = {}
         if names is None:
-            every = dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill))
+            every = dict.fromkeys(chain(self._transpose() or chain.from_iterable(self.objects), self.fill))
             names = [name for name in every if name not in drop]
             # Of a type without a value: only the columns' existence is reported.
             types = {name: ColumnType("bytes", None, 0) for name in drop if name in every}
@@ -140,7 +141,8 @@ class JsonObjects:
         if refused:
             rejects = [Reject(self.name, int(self.line_numbers[row]), STAGE, refused[row]) for row in sorted(refused)]
             return self.without_rows(refused, rejects).read(types, keys)
-        others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
+        names = set(self._transpose() or chain.from_iterable(self.objects))
+        others = frozenset(names.difference(types, (key.name for key in keys)))
         if self.nesting is not None and self.nesting.flatten:  # an empty list of objects is no other column
             others -= {prefix for name in types for prefix in dotted_prefixes(name)}
         floats = [name for name, column in types.items() if column.dtype == "float32"]
@@ -177,7 +179,8 @@ class JsonObjects:
 
         In parallel lists, a missing item becomes the fill, or else `missing_item`.
         """
-        values = [row.get(name) for row in self.objects]
+        columns = self._transpose()
+        values = list(columns[name]) if name in columns else [row.get(name) for row in self.objects]
         if self._is_parallel(name):
             item = self.fill.get(name, missing_item)
             for row, count in enumerate(self._lengths_of(name)):
@@ -189,6 +192,14 @@ class JsonObjects:
             fill = self.fill[name]
             return [fill if value is None else value for value in values]
         return values
+
+    def _transpose(self) -> Mapping[str, Sequence[Any]]:
+        """Return the values of each column if all objects have the same keys in the same order; else no columns."""
+        if not self._columns:
+            is_uniform = len(set(map(tuple, self.objects))) == 1
+            columns = zip(*map(dict.values, self.objects), strict=True) if is_uniform else ()
+            self._columns.append(dict(zip(self.objects[0], columns, strict=True)) if is_uniform else {})
+        return self._columns[0]
 
     def _is_parallel(self, name: str) -> bool:
         """Return True if a column holds lists that a list of objects was divided into."""
