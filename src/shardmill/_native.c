@@ -711,6 +711,7 @@ PyObject *split_records(PyObject *self, PyObject *args);     /* _native_examples
 PyObject *scan_examples(PyObject *self, PyObject *args);
 PyObject *read_example(PyObject *self, PyObject *args);
 PyObject *read_examples(PyObject *self, PyObject *args);
+PyObject *take_examples(PyObject *self, PyObject *args);
 
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
@@ -726,6 +727,7 @@ static PyMethodDef methods[] = {
     {"scan_examples", scan_examples, METH_VARARGS, "scan_examples(data, starts, ends, names, tags, out, plain): where each record has the values of each feature."},
     {"read_example", read_example, METH_VARARGS, "read_example(file, start, stop, names, tags, wanted): values of a record; its payload; or None."},
     {"read_examples", read_examples, METH_VARARGS, "read_examples(files, starts, stops, names, tags, columns, rest): values of records; how many are sound."},
+    {"take_examples", take_examples, METH_VARARGS, "take_examples(data, starts, ends, names, tags, columns, rest): values of records in memory."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},

@@ -33,3 +33,12 @@ def read_examples(
     columns: list[Any],
     rest: list[bytes | None],
 ) -> int: ...
+def take_examples(
+    data: Any,
+    starts: Positions,
+    ends: Positions,
+    names: list[bytes],
+    tags: bytes,
+    columns: list[Any],
+    rest: list[bytes | None],
+) -> None: ...

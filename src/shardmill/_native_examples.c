@@ -313,40 +313,112 @@ static int take_numbers(const uint8_t *base, const struct feature *features, con
   return 1;
 }
 
+/* What is needed to take values out of records. */
+struct taking {
+  struct feature *features;
+  Py_ssize_t *next, number, most; /* features, and records taken at a time */
+  struct column *columns;
+  struct span *values; /* of `most` records */
+  char *is_plain;
+};
+
+static void end_taking(struct taking *taking) {
+  for (Py_ssize_t k = 0; taking->columns && k < taking->number; k++)
+    if (taking->columns[k].numbers.obj) PyBuffer_Release(&taking->columns[k].numbers);
+  PyMem_Free(taking->is_plain), PyMem_Free(taking->values), PyMem_Free(taking->columns), PyMem_Free(taking->features);
+}
+
+/* False with an exception where columns are not as expected. */
+static int begin_taking(struct taking *taking, PyObject *names, const Py_buffer *tags, PyObject *into, PyObject *rest, Py_ssize_t count) {
+  memset(taking, 0, sizeof *taking);
+  taking->number = PyList_Size(names);
+  if (PyList_Size(into) != taking->number || PyList_Size(rest) != count) return out_of_place() != NULL;
+  if (!(taking->features = load_features(names, tags, &taking->next))) return 0;
+  taking->most = READ_SPANS / (taking->number + 1) + 1;
+  if (taking->most > count) taking->most = count;
+  taking->columns = PyMem_Calloc(taking->number + 1, sizeof *taking->columns);
+  taking->values = PyMem_Malloc((taking->most * taking->number + 1) * sizeof *taking->values);
+  taking->is_plain = PyMem_Malloc(taking->most + 1);
+  if (!taking->columns || !taking->values || !taking->is_plain) return PyErr_NoMemory() != NULL;
+  for (Py_ssize_t k = 0; k < taking->number; k++) {
+    struct column *column = taking->columns + k;
+    PyObject *given = PyList_GetItem(into, k);
+    if (!(column->is_wanted = given != Py_None)) continue;
+    if (taking->features[k].tag == BYTES) {
+      column->list = given, column->each = 1;
+      if (!taking->features[k].is_single || !PyList_Check(given) || PyList_Size(given) != count) return out_of_place() != NULL;
+    } else {
+      Py_ssize_t size = taking->features[k].tag == FLOATS ? 4 : 8;
+      if (PyObject_GetBuffer(given, &column->numbers, PyBUF_WRITABLE)) return 0;
+      column->each = count ? column->numbers.len / (size * count) : 0;
+      if (column->numbers.len != size * count * column->each) return out_of_place() != NULL;
+    }
+  }
+  return 1;
+}
+
+/* The spans of a record, which is `row` of those that are taken together and `n` of all, and its numbers. */
+static void take_record(struct taking *taking, const uint8_t *base, const uint8_t *at, const uint8_t *end, Py_ssize_t row, Py_ssize_t n) {
+  struct span *own = taking->values + row * taking->number;
+  taking->is_plain[row] = scan_example(at, end, taking->features, taking->number, taking->next, base, own) &&
+                          take_numbers(base, taking->features, own, taking->columns, taking->number, n);
+}
+
+/* The strings of such a record, or its payload; false with an exception. */
+static int put_record(const struct taking *taking, const uint8_t *base, const uint8_t *at, const uint8_t *end, Py_ssize_t row, Py_ssize_t n,
+                      PyObject *rest) {
+  if (!taking->is_plain[row]) {
+    PyObject *payload = PyBytes_FromStringAndSize((const char *)at, end - at);
+    return payload && !PyList_SetItem(rest, n, payload);
+  }
+  for (Py_ssize_t k = 0; k < taking->number; k++) {
+    if (!taking->columns[k].list) continue;
+    const struct span *own = taking->values + row * taking->number + k;
+    PyObject *value = PyBytes_FromStringAndSize((const char *)base + own->start, own->end - own->start);
+    if (!value || PyList_SetItem(taking->columns[k].list, n, value)) return 0;
+  }
+  return 1;
+}
+
+PyObject *take_examples(PyObject *self, PyObject *args) {
+  Py_buffer data, starts, ends, tags;
+  PyObject *names, *into, *rest;
+  if (!PyArg_ParseTuple(args, "y*y*y*O!y*O!O!", &data, &starts, &ends, &PyList_Type, &names, &tags, &PyList_Type, &into, &PyList_Type, &rest))
+    return NULL;
+  Py_ssize_t count = starts.len / 8;
+  const int64_t *from = starts.buf, *to = ends.buf;
+  const uint8_t *base = data.buf;
+  struct taking taking;
+  int good = begin_taking(&taking, names, &tags, into, rest, count), is_within = ends.len == starts.len;
+  for (Py_ssize_t n = 0; is_within && n < count; n++) is_within = 0 <= from[n] && from[n] <= to[n] && to[n] <= data.len;
+  for (Py_ssize_t done = 0; good && is_within && done < count; done += taking.most) {
+    Py_ssize_t end = count - done < taking.most ? count : done + taking.most;
+    Py_BEGIN_ALLOW_THREADS;
+    for (Py_ssize_t n = done; n < end; n++) take_record(&taking, base, base + from[n], base + to[n], n - done, n);
+    Py_END_ALLOW_THREADS;
+    for (Py_ssize_t n = done; good && n < end; n++) good = put_record(&taking, base, base + from[n], base + to[n], n - done, n, rest);
+  }
+  end_taking(&taking);
+  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&tags);
+  if (!good) return NULL;
+  if (!is_within) return out_of_place();
+  Py_RETURN_NONE;
+}
+
 PyObject *read_examples(PyObject *self, PyObject *args) {
   Py_buffer descriptors, starts, stops, tags;
   PyObject *names, *into, *rest;
   if (!PyArg_ParseTuple(args, "y*y*y*O!y*O!O!", &descriptors, &starts, &stops, &PyList_Type, &names, &tags, &PyList_Type, &into, &PyList_Type,
                         &rest))
     return NULL;
-  Py_ssize_t count = starts.len / 8, number = PyList_Size(names), *next, done = 0;
+  Py_ssize_t count = starts.len / 8, done = 0, capacity = 0;
   const int64_t *files = descriptors.buf, *from = starts.buf, *to = stops.buf;
-  int good = descriptors.len == starts.len && stops.len == starts.len && PyList_Size(rest) == count && PyList_Size(into) == number;
-  struct feature *features = load_features(names, &tags, &next);
-  struct column *columns = PyMem_Calloc(number + 1, sizeof *columns);
-  Py_ssize_t most = READ_SPANS / (number + 1) + 1, capacity = 0;
-  if (most > count) most = count;
-  struct span *values = PyMem_Malloc((most * number + 1) * sizeof *values);
-  char *is_plain = PyMem_Malloc(most + 1);
+  struct taking taking;
+  int good = begin_taking(&taking, names, &tags, into, rest, count), is_whole = descriptors.len == starts.len && stops.len == starts.len;
   uint8_t *data = NULL;
-  int has_memory = columns && values && is_plain;
-  for (Py_ssize_t k = 0; good && features && has_memory && k < number; k++) {
-    PyObject *column = PyList_GetItem(into, k);
-    if (!(columns[k].is_wanted = column != Py_None)) continue;
-    if (features[k].tag == BYTES) {
-      columns[k].list = column, columns[k].each = 1;
-      good = features[k].is_single && PyList_Check(column) && PyList_Size(column) == count;
-    } else {
-      Py_ssize_t size = features[k].tag == FLOATS ? 4 : 8;
-      if ((good = !PyObject_GetBuffer(column, &columns[k].numbers, PyBUF_WRITABLE))) {
-        columns[k].each = count ? columns[k].numbers.len / (size * count) : 0;
-        good = columns[k].numbers.len == size * count * columns[k].each;
-      }
-    }
-  }
-  while (good && features && has_memory && done < count && !PyErr_Occurred()) {
+  while (good && is_whole && done < count) {
     Py_ssize_t end = done, bytes = 0, sound = done;
-    for (; end < count && end - done < most; end++) {
+    for (; end < count && end - done < taking.most; end++) {
       if (from[end] < 0 || to[end] - from[end] < HEADER + FOOTER || (end > done && bytes + to[end] - from[end] > READ_BYTES)) break;
       bytes += to[end] - from[end];
     }
@@ -354,45 +426,29 @@ PyObject *read_examples(PyObject *self, PyObject *args) {
     if (bytes > capacity) {
       free(data);
       data = malloc(capacity = bytes);
-      if (!(has_memory = data != NULL)) break;
-    }
-    Py_BEGIN_ALLOW_THREADS;
-    uint8_t *at = data;
-    for (Py_ssize_t n = done, last; n < end; n = last) {
-      for (last = n + 1; last < end && files[last] == files[n] && from[last] == to[last - 1]; last++) {}
-      if (!read_fully((int)files[n], from[n], at, to[last - 1] - from[n])) break;
-      for (; sound < last && is_sound(at, to[sound] - from[sound]); at += to[sound] - from[sound], sound++) {
-        struct span *own = values + (sound - done) * number;
-        is_plain[sound - done] = scan_example(at + HEADER, at + (to[sound] - from[sound]) - FOOTER, features, number, next, data, own) &&
-                                 take_numbers(data, features, own, columns, number, sound);
+      if (!data) {
+        good = PyErr_NoMemory() != NULL;
+        break;
       }
-      if (sound < last) break;
+    }
+    const uint8_t *at = data;
+    Py_BEGIN_ALLOW_THREADS;
+    for (Py_ssize_t n = done, last; n < end && sound == n; n = last) {
+      for (last = n + 1; last < end && files[last] == files[n] && from[last] == to[last - 1];) last++; /* neighbours, at once */
+      if (!read_fully((int)files[n], from[n], data + (at - data), to[last - 1] - from[n])) break;
+      for (; sound < last && is_sound(at, to[sound] - from[sound]); at += to[sound] - from[sound], sound++)
+        take_record(&taking, data, at + HEADER, at + (to[sound] - from[sound]) - FOOTER, sound - done, sound);
     }
     Py_END_ALLOW_THREADS;
-    Py_ssize_t place = 0;
-    for (Py_ssize_t n = done; n < sound && !PyErr_Occurred(); place += to[n] - from[n], n++) {
-      const struct span *own = values + (n - done) * number;
-      if (!is_plain[n - done]) {
-        PyObject *payload = PyBytes_FromStringAndSize((char *)data + place + HEADER, to[n] - from[n] - HEADER - FOOTER);
-        if (payload) PyList_SetItem(rest, n, payload);
-        continue;
-      }
-      for (Py_ssize_t k = 0; k < number; k++) {
-        if (!columns[k].list) continue;
-        PyObject *value = PyBytes_FromStringAndSize((char *)data + own[k].start, own[k].end - own[k].start);
-        if (!value) break;
-        PyList_SetItem(columns[k].list, n, value);
-      }
-    }
+    at = data;
+    for (Py_ssize_t n = done; good && n < sound; at += to[n] - from[n], n++)
+      good = put_record(&taking, data, at + HEADER, at + (to[n] - from[n]) - FOOTER, n - done, n, rest);
     done = sound;
     if (sound < end) break;
   }
-  for (Py_ssize_t k = 0; columns && k < number; k++)
-    if (columns[k].numbers.obj) PyBuffer_Release(&columns[k].numbers);
-  int is_loaded = features != NULL;
-  free(data), PyMem_Free(is_plain), PyMem_Free(values), PyMem_Free(columns), PyMem_Free(features);
+  free(data);
+  end_taking(&taking);
   PyBuffer_Release(&descriptors), PyBuffer_Release(&starts), PyBuffer_Release(&stops), PyBuffer_Release(&tags);
-  if (PyErr_Occurred() || !is_loaded) return NULL;
-  if (!has_memory) return PyErr_NoMemory();
-  return good ? PyLong_FromSsize_t(done) : out_of_place();
+  if (!good) return NULL;
+  return is_whole ? PyLong_FromSsize_t(done) : out_of_place();
 }

@@ -52,19 +52,35 @@ class ColumnReader:
 
         Values are lists of bytes, or arrays of int64 and float32, (records, *shape).
         """
+        columns, places, rest = self._make_columns(len(files))
+        if spans.read_examples(files, starts, stops, self._names, self._tags, places, rest) < len(files):
+            return None
+        return columns, _by_row(rest)
+
+    def take(self, block: RecordBlock) -> ReadColumns:
+        """Return the same of the records of a block."""
+        columns, places, rest = self._make_columns(len(block))
+        spans.take_examples(block.data, block.starts, block.ends, self._names, self._tags, places, rest)
+        return columns, _by_row(rest)
+
+    def _make_columns(self, count: int) -> tuple[dict[str, list[bytes] | np.ndarray], list[Any], list[bytes | None]]:
+        """Return columns to be filled by name, the same with None for other features, and payloads to be filled."""
         columns: dict[str, list[Any] | np.ndarray] = {}
         places: list[Any] = [None] * len(self._names)
         for number, feature in zip(self._wanted, self.features, strict=True):
             if feature.dtype == "bytes":
-                columns[feature.name] = [None] * len(files)
+                columns[feature.name] = [None] * count
             else:
-                columns[feature.name] = np.zeros((len(files), *fixed_sizes(feature)), feature.dtype)
+                columns[feature.name] = np.zeros((count, *fixed_sizes(feature)), feature.dtype)
             places[number] = columns[feature.name]
-        rest: list[bytes | None] = [None] * len(files)
-        if spans.read_examples(files, starts, stops, self._names, self._tags, places, rest) < len(files):
-            return None
-        are_all_read = rest.count(None) == len(rest)
-        return columns, {} if are_all_read else {row: one for row, one in enumerate(rest) if one is not None}
+        return columns, places, [None] * count
+
+
+def _by_row(rest: list[bytes | None]) -> dict[int, bytes]:
+    """Return the payloads that are there by row."""
+    if rest.count(None) == len(rest):
+        return {}
+    return {row: payload for row, payload in enumerate(rest) if payload is not None}
 
 
 def _make_tags(features: Features) -> bytes:

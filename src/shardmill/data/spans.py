@@ -15,7 +15,7 @@ from shardmill.errors import CorruptDataError
 try:
     from shardmill import _native as _spans
 
-    if not hasattr(_spans, "read_examples"):
+    if not hasattr(_spans, "take_examples"):
         raise ImportError("it was compiled before an update; run `python setup.py build_ext --inplace`")
 except ImportError:
     from shardmill.data import tfrecord as _spans  # type: ignore[no-redef]
@@ -236,3 +236,19 @@ def read_examples(
     return _spans.read_examples(
         _as_positions(files), _as_positions(starts), _as_positions(stops), names, tags, columns, rest
     )
+
+
+def take_examples(
+    data: Any,
+    starts: Positions,
+    ends: Positions,
+    names: list[bytes],
+    tags: bytes,
+    columns: list[Any],
+    rest: list[bytes | None],
+) -> None:
+    """Copy values of features out of the serialized Examples data[start:end].
+
+    The other arguments are those of `read_examples`.
+    """
+    _spans.take_examples(data, _as_positions(starts), _as_positions(ends), names, tags, columns, rest)

@@ -166,6 +166,20 @@ def scan_examples(
     out[:] = -1
 
 
+def take_examples(
+    data: bytes,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    names: list[bytes],
+    tags: bytes,
+    columns: list[Any],
+    rest: list[bytes | None],
+) -> None:
+    """Put the payloads of records in `data` into `rest`."""
+    _check(data, starts, ends)
+    rest[:] = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
 def read_example(file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]) -> bytes | None:
     """Return the payload of a record, for `decode_example` to decode; None if it is not as its place says."""
     framed = os.pread(file, stop - start, start) if 0 <= start <= stop else b""

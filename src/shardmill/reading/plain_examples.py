@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from shardmill.data.example import LIST_TAGS, decode_example, encode_varint
-from shardmill.data.example_columns import ExampleScanner, ScannedBlock, unpack_varints
+from shardmill.data.example_columns import ColumnReader, ExampleScanner, ReadColumns, ScannedBlock, unpack_varints
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
@@ -143,9 +143,15 @@ class BlockDecoder:
         self._names = [item.name for _, item in self._columns]
         unpackers = ((item.name, kind_of(item).value_decoder(item)) for _, item in self._columns)
         self._unpackers = [(name, unpack) for name, unpack in unpackers if unpack is not None]
+        wanted = [item for _, item in self._columns]
+        are_fixed = wanted and all(map(ColumnReader.can_read, wanted))
+        self.columns = ColumnReader(features, self._names) if are_fixed else None
 
     def __call__(self, block: RecordBlock) -> Iterator[Example]:
         """Yield the wanted features of each example; raise the ValueError of the first that is not as expected."""
+        if self.columns is not None:
+            yield from self.from_columns(self.columns.take(block))
+            return
         if len(block) < _FEW_RECORDS:
             yield from map(self._decode, block)
             return
@@ -165,6 +171,23 @@ class BlockDecoder:
                 if name in example:
                     example[name] = unpack(example[name])
             yield example
+
+    def from_columns(self, found: ReadColumns) -> Iterator[Example]:
+        """Yield the examples that `columns` read; raise the ValueError of the first that is not as expected."""
+        columns, rest = found
+        for row, values in enumerate(zip(*map(_split_column, columns.values()), strict=True)):
+            if row in rest:
+                yield self._decode(rest[row])
+                continue
+            example = dict(zip(columns, values, strict=True))
+            for name, unpack in self._unpackers:
+                example[name] = unpack(example[name])
+            yield example
+
+
+def _split_column(values: list[bytes] | np.ndarray) -> list[Any]:
+    """Return the value of each example; one that is an array does not keep those of the others in memory."""
+    return list(values) if isinstance(values, list) or values.ndim == 1 else [value.copy() for value in values]
 
 
 def _column_values(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> list[Any]:
@@ -549,6 +572,15 @@ class RecordDecoder:
     def one(self, record: bytes) -> Example:
         """Return the example in a record; raise a ValueError if it is not as expected."""
         return {RAW_RECORD: record} if self._is_raw else self.finish(self._decode.one(record))
+
+    @property
+    def columns(self) -> ColumnReader | None:
+        """Return what reads the features by columns; None if one may have any number of values."""
+        return None if self._is_raw else self._decode.columns
+
+    def from_columns(self, found: ReadColumns) -> Iterator[Example]:
+        """Yield the examples that `columns` read; raise the ValueError of the first that is not as expected."""
+        return map(self.finish, self._decode.from_columns(found))
 
     def block(self, block: RecordBlock) -> Iterator[Example]:
         """Yield the example in each record; raise the ValueError of the first that is not as expected."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 
-from shardmill.data.example_columns import ColumnReader, ReadColumns
+from shardmill.data.example_columns import ReadColumns
 from shardmill.data.features import DType, Features
 from shardmill.data.kinds import kind_of
 from shardmill.data.shard_index import Positions, SplitIndex
@@ -33,7 +33,7 @@ _FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean recor
 _READ_BYTES = 1 << 20  # of records of local files that an iterator reads together
 _COMPUTED = (  # attributes that are not pickled
     *("_decoder", "_shards", "_numbers", "_firsts", "_shifts", "_step", "_fetched"),
-    *("_local", "_columns", "_unpackers", "_converters", "_lookup"),
+    *("_local", "_columns", "_converters", "_lookup"),
 )
 _FETCHED_BYTES = 32 << 20  # of records that are fetched together from a store
 
@@ -168,19 +168,14 @@ class Source:
         # Records fetched together; each record of a local file is still in the processor's cache when it is decoded
         self._fetched = max(int(_FETCHED_BYTES / max(mean_bytes, 1)), 1) if self._ranges.is_concurrent else self._step
         self._local = self._ranges if isinstance(self._ranges, LocalRanges) else None
-        self._columns = self._make_columns()
+        self._columns = None if self._local is None else self._decoder.columns
         if self._columns is not None:
-            decoders = [(item, kind_of(item).value_decoder(item)) for item in self._columns.features]
-            self._unpackers = [(item.name, unpack) for item, unpack in decoders if unpack is not None]
-            self._converters = [(item.name, unpack or _CONVERTERS[item.dtype]) for item, unpack in decoders]
             self._fetched = min(max(int(_READ_BYTES / max(mean_bytes, 1)), 1), _MOST_RECORDS)
+            self._converters = [
+                (item.name, kind_of(item).value_decoder(item) or _CONVERTERS[item.dtype])
+                for item in self._columns.features
+            ]
         self._lookup = self._make_lookup()
-
-    def _make_columns(self) -> ColumnReader | None:
-        """Return a faster reader of records in local files; None if a feature has any number of values."""
-        if self._local is None or not self.features or not all(map(ColumnReader.can_read, self.features)):
-            return None
-        return ColumnReader(self._dataset.manifest.features, [feature.name for feature in self.features])
 
     def _make_lookup(self) -> "_Lookup | None":
         """Return what looks up many records at once; None if no single index has all shards."""
@@ -286,17 +281,11 @@ class Source:
         if found is None:
             yield from self._read_places([self._locate(index) for index in indices])
             return
-        columns, rest = found
         row = 0
         try:
-            for row, values in enumerate(zip(*map(_split_column, columns.values()), strict=True)):
-                if row in rest:
-                    yield self._decoder.one(rest[row])
-                    continue
-                example = dict(zip(columns, values, strict=True))
-                for name, unpack in self._unpackers:
-                    example[name] = unpack(example[name])
-                yield self._decoder.finish(example)
+            for example in self._decoder.from_columns(found):
+                yield example
+                row += 1
         except ValueError as error:
             place = self._locate(indices[row])
             raise CorruptDataError(f"{place.shard.file}: record {place.record}: {error}") from error
@@ -361,11 +350,6 @@ class Source:
 
 
 _CONVERTERS: Mapping[DType, Callable[[Any], Any]] = {"bytes": bytes, "float32": np.float32, "int64": np.int64}
-
-
-def _split_column(values: list[bytes] | np.ndarray) -> list[Any]:
-    """Return the value of each example; one that is an array does not keep those of the others in memory."""
-    return list(values) if isinstance(values, list) or values.ndim == 1 else [value.copy() for value in values]
 
 
 class _Lookup(NamedTuple):

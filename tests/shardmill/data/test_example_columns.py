@@ -16,6 +16,7 @@ from shardmill.data import spans, tfrecord
 from shardmill.data.example import decode_example, encode_entry, encode_example, encode_int64_feature, example_header
 from shardmill.data.example_columns import ColumnReader
 from shardmill.data.features import Feature
+from shardmill.data.spans import RecordBlock
 from shardmill.data.tfrecord import frame_record
 
 BOTH = pytest.mark.parametrize("module", [_native, tfrecord], ids=["compiled", "python"])
@@ -86,10 +87,13 @@ def test_plain_and_unusual_records(module: ModuleType, tmp_path: Path, monkeypat
 
     with open_records(tmp_path / "records", records) as (descriptor, bounds):
         found = reader.read(np.full(len(records), descriptor), bounds[:-1], bounds[1:])
+        taken = reader.take(RecordBlock((tmp_path / "records").read_bytes(), bounds[:-1] + 12, bounds[1:] - 4))
 
     assert found is not None
     for row, record in enumerate(records):
         check_row(found, row, record)
+        check_row(taken, row, record)
+    assert found[1] == taken[1]
     if module is _native:
         assert sorted(found[1]) == list(range(len(plain), len(plain) + len(unusual)))
         assert found[0]["box"].shape == (len(records), 2, 2)  # type: ignore[union-attr]
@@ -114,11 +118,17 @@ def test_many_records_of_two_files_in_any_order(
         starts = np.concatenate([bounds[:-1], other_bounds[:-1]])[order]
         stops = np.concatenate([bounds[1:], other_bounds[1:]])[order]
         found = reader.read(files, starts, stops)
+    data = (tmp_path / "a").read_bytes()
+    taken = reader.take(RecordBlock(data, bounds[:-1] + 12, bounds[1:] - 4))
 
     assert found is not None
     assert list(found[0]) == ["text", "counts"]
     for row, number in enumerate(order.tolist()):
         check_row(found, row, [*records, *records[::-1]][number])
+    for row, record in enumerate(records):
+        check_row(taken, row, record)
+    with pytest.raises(ValueError, match="outside its buffer"):
+        reader.take(RecordBlock(data, np.array([0]), np.array([len(data) + 1])))
 
 
 @BOTH
