@@ -104,7 +104,7 @@ def _read_tfds(files: Any, folder: str, described: bytes, data: bytes) -> InputD
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"--input {folder}: {DATASET_INFO} or {FEATURES} is not as TFDS writes it: {error}; --input"
-            f" '{folder}/*tfrecord*' reads the files without them"
+            f" '{folder}/*record*' reads the files without them"
         ) from None
     return InputDataSet(folder, shards, features, path)
 

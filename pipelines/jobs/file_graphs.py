@@ -71,7 +71,7 @@ def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None
     if config.reuse == NO:
         return None
     root = os.path.abspath(config.root) if storage.is_local(config.root) else config.root
-    codec = config.codec.name
+    codec = "" if config.codec.keeps_offsets else config.codec.name or config.codec.file_format
     found = _find_previous_version(config, encoding, root)
     if isinstance(found, str):
         return Reuse(FileIndex(root, config.seed, encoding, codec, why=found))

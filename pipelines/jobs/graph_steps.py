@@ -491,6 +491,7 @@ Layout = TypeVar("Layout")
 
 def publish_options(config: JobConfig) -> PublishOptions:
     """Return the options of publishing and describing the data set of a job with `config`."""
+    libraries = (*config.libraries, *filter(None, [config.codec.library]))
     return PublishOptions(
         **vars(config.subset(OutputOptions)),
         codec=config.codec,
@@ -501,7 +502,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
         schema_constraints=config.schema_requests,
         checks=config.checks,
         build_record=config.record,
-        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in config.libraries}},
+        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
     )
 
 

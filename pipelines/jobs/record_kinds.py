@@ -111,7 +111,7 @@ FORMATS = (
         name="tfrecords",
         command="reshard",
         plural="TFRecord files",
-        suffixes=r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",  # others are recognised by content
+        suffixes=r"(?:tfrecords?|tfr|array_record)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",  # others are recognised by content
         summary="distribute existing TFRecords to balanced, shuffled shards",
         description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
         " shards.",

@@ -311,13 +311,16 @@ def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) ->
 
 def reading_code(dataset: Dataset) -> list[str]:
     """Return Python code that reads the data set, with shardmill and with other libraries."""
+    codec = dataset.manifest.codec
     split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
     ours = _own_reader(dataset, split)
-    scheme = dataset.directory.partition("://")[0]
+    scheme = dataset.directory.rpartition("://")[0]
     if settings := _SETTINGS.get(scheme):
         ours = [f"  # the environment says how the store is reached: {settings}", *ours]
     has_animations = any(notice.startswith(TFDS_CANNOT) for notice in dataset.manifest.notices)
-    if (has_animations and not dataset.manifest.has_raw_records) or not has_tensorflow_files(dataset.directory):
+    # The library of ArrayRecord opens local files alone
+    reads_path = has_tensorflow_files(dataset.directory) if codec.is_read_by_tensorflow else not scheme
+    if (has_animations and not dataset.manifest.has_raw_records) or not reads_path:
         return ours
     return [*ours, "or, without shardmill:", *_other_readers(dataset, split)]
 
@@ -364,6 +367,12 @@ def _other_readers(dataset: Dataset, split: str) -> list[str]:
     if not dataset.manifest.is_read_by_tfds:
         pattern = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
         return [f"  {line}" for line in codec.reading_code_lines(f"{glob.escape(dataset.directory)}/{pattern}")]
+    if not codec.is_read_by_tensorflow:
+        return [
+            "  import tensorflow_datasets as tfds",
+            f"  builder = tfds.builder_from_directory({dataset.directory!r})",
+            f"  dataset = builder.as_data_source(split={split!r})",
+        ]
     supervised = ", as_supervised=True" if supervised_pair(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",

@@ -24,6 +24,7 @@ class _Options(TypedDict, total=False):
     shard_size: _Value
     num_shards: _Value
     balance: Literal["examples", "bytes", "tokens"]
+    file_format: Literal["tfrecord", "array_record"]
     compression: Literal["none", "gzip"]
     file_template: str
     index: bool
@@ -686,6 +687,7 @@ class _WriteOptions(TypedDict, total=False):
     shard_size: _Value
     num_shards: _Value
     balance: Literal["examples", "bytes", "tokens"]
+    file_format: Literal["tfrecord", "array_record"]
     compression: Literal["none", "gzip"]
     file_template: str
     index: bool

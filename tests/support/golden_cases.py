@@ -105,6 +105,9 @@ _LINES = {
     "csv-only": "csv --input tables/rows.csv --only id,city --no_shuffle",
     "csv-by-bytes": "csv --input tables/rows.csv --balance bytes --num_shards 3 --seed 3",
     "csv-gzip": "csv --input tables/rows.csv --compression gzip --shard_size 1KB",
+    "csv-array-record": (
+        "csv --input tables/rows.csv --splits train=0.6,test=0.4 --num_shards 2 --file_format array_record"
+    ),
     "csv-blocks": "csv --input tables/rows.csv --block_size 1KiB",
     "csv-transform": "csv --input tables/rows.csv --splits train=0.6,test=0.4 --transform transform.yaml",
     "csv-materialize": (

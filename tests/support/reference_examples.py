@@ -74,7 +74,9 @@ FILES = {
     "Shards": File(
         "sales/1.0.0/sales-train.tfrecord-00000-of-00001",
         "A TFRecord file of `tf.train.Example` records. A split with several shards has `-00000-of-00008` to"
-        " `-00007-of-00008`. `--compression gzip` adds `.gz`. `shardmill inspect` shows records as text.",
+        " `-00007-of-00008`. `--compression gzip` adds `.gz`. With `--file_format array_record`, `.array_record`"
+        " is in place of `.tfrecord`, and manifest.json has a `file_format`. `shardmill inspect` shows records as"
+        " text.",
     ),
     "features.json": File("sales/1.0.0/features.json", "The features in the form of TFDS.", "json"),
     "dataset_info.json": File(

@@ -1,5 +1,5 @@
-"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.data.tfrecord cites the
-format's sources.
+"""Existing TFRecord files, plain or compressed, and ArrayRecord files, whose records pass through;
+shardmill.data.tfrecord and array_record cite the formats' sources.
 """
 
 import re
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shardmill.data import spans
+from shardmill.data import array_record, spans
 from shardmill.data.example import EXAMPLE, EXAMPLE_LIST, SEQUENCE_EXAMPLE, message_kind
 from shardmill.data.tfrecord import OVERHEAD, mask_crc, mask_crcs
-from shardmill.errors import UserError
+from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
 from shardmill.transforms.columns.example_decoding import (
@@ -90,20 +90,22 @@ class TFRecordFormat(RecordFormat):
 
     * by gzip, if its name ends in .gz or it starts with gzip's magic bytes;
     * by zlib, if its decompressed start looks like a TFRecord.
+
+    An ArrayRecord file is recognized by its first bytes.
     """
 
     block_size: int  # approximate bytes of a block and of a piece
     is_raw: bool = False  # take records of any kind
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Yield blocks of whole records; one block if the file is small or compressed.
+        """Yield blocks of whole records; one block if the file is small, compressed or an ArrayRecord file.
 
         Damage is left to `read`: the last block ends where the file does.
         """
         if not file.size_bytes:
             return
         with storage.open_read(file.path) as stream:  # a store is asked, though of a small file nothing is read
-            if file.size_bytes < 2 * self.block_size or _compression(stream, file):
+            if file.size_bytes < 2 * self.block_size or _is_array_record(stream) or _compression(stream, file):
                 yield BlockRef(file, 0, file.size_bytes)
                 return
             start, first = 0, 1
@@ -204,9 +206,16 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
     return open_gzip if file.name.lower().endswith(".gz") else None
 
 
+def _is_array_record(stream: BinaryIO) -> bool:
+    """Return True if a stream at the start of its file is an ArrayRecord file; it stays there."""
+    head = _read(stream, len(array_record.SIGNATURE))
+    stream.seek(0)
+    return head == array_record.SIGNATURE
+
+
 def is_tfrecord(head: bytes) -> bool:
-    """Return True if a file that begins with `head`, of about HEAD_BYTES, is a TFRecord, plain or compressed."""
-    if _starts_as_tfrecord(head):
+    """Return True if a file that begins with `head`, of about HEAD_BYTES, is one that TFRecordFormat reads."""
+    if _starts_as_tfrecord(head) or head.startswith(array_record.SIGNATURE):
         return True
     try:  # either by gzip or by zlib
         return _starts_as_tfrecord(zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(head, _HEADER.size))
@@ -284,7 +293,8 @@ class _Scanner:
     def __iter__(self) -> Iterator[_Piece]:
         try:
             with self._open() as stream:
-                yield from self._pieces(stream)
+                is_array_record = self._block.offset == 0 and self._stream is None and _is_array_record(stream)
+                yield from self._array_record_pieces(stream) if is_array_record else self._pieces(stream)
         except OSError as error:
             raise_if_store_failed(error, self._block.file.path)
             self._damage = f"cannot be read, and all that follows is lost: {error_text(error)}"
@@ -324,6 +334,19 @@ class _Scanner:
                 data, want = b"", self._piece_size
         if data or self._damage is not None:
             yield self._end(data)
+
+    def _array_record_pieces(self, stream: BinaryIO) -> Iterator[_Piece]:
+        file = self._block.file
+        try:
+            for block in array_record.read_blocks(stream, file.name):
+                numbers = np.arange(self._number, self._number + len(block))
+                self._number += len(block)
+                yield _Piece(slices(block.data, block.starts, block.ends), numbers, [])
+        except CorruptDataError as error:
+            reason = f"{str(error).removeprefix(f'{file.name}: ')}; the rest of the file is lost"
+            damage = Damage(reason, 0, 0)  # of unknown size
+            reject = damage.make_reject(file.name, self._number, reason, self._number - 1, file.size_bytes)
+            yield _Piece(*self._nothing, [reject])
 
     def _skip(self, stream: BinaryIO, size: int) -> None:
         """Read over `size` bytes without holding them."""

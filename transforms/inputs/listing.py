@@ -165,7 +165,7 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
 
 # Names of files that a data set may hold: of no others is the folder looked at
 _OF_DATA_SET = re.compile(
-    r"tfrecord|(?:^|/)(?:rejects|builds|failed)/|-rejects\.jsonl$|\.labels\.txt$|\.pbtxt$"
+    r"tfrecord|array_record|(?:^|/)(?:rejects|builds|failed)/|-rejects\.jsonl$|\.labels\.txt$|\.pbtxt$"
     r"|(?:^|/)(?:manifest|stats|features|dataset_info|transform)\.json$"
 )
 
@@ -622,7 +622,7 @@ class RecordFiles:
         if not kind.exclude and (missing := [name for name in splits if name not in found]):
             raise UserError(
                 f"--input {folder}: {len(missing):,} of {len(splits):,} shards of the data set are missing, such as"
-                f" {missing[0]}; restore them, or give --input '{folder}/*tfrecord*' to read those that are there"
+                f" {missing[0]}; restore them, or give --input '{folder}/*record*' to read those that are there"
             )
         refs = [
             FileRef(f"{split}/{name}" if self.are_splits else name, storage.join(folder, name), found[name].size_bytes)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, ClassVar, cast
 
 from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
 from shardmill.data.features import TimeUnit
 from shardmill.errors import UserError
+from shardmill.installed import install_hint
 from shardmill.metadata import file_names
 from shardmill.quality.limits import (
     LEAKAGE_THRESHOLD,
@@ -190,8 +192,16 @@ class ShardOptions(Options):
         "Quantity that is equal in all shards; tokens is for tokenized text",
         choices=("examples", "bytes", "tokens"),
     )
+    file_format: str = flag(
+        PLAIN_CODEC.file_format,
+        "File format of the shards; array_record is for tfds.data_source and Grain",
+        choices=tuple(dict.fromkeys(file_format for file_format, _ in CODECS_BY_OPTION)),
+        is_always_recorded=False,
+    )
     compression: str = flag(
-        PLAIN_CODEC.option, "Compression of the shards; TFDS cannot read gzip", choices=tuple(CODECS_BY_OPTION)
+        PLAIN_CODEC.option,
+        "Compression of TFRecord shards; TFDS cannot read gzip",
+        choices=tuple(dict.fromkeys(compression for _, compression in CODECS_BY_OPTION)),
     )
 
     file_template: str = flag(
@@ -208,6 +218,18 @@ class ShardOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (self.file_format, self.compression) not in CODECS_BY_OPTION:
+            raise UserError(
+                f"--compression {self.compression} contradicts --file_format {self.file_format}, in which each record"
+                " is compressed already; drop one of them"
+            )
+        if self.index and self.codec.has_index:
+            raise UserError(
+                f"--index contradicts --file_format {self.file_format}, whose shards have an index at their end; drop"
+                " one of them"
+            )
+        if (library := self.codec.library) and find_spec(library) is None:
+            raise UserError(f"--file_format {self.file_format} needs the library {library}; {install_hint(library)}")
         if self.index and not self.codec.keeps_offsets:
             raise UserError(
                 f"--index contradicts --compression {self.compression}: one record of such a shard cannot be read"
@@ -222,7 +244,7 @@ class ShardOptions(Options):
     @property
     def codec(self) -> Codec:
         """The file format of the shards."""
-        return CODECS_BY_OPTION[self.compression]
+        return CODECS_BY_OPTION[self.file_format, self.compression]
 
     def to_json(self) -> dict[str, Any]:
         """Return the options for the manifest, with the default shard size if none was given."""

@@ -95,6 +95,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         name=options.name,
         version=options.version,
         compression=options.codec.name,
+        file_format=options.codec.file_format,
         features=mark_labels(features, options.configuration),
         splits=tuple(
             SplitEntry(split, tuple(map(_make_shard_entry, shards)), sum(shard.rejected for shard in shards))

@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 import google_crc32c
 import numpy as np
 
+from shardmill.data.array_record import SIGNATURE as ARRAY_RECORD_SIGNATURE
 from shardmill.data.shard_index import (
     BOUNDS_SUFFIX,
     INDEX_FILE,
@@ -124,6 +125,7 @@ def _read_piece(pieces: dict[str, IndexPiece], shard: IndexedShard) -> ShardInde
 
 
 _GZIP = b"\x1f\x8b"  # with which such a file begins
+_HAS_INDEX = "which have an index at their end: shardmill.source and Grain read any record as they are"
 _COMPRESSED = "one record of a compressed shard cannot be read alone; `shardmill reshard --compression none --index`"
 Read = Callable[[str], tuple[ShardIndex, str]]  # a shard's index and its crc32c, given its file name
 
@@ -134,11 +136,13 @@ def index_version(dataset: Dataset) -> int:
     The manifest is not changed: `index.json` has the checksums of the shards, and is written last.
 
     Raises:
-        UserError: if the shards are compressed.
+        UserError: if the shards are compressed, or ArrayRecord files.
         CorruptDataError: if a shard is missing or differs from what was written.
         LockedError: if a job builds or publishes the version.
     """
     manifest, directory = dataset.manifest, dataset.directory
+    if manifest.codec.has_index:
+        raise UserError(f"{directory} has {manifest.file_format} shards, {_HAS_INDEX}")
     if not manifest.codec.keeps_offsets:
         raise UserError(f"{directory} has {manifest.codec.option} shards: {_COMPRESSED} writes a version with an index")
     shards = {shard.file: shard for split in manifest.splits for shard in split.shards}
@@ -168,7 +172,7 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
     """Write the index of TFRecord files in `folder` that no manifest lists; return the number of records.
 
     Raises:
-        UserError: if a file is compressed.
+        UserError: if a file is compressed, or an ArrayRecord file.
         CorruptDataError: if a file is cut short or a record fails a checksum.
     """
 
@@ -176,6 +180,8 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
         path = storage.join(folder, name)
         with storage.open_read(path) as raw:
             file = _ChecksummedFile(raw)
+            if file.first.startswith(ARRAY_RECORD_SIGNATURE):
+                raise UserError(f"{path} is one of array_record files, {_HAS_INDEX}")
             if file.first.startswith(_GZIP):
                 raise UserError(f"{path} is compressed: {_COMPRESSED} writes shards with an index")
             return build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"

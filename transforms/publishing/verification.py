@@ -224,6 +224,9 @@ class _ChecksummedFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def readinto(self, buffer: "WriteableBuffer") -> int:
         target = memoryview(buffer)
         data = self._file.read(len(target))

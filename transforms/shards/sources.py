@@ -198,7 +198,7 @@ class FileIndex:
     root: str  # absolute folder that names are relative to
     seed: int  # of the hashes of names by which files are found
     encoding: Mapping[str, str]  # options and library versions that examples depend on
-    codec: str = ""  # shard format in manifest.json; records can only be reused from plain TFRecords, ""
+    codec: str = ""  # shard format in manifest.json; records can only be reused from plain TFRecords: ""
     former: str = ""  # version whose records were reused, or ""
     why: str = ""  # reason why none could be reused
     files: int = 0  # files that were read or reused

@@ -1,5 +1,6 @@
 """PTransforms that write shards."""
 
+import tempfile
 import threading
 import uuid
 from collections import Counter, deque
@@ -305,12 +306,16 @@ class _ShardFile:
 
     def finish(self) -> None:
         self._flush()
-        self._put(self._encoder.flush())
+        with local.add_path_to_errors(tempfile.gettempdir()):
+            data = self._encoder.flush()
+        self._put(data)
 
     def _flush(self) -> None:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending, self._pending_bytes = [], 0
-        self._put(self._encoder.compress(data))
+        with local.add_path_to_errors(tempfile.gettempdir()):  # to which some encoders write
+            data = self._encoder.compress(data)
+        self._put(data)
 
     def _put(self, data: bytes) -> None:
         self.crc32c = google_crc32c.extend(self.crc32c, data)

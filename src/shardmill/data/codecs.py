@@ -1,4 +1,4 @@
-"""Shard file formats: TFRecord, plain or gzipped."""
+"""Shard file formats: TFRecord, plain or gzipped, and ArrayRecord."""
 
 import gzip
 import io
@@ -44,12 +44,15 @@ class Codec:
     """
 
     option: ClassVar[str] = "none"  # value of --compression
-    name: ClassVar[str] = ""  # as in manifest.json
-    file_format: ClassVar[str] = "tfrecord"  # in file names before the shard's number, and in TFDS
+    name: ClassVar[str] = ""  # `compression` in manifest.json
+    file_format: ClassVar[str] = "tfrecord"  # in file names before the shard's number, in manifest.json and in TFDS
     suffix: ClassVar[str] = ""  # in file names after the shard's number
     keeps_offsets: ClassVar[bool] = True  # record offsets in the file equal those in the framed records
     is_read_by_tfds: ClassVar[bool] = True  # the dataset gets a dataset_info.json
+    has_index: ClassVar[bool] = False  # each shard finds a record by its number
+    is_read_by_tensorflow: ClassVar[bool] = True  # `tensors` reads the shards
     compression_type: ClassVar[str] = ""  # TensorFlow's name of the compression
+    library: ClassVar[str] = ""  # that writes the shards, and whose release can change their bytes
 
     def encoder(self) -> ShardEncoder:
         """Return an encoder of one shard; how records are divided among its calls does not change the bytes."""
@@ -168,8 +171,43 @@ def _read_compressed(
         raise CorruptDataError(f"{name}: the gzip stream is damaged after record {count}: {error}") from error
 
 
-PLAIN_CODEC = Codec()  # what is written unless something else is asked for
-_ALL_CODECS = (PLAIN_CODEC, GzipCodec())
+@dataclass(frozen=True)
+class ArrayRecordCodec(Codec):
+    """ArrayRecord files as TFDS writes them: each record is compressed alone."""
 
-CODECS: Mapping[str, Codec] = {codec.name: codec for codec in _ALL_CODECS}  # by the name in manifest.json
-CODECS_BY_OPTION: Mapping[str, Codec] = {codec.option: codec for codec in _ALL_CODECS}
+    file_format = "array_record"
+    keeps_offsets = False
+    has_index = True
+    is_read_by_tensorflow = False
+    library = "array_record"
+
+    def encoder(self) -> ShardEncoder:
+        from shardmill.data.array_record import ArrayRecordEncoder
+
+        return ArrayRecordEncoder()
+
+    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
+        return (record for block in self.read_blocks(file, name) for record in block)
+
+    def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
+        from shardmill.data.array_record import read_blocks
+
+        return read_blocks(file, name)
+
+    def tensors(self, paths: Any, buffer_bytes: int, offset: Any = None) -> Any:
+        raise NotImplementedError("TensorFlow has no reader of ArrayRecord files")
+
+    def reading_code_lines(self, pattern: str) -> list[str]:
+        return [
+            "import glob",
+            "from array_record.python.array_record_data_source import ArrayRecordDataSource",
+            f"examples = ArrayRecordDataSource(sorted(glob.glob({pattern!r})))",
+        ]
+
+
+PLAIN_CODEC = Codec()  # what is written unless something else is asked for
+_ALL_CODECS = (PLAIN_CODEC, GzipCodec(), ArrayRecordCodec())
+
+# By file format, and by compression: in manifest.json, and in options
+CODECS: Mapping[tuple[str, str], Codec] = {(codec.file_format, codec.name): codec for codec in _ALL_CODECS}
+CODECS_BY_OPTION: Mapping[tuple[str, str], Codec] = {(codec.file_format, codec.option): codec for codec in _ALL_CODECS}

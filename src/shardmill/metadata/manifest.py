@@ -10,7 +10,7 @@ from typing import Any, Literal
 import google_crc32c
 
 from shardmill.data import features as roles
-from shardmill.data.codecs import CODECS, Codec
+from shardmill.data.codecs import CODECS, PLAIN_CODEC, Codec
 from shardmill.data.feature_kind import ELEMENT_TYPES
 from shardmill.data.features import Feature, Features
 from shardmill.metadata import file_names
@@ -150,7 +150,7 @@ class Manifest:
 
     name: str
     version: str
-    compression: str  # name of the shards' codec
+    compression: str  # of the shards: "" or "gzip"
     features: Features
     splits: tuple[SplitEntry, ...]
     # `pattern`, `records`, `size_bytes`, `fingerprint` of names and sizes; `in_examples`: records used, if examples
@@ -162,11 +162,12 @@ class Manifest:
     notices: tuple[str, ...] = ()  # shown to the user at the end
     # crc32c (8 hex digits) of all other metadata files and rejects, by name; empty in old datasets
     files: Mapping[str, str] = field(default_factory=dict)
+    file_format: str = PLAIN_CODEC.file_format  # of the shards
 
     @property
     def codec(self) -> Codec:
         """Return the format of the shards."""
-        return CODECS[self.compression]
+        return CODECS[self.file_format, self.compression]
 
     @property
     def file_template(self) -> str:
@@ -203,6 +204,8 @@ class Manifest:
         """Return the text of manifest.json."""
         content = {"format": MANIFEST_FORMAT, **asdict(self)}
         content["features"] = [_drop_empty_fields(asdict(feature)) for feature in self.features]
+        if self.file_format == PLAIN_CODEC.file_format:  # which manifests did not have before there were others
+            del content["file_format"]
         return dump_json(content)
 
     @classmethod
@@ -219,7 +222,10 @@ class Manifest:
         name = content["name"].matching(
             file_names.is_dataset_name, "the name of a data set: a letter, then letters, digits and '_'"
         )
-        codec = CODECS[content["compression"].one_of(*CODECS)]
+        formats = dict.fromkeys(file_format for file_format, _ in CODECS)
+        file_format = content.get("file_format", PLAIN_CODEC.file_format).one_of(*formats)
+        compressions = [compression for known, compression in CODECS if known == file_format]
+        codec = CODECS[file_format, content["compression"].one_of(*compressions)]
         configuration = _parse_configuration(content.get("configuration", {}))
         called = (name, codec, _find_template(configuration))
         splits = tuple(_parse_split(split, *called) for split in content["splits"].items())
@@ -236,6 +242,7 @@ class Manifest:
             rejects=_parse_rejects(content.get("rejects", {})),
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),
             files=_parse_files(content.get("files", {})),
+            file_format=codec.file_format,
         )
         _check_total(manifest)
         return manifest

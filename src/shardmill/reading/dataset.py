@@ -363,6 +363,7 @@ class DatasetInfo:
         splits: splits by name; each has `examples`, `size_bytes` and `shards`.
         features: features by name; each has `dtype`, `kind`, `shape`, `required`, `class_names` and `element`.
         label: first feature to predict, or None.
+        file_format: format of the shards, "tfrecord" or "array_record".
     """
 
     name: str
@@ -372,6 +373,7 @@ class DatasetInfo:
     splits: Mapping[str, SplitEntry]
     features: Mapping[str, Feature]
     label: str | None
+    file_format: str
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -421,6 +423,7 @@ def info(directory: str | os.PathLike[str], *, version: str | None = None, files
         {split.name: split for split in manifest.splits},
         {feature.name: feature for feature in manifest.features},
         labels[0].name if labels else None,
+        manifest.file_format,
     )
 
 
@@ -546,3 +549,6 @@ class _ChecksummedFile:
         data = self.file.read(size)
         self.crc = google_crc32c.extend(self.crc, data)
         return data
+
+    def fileno(self) -> int:
+        return self.file.fileno()

@@ -69,14 +69,17 @@ def find_index(dataset: Dataset, shards: Sequence[ShardEntry]) -> dict[ShardEntr
 
 def open_indexes(
     dataset: Dataset, shards: Sequence[ShardEntry]
-) -> tuple[list[Positions | None], list[tuple[SplitIndex, int]]]:
+) -> tuple[list[Positions | range | None], list[tuple[SplitIndex, int]]]:
     """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
 
-    Without an index in the data set, all shards are read.
+    Without an index in the data set, all shards are read. In shards with an index of their own, bounds are the numbers
+    of the records.
 
     Raises:
         CorruptDataError: if the index is damaged or of another build, or a shard that is read is damaged.
     """
+    if dataset.manifest.codec.has_index:
+        return [range(shard.examples + 1) for shard in shards], []
     places = find_index(dataset, shards)
     if places is None:
         at_once = (os.cpu_count() or 1) if isinstance(dataset.files, LocalFiles) else _THREADS

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from shardmill.data.array_record import descriptor_path, open_reader, read_record
+from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import LocalFiles, read_range
 from shardmill.metadata.manifest import ShardEntry
@@ -125,6 +127,32 @@ class LocalRanges(ShardRanges):
         return file
 
 
+class ArrayRecordRanges(LocalRanges):
+    """Reads records of ArrayRecord files on a local disk. Their positions are their numbers in the shard."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        super().__init__(dataset)
+        self._readers: dict[str, Any] = {}
+
+    def read(self, shard: ShardEntry, start: int, stop: int) -> bytes:
+        """Return the record `start` of a shard, framed as in a TFRecord file; raise as for TFRecord shards."""
+        path = self._dataset.path(shard)
+        reader = self._readers.get(shard.file) or self._open_reader(shard, path)
+        return frame_record(read_record(reader, start, path))
+
+    def _open_reader(self, shard: ShardEntry, path: str) -> Any:
+        super().read(shard, 0, 0)  # which opens the file, and checks that it is the one of the manifest
+        file = self._open.pop(shard.file, None) or self._open_shard(shard)
+        reader = open_reader(descriptor_path(file.descriptor), path)
+        if reader.num_records() != shard.examples:
+            raise CorruptDataError(f"{path} holds {reader.num_records()} records; the manifest says {shard.examples}")
+        with self._lock:
+            while len(self._readers) >= _OPEN_FILES:
+                del self._readers[next(iter(self._readers))]
+            self._readers[shard.file] = reader
+        return reader
+
+
 class StoreRanges(ShardRanges):
     """Reads ranges of objects in a store: neighbouring ones in one request, and requests concurrently."""
 
@@ -173,4 +201,6 @@ def _merge_ranges(wanted: Sequence[Range]) -> Iterator[tuple[Range, list[int]]]:
 
 def shard_ranges(dataset: Dataset) -> ShardRanges:
     """Return a reader of ranges of the data set's shards."""
+    if dataset.manifest.codec.has_index:
+        return ArrayRecordRanges(dataset)
     return LocalRanges(dataset) if isinstance(dataset.files, LocalFiles) else StoreRanges(dataset)

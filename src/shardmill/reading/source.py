@@ -17,7 +17,7 @@ from shardmill.data.shard_index import Positions, SplitIndex
 from shardmill.data.spans import RecordBlock, read_blocks
 from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files
+from shardmill.filesystem import Files, LocalFiles
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset, check_contents, files_for, open_dataset
 from shardmill.reading.plain_examples import Example, RecordDecoder
@@ -65,7 +65,7 @@ def source(
     ```
 
     Values are those of `shardmill.examples`. A data set without an index (`shardmill index`) is read once from
-    beginning to end when it is opened.
+    beginning to end when it is opened. ArrayRecord shards need no index, and have to be on a local disk.
 
     Args:
         directory: folder of a version, or its parent, whose LATEST names a version; local, or in a store.
@@ -89,13 +89,15 @@ def source(
 
     Raises:
         UserError: if the dataset, split or feature does not exist, a default does not fit its feature, the shards are
-            compressed, or `cache_dir` cannot be written.
+            compressed, or `cache_dir` cannot be written. Also if ArrayRecord shards are in a store.
         CorruptDataError: if the manifest or the index is damaged, or of another build; while reading, if a shard or
             record differs from what was written. The message names file and record.
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
     if cache_limit is not None and cache_dir is None:
         raise UserError(f"cache_limit is {cache_limit}, but nothing is kept; give cache_dir")
+    if dataset.manifest.codec.has_index:
+        _check_array_record(dataset, cache_dir is not None)
     ranges = shard_ranges(dataset)
     if cache_dir is not None:
         ranges = CachedRanges(dataset, ranges, os.fspath(cache_dir), cache_limit)
@@ -103,6 +105,17 @@ def source(
     if verify:
         check_contents(dataset, selection.shards)
     return Source(dataset, selection, ranges, features, defaults, decode, image_size, fast_jpeg)
+
+
+def _check_array_record(dataset: Dataset, has_cache: bool) -> None:
+    """Check that ArrayRecord shards are on a local disk, where the library can read them; raise UserError otherwise."""
+    if not isinstance(dataset.files, LocalFiles):
+        raise UserError(
+            f"{dataset.directory} has ArrayRecord shards, of which any record is read only on a local disk; copy the"
+            " data set to one, or read it in order with shardmill.examples"
+        )
+    if has_cache:
+        raise UserError("cache_dir is for TFRecord shards, and this data set has ArrayRecord shards; leave it out")
 
 
 class Source:
@@ -121,7 +134,7 @@ class Source:
     ) -> None:
         """Set up the source; `shardmill.source` describes the arguments."""
         manifest = dataset.manifest
-        if not manifest.codec.keeps_offsets:
+        if not (manifest.codec.keeps_offsets or manifest.codec.has_index):
             raise UserError(
                 f"{manifest.name} {manifest.version} has {manifest.compression} shards, and random access needs"
                 " uncompressed ones; write some with `shardmill reshard --compression none`, or read in order with"

@@ -129,7 +129,7 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
 
     if not is_mixed:
         total = sum(piece.examples for piece in part.slices)
-        at_once = part.has_whole_shards and has_tensorflow_files(dataset.directory)
+        at_once = part.has_whole_shards and _is_read_by_tensorflow(dataset)
         records = (read(paths) if at_once else paths.flat_map(read)).apply(exactly(total))
         return records.shard(part.step, part.first) if part.step > 1 else records
     cycle = min(number, _SHARDS_AT_ONCE)
@@ -153,8 +153,14 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
     Another number of examples in a shard is an error at its end. Shards are not shuffled: to fill a buffer, one worker
     would take them all.
 
-    Raise a UserError if TensorFlow does not open the files: workers run no Python, which a store's client needs.
+    Raise a UserError if TensorFlow does not read the files: workers run no Python, which a store's client and the
+    library of ArrayRecord need.
     """
+    if not dataset.manifest.codec.is_read_by_tensorflow:
+        raise UserError(
+            f"data_service=True: {dataset.directory} has {dataset.manifest.file_format} shards, which TensorFlow does"
+            " not read; `shardmill reshard` writes TFRecord shards"
+        )
     if not has_tensorflow_files(dataset.directory):
         scheme = dataset.directory.partition("://")[0]
         raise UserError(
@@ -196,8 +202,8 @@ def _slice_bounds(dataset: Dataset, part: Part) -> Any:
 def _make_reader(dataset: Dataset, part: Part) -> Callable[..., Any]:
     """Return the function from the path of a shard to a dataset of its serialized examples.
 
-    It also takes the `_slice_bounds` of one slice, of which it reads the examples. Where TensorFlow opens the files, it
-    also takes a dataset of paths. Elsewhere the store's client reads them, and every checksum is verified.
+    It also takes the `_slice_bounds` of one slice, of which it reads the examples. Where TensorFlow reads the files, it
+    also takes a dataset of paths. Others are read in Python, and every checksum is verified.
     """
     shards = {dataset.path(shard): shard for shard in part.shards}
 
@@ -208,7 +214,7 @@ def _make_reader(dataset: Dataset, part: Part) -> Callable[..., Any]:
         signature = tf.TensorSpec((None,), tf.string)
         return tf.data.Dataset.from_generator(read, output_signature=signature, args=(path, record, offset)).unbatch()
 
-    has_files, keeps_offsets = has_tensorflow_files(dataset.directory), dataset.manifest.codec.keeps_offsets
+    has_files, keeps_offsets = _is_read_by_tensorflow(dataset), dataset.manifest.codec.keeps_offsets
 
     def make(paths: Any, bounds: Any = None) -> Any:
         if bounds is None:
@@ -222,6 +228,10 @@ def _make_reader(dataset: Dataset, part: Part) -> Callable[..., Any]:
         return records.skip(start).take(count)
 
     return make
+
+
+def _is_read_by_tensorflow(dataset: Dataset) -> bool:
+    return dataset.manifest.codec.is_read_by_tensorflow and has_tensorflow_files(dataset.directory)
 
 
 _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded

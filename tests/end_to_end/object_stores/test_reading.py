@@ -18,7 +18,7 @@ from tests.support.golden_inputs import write_inputs
 
 pytestmark = pytest.mark.slow
 
-CASES = ("images-splits", "arrays", "csv-gzip", "csv-label", "csv-transform", "text-files")
+CASES = ("images-splits", "arrays", "csv-gzip", "csv-array-record", "csv-label", "csv-transform", "text-files")
 FUNCTIONS = """
 import json, shardmill
 path, kept = {path!r}, {kept!r}

@@ -18,7 +18,7 @@ from shardmill.errors import CorruptDataError
 from shardmill.metadata.file_names import ShardName
 from tests.support.command import REPOSITORY
 
-every = pytest.mark.parametrize("codec", CODECS.values(), ids=list(CODECS_BY_OPTION))
+every = pytest.mark.parametrize("codec", CODECS.values(), ids=map(" ".join, CODECS_BY_OPTION))
 
 
 def written(codec: Codec, *parts: bytes) -> bytes:
@@ -47,7 +47,7 @@ def test_a_file_cut_short_is_told_after_all_that_came_before(codec: Codec) -> No
         found.extend(codec.read_records(io.BytesIO(data), "s"))
     with pytest.raises(CorruptDataError, match=r"^s: "):
         list(codec.read_blocks(io.BytesIO(data), "s"))
-    assert found[:1] == [b"one"]
+    assert found[:1] == ([] if codec.has_index else [b"one"])  # without its index, no record is found
 
 
 @every
@@ -95,13 +95,16 @@ def test_the_lines_for_others_read_the_shards(codec: Codec, tmp_path: Path) -> N
 
     exec("\n".join(codec.reading_code_lines(f"{tmp_path}/d-*")), names)
 
-    assert [record.numpy() for record in names["examples"]] == [b"one"]  # type: ignore[attr-defined]
-    assert [record.numpy() for record in codec.tensors([str(tmp_path / "d-train-0")], 1 << 10)] == [b"one"]
+    found = list(names["examples"])  # type: ignore[call-overload]
+    if codec.is_read_by_tensorflow:
+        found = [record.numpy() for record in found]
+        assert [record.numpy() for record in codec.tensors([str(tmp_path / "d-train-0")], 1 << 10)] == [b"one"]
+    assert found == [b"one"]
 
 
 def test_nobody_else_asks_which_format_it_is() -> None:
     """Another format is one more module: no code compares a codec's name, or that of its option, with a text."""
-    names = (set(CODECS) | set(CODECS_BY_OPTION)) - {"", "none"}
+    names = {name for key in (*CODECS, *CODECS_BY_OPTION) for name in key} - {"", "none"}
     found = [
         f"{path}:{node.lineno}"
         for package in ("src/shardmill", "transforms", "pipelines")

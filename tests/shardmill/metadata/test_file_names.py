@@ -33,7 +33,7 @@ def test_names(check: Callable[[str], bool]) -> None:
     [
         (ShardName("flowers", "train", 0, 8), "flowers-train.tfrecord-00000-of-00008"),
         (ShardName("flowers", "test", 99_998, 99_999), "flowers-test.tfrecord-99998-of-99999"),
-        (ShardName("f_1", "a_b", 7, 8, codec=CODECS["gzip"]), "f_1-a_b.tfrecord-00007-of-00008.gz"),
+        (ShardName("f_1", "a_b", 7, 8, codec=CODECS["tfrecord", "gzip"]), "f_1-a_b.tfrecord-00007-of-00008.gz"),
     ],
 )
 def test_shard_names(shard: ShardName, text: str) -> None:

@@ -49,7 +49,7 @@ def test_names_are_those_of_tfds(template: str) -> None:
         assert not file_names.is_shard(name, template, "flowers", "test")
         assert not file_names.is_shard(f"{name}.bak", template)
         assert file_names.is_shard(f"{name}.gz", template)
-    assert str(ShardName("f", "s", 0, 1, CODECS["gzip"], template)).endswith(".gz")
+    assert str(ShardName("f", "s", 0, 1, CODECS["tfrecord", "gzip"], template)).endswith(".gz")
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_metadata_files() -> None:
 
 
 def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
-    made = make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["gzip"]))
+    made = make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["tfrecord", "gzip"]))
 
     assert made.compression == "gzip"
     assert "dataset_info.json" not in make_metadata_files(made, BUILD)
