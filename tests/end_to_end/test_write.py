@@ -313,6 +313,14 @@ def test_dictionaries_become_the_bytes_of_a_table_of_them(written: Written) -> N
     assert files(written.write(rows, **OPTIONS)) == files(written.write(map(dict, rows), **OPTIONS)) == made
 
 
+def test_dictionaries_may_lack_keys_and_values(written: Written) -> None:
+    rows = [{"z": {"b": 1, "a": [n]}, "none": None} | ({"late": n} if n > 5 else {}) for n in range(9)]
+    made = written.write(rows, flatten=True)
+
+    assert [feature.name for feature in made.manifest.features] == ["z.a", "z.b", "late"]
+    assert made.notices == ["column 'none' has no value in any row, and was left out"]
+
+
 def test_bad_rows_are_rejects_with_their_number_and_reason(written: Written) -> None:
     rows: list[Any] = [{"a": n, "b": "x"} for n in range(10)]
     rows[2] = {1: 2}

@@ -143,7 +143,7 @@ class Columns:
 def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     """Choose the columns of a table whose files have `header`, or () without headers."""
     inferred = replace(inferred, types=_without_empty_objects(inferred.types, options))
-    known = list(header or _sort_columns(inferred.types, options.column_order))
+    known = list(header or _sort_columns(inferred, options.column_order))
     notices = _check_known(known, bool(header), inferred, options)
     _check_nested(inferred, options)
     columns = (
@@ -161,8 +161,13 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
     return Columns(columns.types, columns.features, (*notices, *columns.notices))
 
 
-def _sort_columns(names: Iterable[str], order: Sequence[str]) -> list[str]:
-    """Sort columns by `order`, in which a field may have its object's place, and others by name after these."""
+def _sort_columns(inferred: Inferred, order: Sequence[str]) -> list[str]:
+    """Return the columns by `order`, in which a field has its object's place, and others by name after these.
+
+    Those of `order` that have no value in any row are there, too.
+    """
+    prefixes = {prefix for name in inferred.types for prefix in dotted_prefixes(name)}
+    names = {*inferred.types, *((name for name in order if name not in prefixes) if inferred.rows else ())}
     places = {name: place for place, name in enumerate(order)}
 
     def place(name: str) -> tuple[int, str]:

@@ -199,11 +199,12 @@ def _open_pandas(data: Any) -> Batches:
                 " strings of all names"
             )
     _check_unique(source, list(data.columns))
-    if len(data) and not _is_of(data.index, "pandas", "RangeIndex"):
-        levels = f" of {data.index.nlevels} levels" if data.index.nlevels > 1 else ""
+    named = [name for name in data.index.names if name is not None]
+    if len(data) and (named or not _is_of(data.index, "pandas", "RangeIndex")):
+        called = f"an index called {listed(list(map(repr, named)), 3)}" if named else "an index that is not a range"
         raise UserError(
-            f"{source} has an index{levels} that is not a range, and it may be data; give data.reset_index() to store"
-            " it, or data.reset_index(drop=True) to leave it out"
+            f"{source} has {called}, and it may be data; give data.reset_index() to store it, or"
+            " data.reset_index(drop=True) to leave it out"
         )
     try:
         table = pa.Table.from_pandas(data, preserve_index=False)
@@ -230,6 +231,8 @@ def _report_column(source: str, name: str, kind: Any) -> Iterator[None]:
 
 def _check_columns(source: str, schema: pa.Schema) -> None:
     """Check that the columns have names that differ and can be stored; raises UserError."""
+    if not schema.names:
+        raise UserError(f"{source} has no columns")
     _check_unique(source, schema.names)
     try:
         pq.ParquetWriter(pa.BufferOutputStream(), schema).close()

@@ -161,7 +161,7 @@ def spool_rows(
             else:
                 row = copy_row(item)  # a generator may yield one dictionary again and again
                 if isinstance(row, dict) and not row.keys() <= columns.keys():
-                    columns |= dict.fromkeys(row)
+                    columns |= dict.fromkeys(name for name in row if isinstance(name, str))
                 spool.add_row(row)
             if (now := time.monotonic()) > shown + _UPDATE_S:
                 shown = now

@@ -229,9 +229,14 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "the pandas DataFrame has an index that is not a range, and it may be data; give data.reset_index() to store"
         " it, or data.reset_index(drop=True) to leave it out",
     ),
+    "pandas-index-name": (
+        lambda: frame(a=[1]).rename_axis("id"),
+        "the pandas DataFrame has an index called 'id', and it may be data; give data.reset_index() to store",
+    ),
+    "pandas-index-only": (lambda: pd.DataFrame(index=range(3)), "the pandas DataFrame has no columns"),
     "pandas-index-levels": (
         lambda: frame(a=[1], b=[2], c=[3]).set_index(["a", "b"]),
-        "the pandas DataFrame has an index of 2 levels that is not a range",
+        "the pandas DataFrame has an index called 'a', 'b', and it may be data; give data.reset_index() to store",
     ),
     "polars-objects": (
         lambda: pl.DataFrame({"a": [object()]}, schema={"a": pl.Object}),
