@@ -1,7 +1,9 @@
 """WriteDataset: the shards of a PCollection are those that a command makes of a file with the same rows."""
 
+import io
 import json
 import random
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from PIL import Image
 
 import shardmill
 import shardmill.beam
+from shardmill.data.tfrecord import read_records
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines import api
-from tests.support.command import tree_bytes
+from shardmill.transforms.publishing import lease
+from tests.support.command import rejects_of, tree_bytes
+from tests.support.detection import draw
+from tests.support.objects_in_tables import NAMES, SCENES, ids, said_of
+from tests.support.tokenizer_files import END, tokenizer_json
 
 ROWS = [{"id": number, "x": number / 3, "word": f"w{number % 7}"} for number in range(700)]
 
@@ -110,3 +120,160 @@ def test_bundles_show_nowhere(
         write(random.Random(number).sample(rows, len(rows)), output, **options)
         versions.append(tree_bytes(output / "d" / "1.0.0"))
     assert all(version == versions[0] for version in versions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label": "word", "labels_file": ["w0", "w1", "w2", "w3", "w4", "w5", "w6"], "rename": {"x": "y"}},
+        {"splits": HALVES, "group_by": "word", "balance": "bytes", "num_shards": 4},
+        {"splits": HALVES, "stratify_by": "word", "label": "word", "key": "id"},
+        {"sequence_by": "word", "order_by": "id"},
+        {"tokenizer": "tokenizer.json", "tokenize": "word", "max_length": 8},
+        {"tokenizer": "tokenizer.json", "tokenize": "word", "pack_to": 16, "end_of_text": END},
+        {"schema": "schema.pbtxt", "fill": {"z": "3"}},
+        {"transform": "transform.yaml", "drop": ["word"]},
+    ],
+    ids="-".join,
+)
+def test_options_are_those_of_the_command(options: dict[str, Any], lines: Path, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer_json())
+    (tmp_path / "schema.pbtxt").write_text(
+        "".join(f'feature {{ name: "{name}" type: {kind} value_count {{ min: 1 max: 1 }} }}\n' for name, kind in SCHEMA)
+    )
+    (tmp_path / "transform.yaml").write_text("x: {scale_to_0_1: {}}\n")
+    if "labels_file" in options:
+        (tmp_path / "labels.txt").write_text("\n".join(options["labels_file"]) + "\n")
+        options = {**options, "labels_file": "labels.txt"}
+    for name in ("tokenizer", "schema", "transform", "labels_file"):
+        if name in options:
+            options = {**options, name: tmp_path / options[name]}
+
+    assert write(ROWS, tmp_path / "pipeline", **options) == convert("jsonl", lines, tmp_path / "command", **options)
+
+
+SCHEMA = [("id", "INT"), ("x", "FLOAT"), ("word", "BYTES"), ("z", "INT")]
+
+
+def test_images_and_objects_are_written_as_of_parquet(tmp_path: Path) -> None:
+    rows = []
+    for scene in SCENES:
+        draw(scene, tmp_path / "drawn")
+        described = {**said_of(scene), "category": [NAMES[index] for index in ids(scene)]}
+        rows.append({"image": (tmp_path / "drawn" / scene.name).read_bytes(), "name": scene.name, "objects": described})
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    expected = convert("parquet", tmp_path / "rows.parquet", tmp_path / "command", image="image")
+
+    assert write(rows, tmp_path / "rows", image="image") == expected
+    opened = [{**row, "image": Image.open(io.BytesIO(row["image"]))} for row in rows]
+    generated = [lambda row=row: row for row in opened]  # as a step of a pipeline makes them, for they are not pickled
+    with beam.Pipeline() as pipeline:
+        made = pipeline | beam.Create(range(len(rows))) | beam.Map(lambda number: generated[number]())
+        _ = made | shardmill.beam.WriteDataset(tmp_path / "images", "d", image="image")
+    assert shards_of(tmp_path / "images") == expected
+
+
+def test_examples_are_written_as_reshard_does(lines: Path, tmp_path: Path) -> None:
+    convert("jsonl", lines, tmp_path / "first")
+    records = list(read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first"))
+    expected = convert("reshard", tmp_path / "first" / "d" / "1.0.0", tmp_path / "command", key="id", num_shards=3)
+
+    assert write(records[::-1], tmp_path / "pipeline", key="id", num_shards=3) == expected
+
+    version = tmp_path / "damaged"
+    write([*records, b"no example"], version, key="id", max_reject_fraction=0.1)
+    (reject,) = rejects_of(version / "d" / "1.0.0")
+    assert reject["source"] == "b'no example'"
+    assert reject["reason"] == "is not a tf.train.Example"
+
+
+def test_rows_with_a_schema_and_windows(tmp_path: Path) -> None:
+    expected = write(ROWS[:50], tmp_path / "dictionaries")
+    with beam.Pipeline() as pipeline:
+        made = pipeline | beam.Create(ROWS[:50]) | beam.Map(lambda row: beam.Row(**row))
+        windowed = made | beam.Map(lambda row: TimestampedValue(row, row.id)) | beam.WindowInto(FixedWindows(7))
+        _ = windowed | shardmill.beam.WriteDataset(tmp_path / "rows", "d")
+    assert shards_of(tmp_path / "rows") == expected
+
+
+@pytest.mark.slow
+def test_worker_processes(tmp_path: Path) -> None:
+    expected = write(ROWS, tmp_path / "one", key="id", num_shards=2)
+    flags = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
+    assert write(ROWS, tmp_path / "two", *flags, key="id", num_shards=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("elements", "options", "message"),
+    [
+        (["a"], {}, "the elements of the PCollection are of type str; expected dictionaries"),
+        ([1.5], {}, "the elements of the PCollection are of type float; expected dictionaries"),
+        (ROWS[:1], {"splitz": "a"}, "unknown option 'splitz'; did you mean splits?"),
+        (ROWS[:1], {"input": "a"}, "--input: the rows are in no files; leave it out"),
+        (ROWS[:1], {"no_shuffle": True}, "--no_shuffle: rows without an order cannot keep it; leave it out"),
+        ([{"a": 1}], {"elements": "bytes"}, "elements='bytes': expected 'rows' or 'examples'"),
+        (ROWS[:1], {"module_file": __file__}, "--module_file is traced with the types of columns"),
+    ],
+    ids=str,
+)
+def test_mistakes_end_before_the_pipeline_runs(
+    elements: list[Any], options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        beam.Pipeline() | beam.Create(elements) | shardmill.beam.WriteDataset(tmp_path, "d", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unbounded_collection_is_refused(tmp_path: Path) -> None:
+    pipeline = beam.Pipeline(options=PipelineOptions(streaming=True))
+    rows = pipeline | PeriodicImpulse() | beam.Map(lambda at: {"at": at})
+    with pytest.raises(UserError, match="the PCollection is unbounded, and a version has all rows of one"):
+        rows | shardmill.beam.WriteDataset(tmp_path, "d")
+
+
+@pytest.mark.parametrize(
+    ("elements", "options", "message"),
+    [
+        ([], {}, "no rows in the PCollection"),
+        (
+            [{"a": 1}, pa.table({"a": [1]})],
+            {},
+            "the rows are dictionaries and record batches; expected one kind of row",
+        ),
+        ([{"a": 1}, 3], {}, "an element is of type int; expected dictionaries, rows with a schema, or Arrow record"),
+        ([{"a": 1}, b"x"], {}, "an element is of type bytes, and the type of the PCollection does not say so; give"),
+        ([{"a": 1}], {"elements": "examples"}, "an element is of type dict; expected tf.train.Examples, serialized or"),
+        ([pa.table([[1], [2]], ["a", "a"])], {}, "column 'a' is there twice; expected names that differ"),
+        ([{"a": 1}], {"label": "b"}, "--label b: no such column"),
+        ([{"a": 1}, {3: 1}], {}, "1 of 2 records were rejected"),
+    ],
+    ids=str,
+)
+def test_mistakes_in_rows_end_the_pipeline(
+    elements: list[Any], options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(Exception, match=re.escape(message)),
+        beam.Pipeline() as pipeline,
+    ):
+        pipeline | beam.Create(elements) | shardmill.beam.WriteDataset(tmp_path, "d", **options)
+    assert not (tmp_path / "d" / "1.0.0" / file_names.SUCCESS).exists()
+
+
+def test_after_a_failed_pipeline_the_next_one_can_write(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="1 of 1 records were rejected"):
+        write([{3: 1}], tmp_path)
+    assert (tmp_path / "d" / "1.0.0" / file_names.LOCK).exists()
+
+    assert write([{"a": 1}], tmp_path)
+
+    assert not [path for path in (tmp_path / "d" / "1.0.0").iterdir() if path.is_dir() or path.name == file_names.LOCK]
+
+
+def test_a_version_that_another_process_builds_is_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "d" / "1.0.0"
+    held = lease.hold_lease(str(directory), file_names.temporary_folder("d", "other"), "other")
+    with held, pytest.raises(Exception, match="is being built by process"):
+        write(ROWS[:3], tmp_path)
+    assert write(ROWS[:3], tmp_path)

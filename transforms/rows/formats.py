@@ -14,6 +14,7 @@ from shardmill.transforms.columns.nested import NO_NESTING, Nesting
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, OddValues, ValuesOf
 from shardmill.transforms.formats.format import (
     MAX_LINES,
+    OBJECTS,
     STAGE,
     BlockRef,
     FileRef,
@@ -26,6 +27,7 @@ from shardmill.transforms.formats.format import (
 )
 from shardmill.transforms.formats.json_lines import JsonObjects, join_rows, with_nesting, with_odd_texts
 from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
+from shardmill.transforms.formats.tar_samples import ObjectFields, is_objects_value
 from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
 from shardmill.transforms.rows.values import RefusedRow, describe_record, describe_row, to_plain_rows
 from shardmill.transforms.stores import storage
@@ -70,20 +72,27 @@ class DictionariesFormat(RecordFormat):
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
-        for objects in self._objects(block):
+        for objects, seen in self._objects(block):
             types, kept, nested = objects.infer(wanted, self.nesting.drop)
-            merged = merged.merge(Inferred(types, len(kept.objects), nested=nested))
+            declared, classes = {}, {}
+            if (
+                OBJECTS in types
+                and OBJECTS not in self.nesting.drop
+                and (of_objects := seen.declared_column) is not None
+            ):
+                declared, classes = {OBJECTS: of_objects}, {OBJECTS: seen.classes}
+            merged = merged.merge(Inferred(types, len(kept.objects), classes, declared, nested=nested))
             for column in values_of:
                 if len(values[column.name]) <= MAX_VALUES:
                     values[column.name] |= kept.texts(column)
         counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield replace(merged, values=counted)
+        yield replace(merged, values={**counted, **merged.values})
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows in pieces."""
         held: list[Rows] = []
         size = lines = 0
-        for objects in self._objects(block):
+        for objects, _ in self._objects(block):
             held.append(objects.read(types, keys))
             size += held[-1].batch.nbytes
             lines += len(held[-1].lines) + len(held[-1].rejects)
@@ -93,7 +102,8 @@ class DictionariesFormat(RecordFormat):
         if held:
             yield with_odd_texts(join_rows(held), types, block.file.name)
 
-    def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
+    def _objects(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
+        """Yield the rows of each part, and the objects in images among them, which become JSON."""
         fill, name = parse_fills(self.fill), block.file.name
         for first, found in _read_parts(block):
             numbers, rejects = np.arange(first, first + len(found)), list[Reject]()
@@ -102,7 +112,19 @@ class DictionariesFormat(RecordFormat):
                 rejects = [Reject(name, first + number, STAGE, each.reason) for number, each in refused.items()]
                 numbers = np.delete(numbers, list(refused))
                 found = [each for each in found if type(each) is dict]
-            yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting)
+            seen = ObjectFields()
+            found = [_with_objects(row, seen, name) if OBJECTS in row else row for row in found]
+            yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting), seen
+
+
+def _with_objects(row: dict[str, Any], seen: ObjectFields, name: str) -> dict[str, Any]:
+    """Return a row with the JSON of the objects in its image, if that is what it has."""
+    if not is_objects_value(row[OBJECTS]):
+        return row
+    try:
+        return {**row, OBJECTS: seen.add(row[OBJECTS], name)}
+    except TypeError:  # bytes, or a number of more than 64 bits, which no objects have
+        return row
 
 
 def _read_parts(block: BlockRef) -> Iterator[tuple[int, list[Any]]]:
