@@ -142,7 +142,7 @@ def test_options_are_those_of_the_command(options: dict[str, Any], lines: Path, 
     (tmp_path / "schema.pbtxt").write_text(
         "".join(f'feature {{ name: "{name}" type: {kind} value_count {{ min: 1 max: 1 }} }}\n' for name, kind in SCHEMA)
     )
-    (tmp_path / "transform.yaml").write_text("x: {scale_to_0_1: {}}\n")
+    (tmp_path / "transform.yaml").write_text("x: scale_0_1\n")
     if "labels_file" in options:
         (tmp_path / "labels.txt").write_text("\n".join(options["labels_file"]) + "\n")
         options = {**options, "labels_file": "labels.txt"}
