@@ -11,11 +11,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
+import shardmill
 from tests.support.clusters.flink import ROOMY, FlinkCluster, free_ports
 from tests.support.clusters.installed import boot, missing
-from tests.support.command import REPOSITORY, Run, write_files
+from tests.support.command import REPOSITORY, Run, tree_bytes, write_files
 from tests.support.golden_cases import DIGESTS, command_from, digests, digests_in, of_any_input
 from tests.support.golden_inputs import write_inputs
 from tests.support.houses import check_module
@@ -164,3 +167,30 @@ def test_what_is_killed_changes_no_byte() -> None:
     assert done.returncode == 0, done.stdout
     for one in what:
         assert f"equal though a {one} was killed" in done.stdout
+
+
+def test_pipelines_read_and_write_data_sets(roomy: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
+    """A copy has the shards of the data set whose examples are read."""
+    original = shardmill.convert(
+        "csv", input=inputs / "tables" / "rows.csv", output=tmp_path / "a", name="d", index=True
+    )
+    flags = [*roomy.flags(), *in_launcher(2)]
+    with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
+        examples = pipeline | shardmill.beam.ReadDataset(original.directory, as_="examples")
+        _ = examples | shardmill.beam.WriteDataset(tmp_path / "b", "d")
+    shardmill.convert("reshard", input=original.directory, output=tmp_path / "c", name="d")
+    found, expected = (tree_bytes(tmp_path / name / "d" / "1.0.0") for name in ("b", "c"))
+    names = [name for name in expected if ".tfrecord" in name]
+    assert names
+    assert {name: found[name] for name in names} == {name: expected[name] for name in names}
+    assert shardmill.verify(tmp_path / "b" / "d").ok
+
+
+def test_a_function_of_the_user(run: Run, roomy: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
+    write_files(tmp_path, {"own.py": b"def same(row):\n    return row\n"})
+    words = ["csv", "--input", inputs / "tables" / "rows.csv", "--name", "d", "--map", f"{tmp_path}/own.py:same"]
+    for name, flags in (("local", []), ("flink", [*roomy.flags(), *in_launcher(2)])):
+        result = run(*words, "--output", tmp_path / name, *flags)
+        assert result.status == 0, result.err
+    found, expected = (digests_in(tmp_path / name) for name in ("flink", "local"))
+    assert of_any_input(found) == of_any_input(expected)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
@@ -112,6 +113,29 @@ def test_prism_reads_a_data_set(prism: str, folder: Path, tmp_path: Path) -> Non
             elements = pipeline | as_ >> shardmill.beam.ReadDataset(directory, as_=as_)
             rows = elements | f"Rows {as_}" >> beam.Map(_count_rows) | f"Sum {as_}" >> beam.CombineGlobally(sum)
             assert_that(rows, equal_to(expected), f"Check {as_}")
+
+
+def test_prism_writes_a_data_set(prism: str, folder: Path, tmp_path: Path) -> None:
+    table = pyarrow.csv.read_csv(folder / "a.csv")
+    for name, flags in (("local", ()), ("prism", (*PORTABLE, prism))):
+        with beam.Pipeline(options=PipelineOptions([*flags])) as pipeline:
+            for kind, elements in (("dicts", table.to_pylist()), ("batches", table.to_batches(500))):
+                rows = pipeline | kind >> beam.Create(elements)
+                _ = rows | f"Write {kind}" >> shardmill.beam.WriteDataset(tmp_path / name, kind, splits=SPLITS[1])
+    for kind in ("dicts", "batches"):
+        local, remote = (tmp_path / name / kind / "1.0.0" for name in ("local", "prism"))
+        names = sorted(path.name for path in local.iterdir() if path.is_file())
+        assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
+
+
+def test_a_function_of_the_user_on_prism(prism: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def short(row):\n    return {**row, 'word': row['word'][:1]}\n")
+    words = [word.format(folder) for word in (*KINDS["csv"][:3], "--map", f"{tmp_path}/own.py:short")]
+    for name, more in (("local", ()), ("prism", (*PORTABLE, prism))):
+        assert main([*words, "--output", str(tmp_path / name), "--name", "tiny", *more]) == 0
+    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
+    names = sorted(path.name for path in local.iterdir())
+    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
 
 
 def _count_rows(element: object) -> int:
