@@ -268,6 +268,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_masks.py
 	SHARDMILL=$(abspath $(BIN))/shardmill $(BIN)/python benchmarks/bench_tokens.py
 	$(BIN)/python benchmarks/bench_tars.py
+	$(BIN)/python benchmarks/bench_beam.py
 	$(MAKE) bench-readers
 
 clean:

@@ -121,6 +121,13 @@ def write_parquet(path: Path, rows: int) -> None:
             file.write_table(table)
 
 
+def write_plain_parquet(path: Path, rows: int) -> None:
+    """`tables` as one file, in groups of 100,000 rows."""
+    with pq.ParquetWriter(path, next(tables(1)).schema) as file:
+        for batch in tables(rows):
+            file.write_batch(batch)
+
+
 def write_jsonl(path: Path, rows: int) -> None:
     """`lists` as one file of JSON lines."""
     with path.open("w") as file:
@@ -133,6 +140,7 @@ _WRITERS: dict[str, Callable[[Path, int], None]] = {
     "txt": write_text,
     "jsonl": write_jsonl,
     "parquet": write_parquet,
+    "plain.parquet": write_plain_parquet,
     "tfrecords": write_tfrecords,
 }
 
@@ -142,7 +150,7 @@ def make_table(parent: Path, kind: str, rows: int) -> Path:
 
     Args:
       parent: where it goes; its name says what is in it.
-      kind: csv, txt, jsonl, parquet or tfrecords.
+      kind: csv, txt, jsonl, parquet, plain.parquet (without lists) or tfrecords.
       rows: how many.
     """
     path = parent / f"table-{rows}.{kind}"
