@@ -82,7 +82,7 @@ class Job:
     """The graphs and descriptions of one configuration's job."""
 
     build: Callable[..., Any]  # (pipeline, progress folder or None) -> published paths; takes `plan` if it plans first
-    plan: Callable[[beam.Pipeline, str], None]  # (pipeline, path): plans the job and pickles the plan to the path
+    plan: Callable[..., None]  # (pipeline, path): plans the job and pickles the plan to the path
     describe: Callable[[Any], str]  # returns the plan as text
     measure_work: Callable[[Any], JobWork]  # returns the plan's amount of work
     plans_first: str = ""  # why the graph needs the plan; "" if it does not

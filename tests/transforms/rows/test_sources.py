@@ -117,12 +117,12 @@ def test_types_of_polars() -> None:
 
 
 def test_arrays_keep_their_shape() -> None:
-    data = {
+    data: dict[str, Any] = {
         "vector": np.arange(6, dtype=np.float32).reshape(3, 2),
         "image": np.arange(36, dtype=np.uint8).reshape(3, 2, 2, 3)[:, ::-1],
         "big_endian": np.arange(3, dtype=">i4"),
         "text": np.array(["a", None, "c"], dtype=object),
-        "masked": np.ma.array([1, 2, 3], mask=[0, 1, 0]),
+        "masked": np.ma.array([1, 2, 3], mask=[False, True, False]),
         "nan": np.array([1.0, np.nan, 2.0]),
         "when": np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="datetime64[s]"),
     }
