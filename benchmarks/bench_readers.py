@@ -135,7 +135,7 @@ def read(reader: Reader, folder: Path, kind: str, access: str, workers: int, sec
             peak = max(peak, resident_bytes(processes_of(process.pid)))
             time.sleep(0.05)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+        process.wait(3)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # workers that did not end
     process.wait()
@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="of ten columns (default: five for each image)")
     parser.add_argument("--kind", choices=KINDS, action="append", help="of data (default: both)")
     parser.add_argument("--reader", action="append", help="of peer_readers.py (default: all)")
-    parser.add_argument("--seconds", type=float, default=2, help="to read in each run, at most (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="to read in each run, at most (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="write the tables into docs/benchmarks.md")
     add_rounds(parser)
     add_folder(parser)

@@ -96,6 +96,29 @@ def test_the_order_is_the_same_for_any_number_of_workers(rows: Path) -> None:
     assert numbers(dataset(rows, block=4, window=2)) != whole
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_by_columns_are_those_of_examples(folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{number - 50},{number / 3},word {number}\n" for number in range(ROWS)]
+    (folder / f"indexed{workers}.csv").write_text("n,x,word\n" + "".join(lines))
+    source = shardmill.source(convert(folder, "csv", f"indexed{workers}.csv", "--index"))
+    assert source.read_columns([0, 5]) is not None
+    options: dict[str, Any] = {"batch_size": 20_000, "remainder": "pad"}  # words and numbers, small and large tensors
+
+    for changed in ({"batch_size": BATCH}, {}):
+        found = list(loader(shardmill.torch.Dataset(source, **{**options, **changed}), workers))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(source), "read_columns", lambda *_: None)
+            expected = list(shardmill.torch.Dataset(source, **{**options, **changed}))
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert list(one) == list(other)
+            for name, values in one.items():
+                assert type(values) is type(other[name])
+                same = torch.equal(values, other[name]) if isinstance(values, torch.Tensor) else values == other[name]
+                assert same
+                assert not isinstance(values, torch.Tensor) or values.dtype == other[name].dtype
+
+
 @pytest.mark.parametrize("world_size", [2, 3, 8])
 def test_the_order_is_the_same_for_any_number_of_ranks(rows: Path, world_size: int) -> None:
     ranks = [numbers(dataset(rows, rank=rank, world_size=world_size)) for rank in range(world_size)]
