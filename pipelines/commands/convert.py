@@ -72,6 +72,13 @@ _HELP = {
         "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
         " --output datasets --name orders",
     ),
+    "bigquery": (
+        ("query", "table", "label"),
+        "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"
+        " --project shop-1 --temp_location gs://bucket/tmp",
+        "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
+        " --temp_location gs://bucket/tmp",
+    ),
     "text": (
         ("record", "tokenizer", "pack_to", "line_numbers"),
         "--input corpus --output datasets --name corpus",
@@ -246,10 +253,18 @@ def _make_parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
     for name in sorted(found, key=importance):
         several = [command for command, option in found[name].items() if option.flag.repeats]
         only = [] if len(found[name]) == len(kinds) else list(found[name])
-        yield _make_parameter(first[name], only, [] if len(several) == len(found[name]) else several)
+        yield _make_parameter(first[name], only, [] if len(several) == len(found[name]) else several, kinds)
 
 
-def _make_parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:
+def _list_commands(only: Sequence[str], kinds: Iterable[str]) -> str:
+    """Return which commands have a flag; "" if all have it, which is an empty `only`."""
+    others = [command for command in kinds if command not in only]
+    return "" if not only else f"of {', '.join(only)}" if len(only) < len(others) else f"not of {', '.join(others)}"
+
+
+def _make_parameter(
+    option: Option, only: Sequence[str], several: Sequence[str], kinds: Iterable[str]
+) -> dict[str, Any]:
     """Return the metadata of a flag's parameter.
 
     `only` are the commands that have the flag, `several` those that take it more than once, with names; empty for all.
@@ -258,7 +273,7 @@ def _make_parameter(option: Option, only: Sequence[str], several: Sequence[str])
     if several:
         named = SEPARATOR.join(f"{name}=PATH" for name in ("NAME", "OTHER"))
         help_texts.append(f"of {', '.join(several)} also several: {named}")
-    help_texts.append(f"of {', '.join(only)}" if only else "")
+    help_texts.append(_list_commands(only, kinds))
     parameter: dict[str, Any] = {
         "name": option.name,
         "label": option.name,

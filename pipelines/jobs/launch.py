@@ -1,5 +1,6 @@
 """Run a pipeline to its end: progress, cluster watch, and failures as one sentence."""
 
+import json
 import logging
 import os
 import re
@@ -115,6 +116,12 @@ _FLINK_REMEDIES = (
 )
 
 
+# What apitools and Beam's readers of BigQuery quote of an answer of Google's
+_GOOGLE_REASON = re.compile(
+    r"""HttpError accessing .*?"message":\s*(?P<http>"(?:[^"\\]|\\.)*")"""
+    r"""|BigQuery job .*? Error Result: .*?message: (?P<quote>['"])(?P<job>.*?)(?P=quote)\s""",
+    re.DOTALL,
+)
 _ANALYSIS_STEP = "AnalyzeModule/"  # the steps of TensorFlow Transform
 _SHOWN_LETTERS = 300  # letters of what TensorFlow says
 
@@ -139,6 +146,9 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
     for words, remedy in _FLINK_REMEDIES:
         if words in str(error):
             return JobError(f"the job failed: {remedy}")
+    if (found := _GOOGLE_REASON.search(str(error))) is not None:
+        reason = json.loads(found["http"]) if found["http"] is not None else found["job"]
+        return JobError(f"the job failed: Google answers: {' '.join(reason.split())}")
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
 

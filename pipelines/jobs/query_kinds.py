@@ -1,4 +1,4 @@
-"""The commands that read the rows of a query: SQL databases."""
+"""The commands that read the rows of a query: SQL databases and BigQuery."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.queries import SqlConfig
+from shardmill.pipelines.config.queries import BigQueryConfig, SqlConfig
 from shardmill.pipelines.config.records import FormatSpec
 from shardmill.pipelines.jobs.record_kinds import ROWS, RowsKind
 
@@ -43,6 +44,39 @@ def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[beam.P
         yield ReadSql(plan)
 
 
+@dataclass(frozen=True)
+class BigQueryKind(RowsKind):
+    """The bigquery command."""
+
+    def make_job(self, config: JobConfig) -> "Job":
+        from shardmill.pipelines.jobs.job import record_job
+
+        assert isinstance(config, BigQueryConfig)
+        return replace(record_job(config), open_rows=partial(_open_bigquery, config))
+
+
+@contextmanager
+def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Iterator[beam.PTransform]":
+    """Check that BigQuery takes the query, or has the table, and yield what reads its rows."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    from shardmill.pipelines.jobs.runner import check_google_credentials
+    from shardmill.transforms.rows.bigquery import BigQueryRows
+
+    google = options.view_as(GoogleCloudOptions)
+    if not google.project:
+        raise UserError("bigquery: no --project; expected the id of the project that pays for the query")
+    if not (google.temp_location or "").startswith("gs://"):
+        raise UserError(
+            "bigquery: no --temp_location; expected a folder of a bucket such as gs://bucket/tmp, to which BigQuery"
+            " exports the rows, and where the job deletes them"
+        )
+    check_google_credentials(options, "bigquery")
+    rows = BigQueryRows(config.query, config.table, config.temp_dataset)
+    rows.check(options)
+    yield rows.reader(google.project)
+
+
 SQL = FormatSpec(
     name="sql",
     command="sql",
@@ -55,4 +89,19 @@ SQL = FormatSpec(
     has_objects=True,
     required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
 )
-KINDS = (SqlKind(SQL.command, SQL.summary, SQL.description, SqlConfig, spec=SQL),)
+BIGQUERY = FormatSpec(
+    name="bigquery",
+    command="bigquery",
+    plural="rows",
+    suffixes="rows",
+    summary="turn a table or a query of BigQuery into TFRecord shards",
+    description="Turn a table or the rows of a query of BigQuery into balanced, shuffled TFRecord shards. BigQuery"
+    " exports them as Avro files to --temp_location.",
+    flags=("query", "table", "temp_dataset", *ROWS.spec.flags),
+    has_objects=True,
+    required_modules=(("apitools", "bigquery reads with Google's clients", "gcp"),),
+)
+KINDS = (
+    SqlKind(SQL.command, SQL.summary, SQL.description, SqlConfig, spec=SQL),
+    BigQueryKind(BIGQUERY.command, BIGQUERY.summary, BIGQUERY.description, BigQueryConfig, spec=BIGQUERY),
+)

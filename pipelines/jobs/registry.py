@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.jobs.kind import Kind
 
 _FILE_COMMANDS = ("images", "arrays", "audio")
-_QUERY_COMMANDS = ("sql",)
+_QUERY_COMMANDS = ("sql", "bigquery")
 _MODULES = ("file_kinds", "record_kinds", "query_kinds")
 
 

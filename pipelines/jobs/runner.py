@@ -64,8 +64,8 @@ def server_timeout_s(portable: PortableOptions, seconds: int) -> int:
     return requested_s if requested_s != _BEAM_TIMEOUT_S else seconds
 
 
-def check_google_credentials(options: PipelineOptions) -> None:
-    """Check that there are credentials for Dataflow; Beam would look for them again at each request."""
+def check_google_credentials(options: PipelineOptions, user: str = "--runner DataflowRunner") -> None:
+    """Check that there are credentials for `user`; Beam would look for them again at each request."""
     if options.view_as(GoogleCloudOptions).no_auth:
         return
     import google.auth
@@ -76,7 +76,7 @@ def check_google_credentials(options: PipelineOptions) -> None:
         google.auth.default(scopes=options.view_as(GoogleCloudOptions).gcp_oauth_scopes)
     except GoogleAuthError as error:
         raise UserError(
-            f"--runner DataflowRunner: no credentials for Google's cloud ({' '.join(str(error).split())}); run `gcloud"
+            f"{user}: no credentials for Google's cloud ({' '.join(str(error).split())}); run `gcloud"
             " auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service"
             " account"
         ) from None

@@ -458,6 +458,44 @@ class _SqlOptions(_Options, total=False):
     query: _Value
     partition_by: str
 
+class _BigqueryOptions(_Options, total=False):
+    on_bad_box: Literal["reject", "drop"]
+    boxes_seen: Literal["stored", "upright"]
+    verify: Literal["header", "decode"]
+    max_pixels: int
+    sequence_by: str
+    order_by: str
+    tokenizer: _Value
+    tokenize: str
+    max_length: int
+    pack_to: int
+    end_of_text: str
+    special_tokens: Literal["token", "text"]
+    keep_text: bool
+    transform: _Value
+    analyze_splits: _Value
+    transform_graph: _Value
+    module_file: _Value
+    materialize: bool
+    fill: _Value
+    schema: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label: _Value
+    label_separator: _Value
+    image: _Value
+    timestamp: _Value
+    stack: _Value
+    key: str
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    block_size: _Value
+    query: _Value
+    table: _Value
+    temp_dataset: _Value
+
 @overload
 def convert(
     command: Literal["images"],
@@ -569,6 +607,16 @@ def convert(
     """Run a job: turn the rows of an SQL query into TFRecord shards."""
 
 @overload
+def convert(
+    command: Literal["bigquery"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_BigqueryOptions],
+) -> Published:
+    """Run a job: turn a table or a query of BigQuery into TFRecord shards."""
+
+@overload
 def plan(
     command: Literal["images"],
     *,
@@ -677,6 +725,16 @@ def plan(
     **options: Unpack[_SqlOptions],
 ) -> Plan:
     """Plan a job, without running it: turn the rows of an SQL query into TFRecord shards."""
+
+@overload
+def plan(
+    command: Literal["bigquery"],
+    *,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+    **options: Unpack[_BigqueryOptions],
+) -> Plan:
+    """Plan a job, without running it: turn a table or a query of BigQuery into TFRecord shards."""
 
 class _WriteOptions(TypedDict, total=False):
     splits: _Value

@@ -14,7 +14,7 @@ from tests.support.command import Contents, Result, Run, read_back, rejects_of, 
 from tests.support.table_results import Table, read_table
 
 Files = Mapping[str, Any]  # bytes or str, of which mypy makes Sequence[object] in a dict of both
-_INPUTS = ("--input", "--manifest", "--coco", "--voc", "--yolo", "--annotations", "--boxes_csv", "--url")
+_INPUTS = ("--input", "--manifest", "--coco", "--voc", "--yolo", "--annotations", "--boxes_csv", "--url", "bigquery")
 
 
 class Built:

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pyarrow as pa
 
@@ -132,7 +131,7 @@ def _fetch(result: Any, plan: QueryPlan) -> Iterator[pa.RecordBatch | dict[str, 
             yield batch
             size_bytes = batch.nbytes
         else:
-            yield from (dict(zip(plan.columns, map(_plain_value, row), strict=True)) for row in rows)
+            yield from (dict(zip(plan.columns, row, strict=True)) for row in rows)
             size_bytes = sum(_size_of(value) for row in rows for value in row)
         count = max(1, min(_MOST_ROWS, 4 * count, _FETCHED_BYTES * len(rows) // max(size_bytes, 1)))
 
@@ -157,15 +156,6 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def _plain_value(value: Any) -> Any:
-    """Return a value of a driver in a form that rows may hold: decimals and ids as text."""
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, UUID):
-        return str(value)
-    return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
 
 
 def _size_of(value: Any) -> int:
