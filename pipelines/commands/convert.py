@@ -67,13 +67,13 @@ _HELP = {
         "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
     ),
     "sql": (
-        ("url", "query", "partition_by", "label"),
+        ("url", "query", "partition_by", "label", "stratify_by"),
         "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
         "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
         " --output datasets --name orders",
     ),
     "bigquery": (
-        ("query", "table", "label"),
+        ("query", "table", "temp_dataset", "label", "stratify_by"),
         "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"
         " --project shop-1 --temp_location gs://bucket/tmp",
         "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
@@ -102,7 +102,8 @@ def convert_parser(kind: Kind) -> Parser:
         help="Write these flags to FILE as a recipe for `shardmill rebuild`, without converting anything",
     )
     command.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
-    parser.add_short_help(("input", "output", "name", *own_flags, "splits", "overwrite", "dry_run"))
+    inputs = tuple(option.name for option in kind.options if option.name == "input")
+    parser.add_short_help((*inputs, "output", "name", *own_flags, "splits", "overwrite", "dry_run"))
     return parser
 
 

@@ -2,11 +2,13 @@
 
 import argparse
 import re
+import shlex
 from typing import Any
 
 import pytest
 
 from shardmill.pipelines import cli
+from shardmill.pipelines.config.beam_flags import beam_parser
 
 PARSERS = cli.parsers()
 ACTIONS = {
@@ -81,4 +83,5 @@ def test_help_fits_a_screen(command: str) -> None:
 def test_examples_are_valid(command: str) -> None:
     parser = PARSERS[command]
     for example in parser._examples:
-        assert parser.parse_known_args(example.partition(" >")[0].split())[1] == [] or "'" in example
+        _, rest = parser.parse_known_args(shlex.split(example.partition(" >")[0]))
+        assert beam_parser().parse_known_args(rest)[1] == []

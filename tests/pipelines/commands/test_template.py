@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from dataclasses import MISSING
 from typing import Any
 
 import pytest
@@ -61,7 +62,8 @@ def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
         parameter = by_name[option.name]
         choices = parameter.get("enumOptions") or [{}]
         value = {"BOOLEAN": "true", "ENUM": choices[0].get("value")}.get(parameter["paramType"], "7")
-        needed = [f"--{name}=x" for name in ("input", "output", "name") if name != option.name]
+        required = [other.name for other in KINDS[command].options if MISSING is other.default or other.flag.required]
+        needed = [f"--{name}=x" for name in required if name != option.name]
         line = launch_arguments([f"--command={command}", *needed, f"--{option.name}={value}"])
         parsed, rest = parser.parse_known_args(line[1:])
         assert (line[0], rest, option.field in vars(parsed)) == (command, [], True)
