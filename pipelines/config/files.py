@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag, newer_flag
-from shardmill.transforms.options.declare import OptionValueError, flag
+from shardmill.transforms.options.declare import OptionValueError, flag, options_of
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import (
     NO,
@@ -60,8 +60,23 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.function is not None:
-            raise UserError(f"{self.function}: functions change records of tables and lines of text, not whole files")
+        self._check_function()
+
+    def _check_function(self) -> None:
+        """Check that a function can take the files, and that no option is for files alone; raises UserError."""
+        if self.function is None:
+            return
+        if self.map_batches is not None:
+            raise UserError(f"{self.function}: files are not in batches; give a function of one file to --map")
+        if self.kind.plural not in ("images", "text files"):
+            raise UserError(
+                f"{self.function}: functions change images and texts; {self.kind.plural} are not read for it"
+            )
+        others = ("reuse", "masks", "mask_column", "near_duplicates", "coco", "voc", "yolo", "annotations", "boxes_csv")
+        defaults = {option.field: option.default for option in options_of(type(self))}
+        for name in (*others, "no_shuffle", "feature_names", "coordinates"):
+            if name in defaults and getattr(self, name) != defaults[name]:
+                raise UserError(f"{self.function} and --{name}: the function makes the examples; leave one of them out")
 
     @property
     def is_decoding(self) -> bool:

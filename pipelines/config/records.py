@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
 from shardmill.metadata.file_names import is_split_name
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag, options_of
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
+from shardmill.transforms.options.job_options import CONTENT, FOLDER, ROW_FILE, ROW_KEY, SplitOptions, parse_path
+from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.data_sets import InputDataSet
@@ -524,7 +527,7 @@ class MappedConfig(RecordsConfig):
         }
         reset |= {"map": None, "map_batches": None, "on_mixed": "fail", "spec": _MAPPED}
         if origin.data_set is not None and origin.schema is not None and origin.schema.metadata:
-            reset["schema"] = None  # that of the records before the function
+            reset["schema"] = None  # it describes the records before the function
         return cls(**{**given, **reset, "origin": origin})
 
     def without_types(self, names: Iterable[str]) -> "MappedConfig":
@@ -548,6 +551,69 @@ class MappedConfig(RecordsConfig):
         from shardmill.transforms.rows.mapped import MappedFormat
 
         return MappedFormat(self.block_size, self.fill, self.nesting, self.image)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappedFilesConfig(RecordsConfig):
+    """The configuration of the rows that a function makes of whole files.
+
+    A row's split depends on the name of its file, as without a function.
+    """
+
+    origin: FilesConfig  # of the job, as it was given
+    has_splits: bool = False  # True if folders or a manifest give the splits
+
+    @classmethod
+    def of(cls, origin: FilesConfig) -> "MappedFilesConfig":
+        """Return the configuration of the rows that the function of `origin` makes."""
+        shared = {item.name for item in fields(JobConfig)} | {option.field for option in options_of(DeclaredOptions)}
+        given = {name: getattr(origin, name) for name in shared if hasattr(origin, name)}
+        reset = {"map": None, "map_batches": None, "folders": None, "exclude": (), "input": None, "spec": _MAPPED}
+        return cls(
+            **{**given, **reset, "origin": origin, "key": ROW_KEY, "label": ("label",), "drop": (ROW_KEY, ROW_FILE)}
+        )
+
+    def of_rows(self, has_splits: bool, columns: Collection[str]) -> "MappedFilesConfig":
+        """Return the configuration once the splits and columns of the rows are known."""
+        return replace(self, has_splits=has_splits, label=("label",) if "label" in columns else None)
+
+    def _check_inputs(self) -> None:
+        """Accept any input, because the origin checked it."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.origin.inputs or tuple(path for _, path in getattr(self.origin, "manifest", ()))
+
+    @property
+    def source(self) -> str:
+        return f"the rows of {self.origin.function}"
+
+    @property
+    def keeps_splits(self) -> bool:
+        return self.has_splits
+
+    @property
+    def _format(self) -> "RecordFormat":
+        from shardmill.transforms.rows.mapped import MappedFormat
+
+        return MappedFormat(self.block_size, self.fill, self.nesting, self.image)
+
+    @property
+    def encoder(self) -> "RecordEncoder":
+        from shardmill.transforms.records.mapped_files import FileRowEncoder
+
+        return FileRowEncoder(tuple(self.table_options.helper_columns), self.renames)
+
+    @property
+    def _split(self) -> SplitOptions:
+        split = super()._split
+        if split.splits is None or split.stratify_by is not None or split.group_by not in (None, FOLDER):
+            return split
+        return replace(split, group_by=ROW_FILE)
+
+    @property
+    def identifying_features(self) -> tuple[str, ...]:
+        return (ROW_KEY, "filename")
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

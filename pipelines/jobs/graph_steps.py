@@ -16,7 +16,7 @@ from shardmill.data.features import Feature, Features, Renames, mark_labels
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import MappedConfig, RecordsConfig
+from shardmill.pipelines.config.records import MappedConfig, MappedFilesConfig, RecordsConfig
 from shardmill.quality.duplicates import Duplicates
 from shardmill.text import describe_place, did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
@@ -110,8 +110,17 @@ def read_layout(
     if config.function is not None:
         assert scratch is not None
         indexed, mapped = _map_records(indexed, config, scratch)
-        config = config.mapped
-        options = config.table_options
+    return read_indexed(indexed, config.mapped, mapped, planned)
+
+
+def read_indexed(
+    indexed: IndexedBlocks,
+    config: RecordsConfig,
+    mapped: Iterable[MapFindings] = (),
+    planned: RecordsDryRun | None = None,
+) -> Reading:
+    """Decide how indexed blocks are read; `mapped` is a side input of the function that made them, if one did."""
+    options = config.table_options
     inferred: Any = ()
     if planned is not None:
         inferred = (planned.inferred,)
@@ -150,10 +159,14 @@ def _add_mapped(summary: InputSummary, mapped: Iterable[MapFindings], config: Re
     """
     _check_files(summary, config)
     common_header(summary, config.table_options)
-    found = get_single(mapped, MapFindings())
+    check_any_left(found := get_single(mapped, MapFindings()), config)
+    return replace(summary, rejected=summary.rejected + found.rejected, headers={})
+
+
+def check_any_left(found: MapFindings, config: JobConfig) -> None:
+    """Check that a function has returned something; raises UserError."""
     if found.records and not found.rows and not found.rejected:
         raise UserError(f"{config.function} left out all {plural(found.records, 'record')} of {config.source}")
-    return replace(summary, rejected=summary.rejected + found.rejected, headers={})
 
 
 def _make_record_layout(
@@ -164,9 +177,11 @@ def _make_record_layout(
     planned: Features | None,
     mapped: Iterable[MapFindings],
 ) -> TableLayout:
+    output = get_single(inferred, Inferred()).types
     if isinstance(config, MappedConfig):  # --types of a column that only the function got
-        output = get_single(inferred, Inferred()).types
         config = config.without_types(get_single(mapped, MapFindings()).columns - output.keys())
+    elif isinstance(config, MappedFilesConfig):
+        config = config.of_rows("" not in summary.folders, output)
     layout = replace(_make_route_layout(summary, get_single(inferred, Inferred()), config), input_counts=summary.counts)
     if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")

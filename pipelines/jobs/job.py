@@ -25,7 +25,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import DataConfig, RecordsConfig
+from shardmill.pipelines.config.records import DataConfig, MappedFilesConfig, RecordsConfig
 from shardmill.pipelines.jobs import file_graphs, launch, record_graphs, runner
 from shardmill.pipelines.jobs.file_graphs import FileRoute, build_files
 from shardmill.pipelines.jobs.outcome import (
@@ -105,6 +105,14 @@ class Job:
 
 def file_job(config: FilesConfig, route: FileRoute) -> Job:
     """Return the job of `config`, whose files are read by `route`."""
+    if config.function is not None:
+        rows = MappedFilesConfig.of(config)
+        return Job(
+            build=partial(record_graphs.build_mapped_files, config=config, route=route),
+            plan=partial(record_graphs.plan_mapped_files, config=config, route=route),
+            describe=partial(record_graphs.describe_records_plan, config=rows),
+            measure_work=partial(record_graphs.records_work, config=rows),
+        )
     return Job(
         build=partial(build_files, config=config, route=route),
         plan=partial(file_graphs.plan_files_dry_run, config=config, route=route),

@@ -2,6 +2,7 @@
 
 import pickle
 import posixpath
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -13,14 +14,19 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from shardmill.data.features import Feature, Renames
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.records import MappedFilesConfig, RecordsConfig
+from shardmill.pipelines.jobs.file_graphs import FileRoute
 from shardmill.pipelines.jobs.graph_steps import (
+    Reading,
     RecordsDryRun,
+    check_any_left,
     check_ids,
     find_equal_contents,
     prepare_output,
     publish_options,
     published_features,
+    read_indexed,
     read_layout,
     rename_build,
     report_divisions,
@@ -35,15 +41,17 @@ from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, human_
 from shardmill.text import plural, to_printable
 from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import Inferred, format_shape
-from shardmill.transforms.inputs.record_blocks import Task
+from shardmill.transforms.inputs.record_blocks import IndexedBlocks, Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import float_remedy, missing_text_notices, odd_value_notices, time_notices
-from shardmill.transforms.layout.files import DEFAULT_SPLITS
+from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout
 from shardmill.transforms.layout.options import label_notices
 from shardmill.transforms.layout.tables import TableLayout, remark_notices
+from shardmill.transforms.options.job_options import FOLDER
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.images import object_notices
+from shardmill.transforms.records.mapped_files import FileMap, MapFiles
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
@@ -99,7 +107,60 @@ def build_records(
     if rows is not None:
         spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
     reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
-    function, config = config.function, config.mapped
+    return _build(reading, config.mapped, options, str(config.function), progress_folder, plan)
+
+
+def build_mapped_files(
+    root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute
+) -> beam.PCollection[str]:
+    """Build the whole job of a function that changes whole files, which outputs the paths of the published shards.
+
+    Workers on this machine report progress to `progress_folder`.
+    """
+    options = publish_options(config)
+    reading = _read_mapped_files(root, config, route, options.folder, options.folder)
+    return _build(reading, MappedFilesConfig.of(config), options, str(config.function), progress_folder, None)
+
+
+def _read_mapped_files(
+    root: beam.Pipeline, config: FilesConfig, route: FileRoute, temporary: str | None, scratch: str
+) -> Reading:
+    """Return the rows that a function makes of files."""
+    assert config.function is not None
+    indexed = root | "Index" >> route.index(temporary)
+    layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)
+    quality = getattr(config, "jpeg_quality", 0)
+    mapping = FileMap(config.function, route.encoder, config.seed, config.group_by == FOLDER, quality)
+    calls = MapFiles(mapping, layout, scratch, config.read_threads)
+    mapped = indexed.files | "Map" >> calls
+    rejects = (indexed.rejects, mapped.rejects) | "RejectsOfMap" >> beam.Flatten()
+    findings = AsIter(mapped.findings)
+    add = beam.Map(_add_mapped_files, AsSingleton(layout), findings, config).with_output_types(InputSummary)
+    summary = indexed.summary | "SummaryOfMap" >> add
+    return read_indexed(IndexedBlocks(mapped.tasks, rejects, summary), MappedFilesConfig.of(config), findings)
+
+
+def _add_mapped_files(
+    summary: InputSummary, layout: Layout, mapped: Iterable[MapFindings], config: FilesConfig
+) -> InputSummary:
+    """Return the summary of files with the records that the function has rejected; raises UserError.
+
+    Its folders are the splits that the input gives.
+    """
+    check_any_left(found := get_single(mapped, MapFindings()), config)
+    folders = {"": summary.records} if layout.fractions is not None else dict.fromkeys(layout.splits, 1)
+    kept = InputSummary(size_bytes=summary.size_bytes, fingerprint=summary.fingerprint, skipped=summary.skipped)
+    return replace(kept, rejected=summary.rejected + found.rejected, folders=Counter(folders))
+
+
+def _build(
+    reading: Reading,
+    config: RecordsConfig,
+    options: PublishOptions,
+    function: str,
+    progress_folder: str | None,
+    plan: RecordsDryRun | None,
+) -> beam.PCollection[str]:
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
@@ -144,7 +205,7 @@ def build_records(
         reading.mapped,
         config,
         options,
-        str(function),
+        function,
     ).with_output_types(str)
 
 
@@ -342,8 +403,15 @@ def plan_records_dry_run(
     """
     scratch = posixpath.dirname(path)
     spooled = None if rows is None else root | "Rows" >> rows | "Spool" >> SpoolRows(scratch)
-    reading = read_layout(root, config, spooled=spooled, scratch=scratch)
-    config = config.mapped
+    _plan(read_layout(root, config, spooled=spooled, scratch=scratch), config.mapped, path)
+
+
+def plan_mapped_files(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
+    """Call a function with all files, infer the columns of its rows, and pickle the RecordsDryRun to `path`."""
+    _plan(_read_mapped_files(root, config, route, None, posixpath.dirname(path)), MappedFilesConfig.of(config), path)
+
+
+def _plan(reading: Reading, config: RecordsConfig, path: str) -> None:
     reads_per_block = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
     blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
     side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)

@@ -1,22 +1,25 @@
 """--map and --map_batches end to end: a user's function between the records of the input and the examples."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import shardmill
 from shardmill.errors import UserError
 from tests.support.avro_files import avro, record
-from tests.support.command import Run
+from tests.support.command import REPOSITORY, Run
 from tests.support.jobs import Jobs
 
 CLEAN = """
 import json
-from beside import double
+from helper import double
 
 def same(row):
     return row
@@ -69,7 +72,7 @@ SPLITS = "--splits train=0.8,test=0.2"
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Jobs:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "clean.py").write_text(CLEAN)
-    (tmp_path / "beside.py").write_text("def double(n): return 2 * n\n")
+    (tmp_path / "helper.py").write_text("def double(n): return 2 * n\n")
     return Jobs(tmp_path, run)
 
 
@@ -87,7 +90,7 @@ def test_rows_change_are_left_out_added_and_rejected(jobs: Jobs) -> None:
     ]
     assert "a line 1" in built.said
     digests = built.manifest.configuration["map"]
-    assert (digests["function"], digests["name"], list(digests["modules"])) == ("clean", "clean.py", ["beside.py"])
+    assert (digests["function"], digests["name"], list(digests["modules"])) == ("clean", "clean.py", ["helper.py"])
 
 
 @pytest.mark.parametrize(
@@ -168,6 +171,7 @@ def test_a_batch_that_fails_loses_only_the_rows_that_fail(jobs: Jobs) -> None:
     assert "--map_batches clean.py:odd left out 50 of 99 records (first: a.csv, line 2)" in built.notices
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["--map clean.py:drawn", "--map clean.py:clean", "--map_batches clean.py:batch"])
 def test_bytes_are_the_same_whatever_the_blocks_and_workers(jobs: Jobs, function: str) -> None:
     line = f"csv {function} {SPLITS}"
@@ -253,7 +257,7 @@ def test_a_nightly_rebuild_sees_a_function_that_changed(jobs: Jobs) -> None:
     assert jobs._run("rebuild", "r.yaml").status == 0
     first = jobs._run("rebuild", "r.yaml")
     assert not (jobs.folder / "out/n/1.0.1").exists(), first
-    (jobs.folder / "beside.py").write_text("def double(n): return 3 * n\n")
+    (jobs.folder / "helper.py").write_text("def double(n): return 3 * n\n")
     second = jobs._run("rebuild", "r.yaml")
     assert (jobs.folder / "out/n/1.0.1/_SUCCESS").exists(), second
     assert "--map" in second.out + second.err
@@ -293,3 +297,130 @@ def test_examples_keep_their_splits(jobs: Jobs) -> None:
     jobs.refuse(
         "reshard --input out/old --map_batches ten.py:ten", "ten.py:ten: examples are not in batches; give…--map"
     )
+
+
+AUGMENT = """
+import numpy as np
+from PIL import ImageOps
+
+def look(row):
+    assert np.asarray(row["image"]).shape == (6, 7, 3)
+    return row
+
+def augment(row, rng):
+    if row["filename"].endswith("3.png"):
+        return
+    if row["filename"].endswith("4.png"):
+        raise ValueError("four")
+    yield {**row, "first": True}
+    yield {**row, "image": np.asarray(ImageOps.mirror(row["image"])), "first": False, "drawn": int(rng.integers(1000))}
+
+def columns(row):
+    return {"shown": repr({name: value for name, value in row.items() if name != "image"})}
+
+def upper(row):
+    return {**row, "text": row["text"].upper()}
+
+def broken(row):
+    return {**row, "image": b"no image"}
+"""
+
+
+@pytest.fixture
+def pets(jobs: Jobs) -> Jobs:
+    (jobs.folder / "aug.py").write_text(AUGMENT)
+    jobs.write({f"{pet}/{n}.{kind}": picture(n, kind) for pet in ("cat", "dog") for n, kind in enumerate(KINDS)})
+    return jobs
+
+
+KINDS = ("jpg", "png", "jpg", "png", "png", "jpg", "jpg", "png", "png", "jpg")
+
+
+def picture(number: int, kind: str) -> bytes:
+    pixels = np.random.default_rng(number).integers(0, 255, (6, 7, 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG" if kind == "jpg" else "PNG")
+    return out.getvalue()
+
+
+def test_images_keep_their_bytes_labels_and_splits(pets: Jobs) -> None:
+    plain = pets.build(f"images --name plain {SPLITS}")
+    built = pets.build(f"images --map aug.py:look {SPLITS}")
+    for split in ("train", "test"):
+        rows, expected = (
+            {row["filename"]: (bytes(row["image"]), row["label"]) for row in version.examples(split)}
+            for version in (built, plain)
+        )
+        assert rows == expected
+    assert (built.directory / "label.labels.txt").read_text() == "cat\ndog\n"
+    (feature,) = (feature for feature in built.manifest.features if feature.name == "image")
+    assert feature.kind == "image"
+
+
+def test_images_are_augmented(pets: Jobs) -> None:
+    line = f"images --map aug.py:augment {SPLITS} --max_reject_fraction 0.2"
+    built = pets.build(line)
+    rows = [row for split in built.splits for row in built.examples(split)]
+    assert len(rows) == 2 * (20 - 2 - 2)
+    assert built.reasons == {
+        f"{pet}/4.png": "aug.py line 13: augment raises ValueError: four" for pet in ("cat", "dog")
+    }
+    assert [notice for notice in built.notices if "--map" in notice] == [
+        "--map aug.py:augment left out 2 of 18 records (first: cat/3.png)",
+        "--map aug.py:augment made 32 rows of 16 records (first: cat/0.jpg)",
+    ]
+    splits = {split: {row["filename"] for row in built.examples(split)} for split in built.splits}
+    assert not splits["train"] & splits["test"]  # both images of a file are in one split
+    for first in (row for row in rows if row["first"]):
+        (mirrored,) = (row for row in rows if row["filename"] == first["filename"] and not row["first"])
+        one, other = (np.asarray(Image.open(io.BytesIO(row["image"]))) for row in (first, mirrored))
+        assert np.abs(one[:, ::-1].astype(int) - other).max() <= (0 if b"png" in first["filename"] else 60)
+
+
+@pytest.mark.slow
+def test_images_are_augmented_alike_by_two_processes(pets: Jobs) -> None:
+    line = f"images --map aug.py:augment {SPLITS} --max_reject_fraction 0.2"
+    built = pets.build(line)
+    again = pets.build(f"{line} --output other --direct_running_mode multi_processing --direct_num_workers 2")
+    for shard in built.directory.glob("*.tfrecord*"):
+        assert (again.directory / shard.name).read_bytes() == shard.read_bytes()
+
+
+def test_a_manifest_gives_columns_and_splits(pets: Jobs) -> None:
+    manifest = "file_name,label,split,score\ncat/0.jpg,a,train,0.1\ncat/1.png,b,test,2\n"
+    pets.write({"meta.csv": manifest})
+    built = pets.build("images --manifest in/meta.csv --map aug.py:columns")
+    assert [row["shown"].decode() for row in built.examples("test")] == [
+        "{'label': 'b', 'filename': 'cat/1.png', 'score': 2.0}"
+    ]
+    assert built.splits == {"train": 1, "test": 1}
+    result = pets.run("images --exclude meta.csv --map aug.py:columns --dry_run --name d")
+    assert (result.status, "shown: bytes" in result.out) == (0, True)
+
+
+def test_an_image_that_is_none_is_a_reject_of_its_file(pets: Jobs) -> None:
+    pets.fail("images --map aug.py:broken", "20 of 20 records were rejected…'cat/0.jpg'")
+
+
+def test_texts_of_whole_files_and_what_functions_do_not_take(pets: Jobs) -> None:
+    pets.write({"texts/a/x.txt": "one\ntwo\n", "texts/b/y.txt": "é\n"})
+    built = pets.build("text --record file --input in/texts --map aug.py:upper --name t")
+    rows = {row["filename"]: (row["text"].decode(), row["label"]) for row in built.table.rows}
+    assert rows == {b"a/x.txt": ("ONE\nTWO\n", 0), b"b/y.txt": ("É\n", 1)}
+    pets.refuse("images --map_batches aug.py:look", "--map_batches aug.py:look: files are not in batches; give…--map")
+    pets.refuse("images --map aug.py:look --reuse record", "--map aug.py:look and --reuse: the function makes the")
+    pets.refuse("arrays --map aug.py:look", "--map aug.py:look: functions change images and texts; arrays are not")
+
+
+def test_the_functions_of_the_example(pets: Jobs) -> None:
+    example = REPOSITORY / "examples" / "your_function.py"
+    (pets.folder / "trips.csv").write_text("city,km,minutes\n Rome ,10,20\nOslo,,5\nBern,3,6\n")
+    line = "csv --input trips.csv"
+    for number, flag in enumerate((f"--map {example}:clean_row", f"--map_batches {example}:clean_batch")):
+        rows = pets.build(f"{line} {flag} --name t{number}").table.rows
+        assert sorted((row["city"], row["km"], row["speed"]) for row in rows) == [
+            (b"bern", 3, 30.0),
+            (b"rome", 10, 30.0),
+        ]
+    built = pets.build(f"images --map {example}:augment {SPLITS}")
+    assert sum(built.splits.values()) == 40

@@ -68,6 +68,7 @@ _LINES = {
     ),
     "images-coordinates": "images --manifest manifest.jsonl --resize 8x6 --image_format png --coordinates v=none",
     "images-damaged": "images --input images --on_damaged_file reject",
+    "images-map": "images --input images --map function.py:mirror --splits train=0.6,test=0.4 --num_shards 2",
     "images-coco": "images --coco train=objects/train.json --coco val=objects/val.json",
     "images-coco-one": "images --coco objects/train.json --splits train=0.6,test=0.4 --on_bad_box drop --num_shards 2",
     "images-coco-resized": (
@@ -114,6 +115,8 @@ _LINES = {
         "csv --input tables/rows.csv --splits train=0.6,test=0.4 --num_shards train=2,test=1 "
         "--transform transform.yaml --materialize"
     ),
+    "csv-map": "csv --input tables/rows.csv --map function.py:change --splits train=0.6,test=0.4 --seed 3",
+    "csv-map-batches": "csv --input tables/rows.csv --map_batches function.py:keep --label city",
     "csv-latin": "csv --input tables/latin.txt --encoding latin-1 --delimiter ';' --quote ''\"'\"'' --columns a,b,c",
     "csv-schema": "csv --input tables/rows.csv --schema schema.pbtxt --max_reject_fraction 0.9",
     "csv-labels-file": "csv --input tables/rows.csv --label city --labels_file cities.txt --on_new_label append",

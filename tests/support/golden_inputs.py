@@ -35,10 +35,28 @@ patient: {vocabulary: {num_oov_buckets: 1}}
 """
 
 
+_FUNCTION = """
+from PIL import ImageOps
+
+def change(row, rng):
+    if row["id"] % 7 == 3:
+        return None
+    changed = {**row, "drawn": rng.random(), "double": 2 * row["id"]}
+    return [changed, {**changed, "double": -1}] if row["id"] % 5 == 1 else changed
+
+def keep(batch):
+    return batch
+
+def mirror(row):
+    return [row, {**row, "image": ImageOps.mirror(row["image"]), "mirrored": 1}]
+"""
+
+
 def write_inputs(folder: Path) -> None:
     """Write the inputs of all cases, all the same each time; Parquet and Avro by pyarrow and fastavro."""
     _write(folder / "transform.yaml", _TRANSFORM.encode())
     _write(folder / "columns.yaml", _COLUMNS.encode())
+    _write(folder / "function.py", _FUNCTION.encode())
     for number in range(24):
         name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
         _write(folder / name, _png(number, width=5 + number % 4, height=7))

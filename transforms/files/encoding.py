@@ -221,11 +221,11 @@ class FileEncoder(ABC):
                         f"{size_bytes:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most"
                     )
             except (self.refusal, OSError) as error:
-                rejects.append(Reject(name, line, "write", _make_reject_reason(error)))
+                rejects.append(Reject(name, line, "write", describe_refusal(error)))
                 # Annotations may be valid another time although the file stays the same
                 is_own = encoded is original or isinstance(original, Exception)
                 is_permanent = is_own and not isinstance(error, OSError)
-                places.append(RecordPlace(reason=_make_reject_reason(error)) if is_permanent else None)
+                places.append(RecordPlace(reason=describe_refusal(error)) if is_permanent else None)
                 continue
             length = framing.add(record)
             if returns_places:
@@ -251,6 +251,17 @@ class FileEncoder(ABC):
             names, lines, digests, _ = file_columns
             chunk.image_hashes = ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
         return chunk, places
+
+    def read_values(self, batch: pa.RecordBatch) -> list[Encoded | Exception]:
+        """Return the encoded value of each found file, or why it has none; raise JobError if one has changed."""
+        root, unknown = storage.join(self.root, ""), [None] * len(batch)
+        names, uris, sizes = (batch[name].to_pylist() for name in ("name", "uri", "size"))
+        paths = [uri or root + name for name, uri in zip(names, uris, strict=True)]
+        with storage.note_objects() as objects:
+            data, revisions = self._read(paths, unknown)
+            found = list(map(self._try_encode, paths, data, sizes, unknown))
+        self._check_unchanged(batch, paths, unknown, revisions, objects)
+        return found
 
     def digest_values(self, batch: pa.RecordBatch) -> list[bytes | None]:
         """Return a digest of the value that each planned file is stored as; None if it would be rejected."""
@@ -369,7 +380,8 @@ def label_entry(name: str, label: int | tuple[int, ...] | None) -> bytes:
 filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
 
 
-def _make_reject_reason(error: Exception) -> str:
+def describe_refusal(error: Exception) -> str:
+    """Return why a file was not encoded, as its reject says it."""
     if isinstance(error, FileNotFoundError):
         return "no such file: it vanished after it was listed"
     if isinstance(error, OSError):

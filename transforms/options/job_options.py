@@ -41,6 +41,8 @@ Fractions = tuple[tuple[str, Fraction], ...]
 _ROUNDING = Fraction(1, 200)  # by which the fractions may miss 1: 0.333 three times is fine
 _SEEDS = 1 << 64  # what xxh3 takes
 TRAINING = "train"  # the split that constants of --transform are taken of, unless others are named
+# Columns of rows that a function makes of whole files: a row's identity, and what its split depends on
+ROW_KEY, ROW_FILE = "\0key", "\0file"
 CONTENT, FOLDER = "content", "folder"  # --group_by, of what an example holds, and of where its file is
 
 

@@ -16,6 +16,7 @@ from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Infer
 from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, RecordFormat, Rows, parse_fills
 from shardmill.transforms.formats.json_lines import JsonObjects, with_nesting
 from shardmill.transforms.formats.parquet import ParquetFormat
+from shardmill.transforms.options.job_options import ROW_KEY
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, ROW_SUFFIX, DictionariesFormat, SpooledFormat
 from shardmill.transforms.stores import storage
 
@@ -137,6 +138,17 @@ class MappedSpool:
         self._groups = self._start = self._offset = 0
 
 
+def make_key(name: str, line: int, number: int) -> str:
+    """Return the identity of a row: its file, the line of the manifest, 0 without one, and its number among several."""
+    return f"{name}\0{line}" + (f"\0{number}" if number else "")
+
+
+def name_file(reject: Reject, key: str) -> Reject:
+    """Return the reject of a row with the file, and the line of the manifest, that its key names."""
+    name, line, *_ = key.split("\0")
+    return replace(reject, source=name, line=int(line) or None)
+
+
 @dataclass(frozen=True)
 class MappedFormat(SpooledFormat):
     """The rows of a MappedSpool; rows and their rejects have the line of the record that they were made of."""
@@ -158,6 +170,16 @@ class _MappedRows(DictionariesFormat):
         for found in super().infer(block, columns, values_of):
             image = DeclaredColumn("image", is_required=True)
             yield replace(found, declared={name: image for name in block.columns if name in found.types})
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        for rows in super().read(block, types, keys):
+            if not rows.rejects or all(key.name != ROW_KEY for key in keys):
+                yield rows
+                continue
+            names = dict[int | None, str]()
+            for objects in self._objects(block):
+                names.update(zip(objects.line_numbers.tolist(), (row[ROW_KEY] for row in objects.objects), strict=True))
+            yield replace(rows, rejects=[name_file(each, names[each.line]) for each in rows.rejects])
 
     def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
         fill, left = parse_fills(self.fill), block.length

@@ -59,7 +59,7 @@ from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
 STAGE = "map"  # of the rejects of records on which the function failed
-_FINDINGS = "findings"
+FINDINGS = "findings"  # the tag of MapFindings
 _SAMPLED_ROWS = 64  # of the first batch of a file, with which the function of batches is called again
 
 
@@ -356,10 +356,10 @@ class MapRecords(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # MappedRecords; Beam reads annotations as element types
         call = ThreadedFlatMap(partial(map_task, self.mapping, self.temporary), self.threads)
-        outputs = beam.ParDo(call, self.inferred).with_outputs(REJECTS, _FINDINGS, main="tasks")
+        outputs = beam.ParDo(call, self.inferred).with_outputs(REJECTS, FINDINGS, main="tasks")
         mapped = pcoll | "MapTask" >> outputs
         merge = beam.CombineGlobally(MergeFn(MapFindings, MapFindings.merge))
-        return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[_FINDINGS] | "Merge" >> merge)
+        return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[FINDINGS] | "Merge" >> merge)
 
 
 def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred) -> list[Any]:
@@ -386,7 +386,7 @@ def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred)
     check_unchanged(block.file for block in task)
     blocks = spool.close()
     out: list[Any] = [tuple(blocks)] if blocks else []
-    return [*out, *(TaggedOutput(REJECTS, part) for part in rejects.close()), TaggedOutput(_FINDINGS, found)]
+    return [*out, *(TaggedOutput(REJECTS, part) for part in rejects.close()), TaggedOutput(FINDINGS, found)]
 
 
 Call = Callable[..., list[Any]]

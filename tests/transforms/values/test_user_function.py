@@ -26,7 +26,7 @@ from shardmill.transforms.values.user_function import (
 
 TEXT = """
 import numpy as np
-from beside import double
+from helper import double
 
 class Cleaner:
     def __call__(self, row):
@@ -45,13 +45,13 @@ def drawn(row, rng):
     return {"n": int(rng.integers(1 << 30))}
 
 def late(row):
-    import beside
+    import helper
     import not_a_package
     return row
 
 def late_beside(row):
-    import beside
-    return {"n": beside.double(row["n"])}
+    import helper
+    return {"n": helper.double(row["n"])}
 
 def failing(row):
     raise ValueError("bad  text\\nof two lines")
@@ -101,7 +101,7 @@ def batch_drawn(batch, rng):
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("module")
-    (folder / "beside.py").write_text("def double(n): return 2 * n\n")
+    (folder / "helper.py").write_text("def double(n): return 2 * n\n")
     (folder / "clean.py").write_text(TEXT)
     return folder / "clean.py"
 

@@ -1,0 +1,242 @@
+"""Call a user's function with each file of the input, and spool the rows that it returns."""
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import xxhash
+from apache_beam.pvalue import AsSingleton, TaggedOutput
+from PIL import Image
+
+from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.arrow import as_text
+from shardmill.transforms.columns.types import TRUE, ColumnType
+from shardmill.transforms.files.encoding import FileEncoder, describe_refusal
+from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
+from shardmill.transforms.inputs.folders import normalize_split
+from shardmill.transforms.inputs.sources import REJECTS
+from shardmill.transforms.inputs.summary import decode_label_list
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY
+from shardmill.transforms.records.encoding import PreparedRows, TableEncoder
+from shardmill.transforms.rows.mapped import MappedSpool, make_key, name_file
+from shardmill.transforms.rows.mapping import FINDINGS, STAGE, MapFindings, MappedRecords
+from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
+from shardmill.transforms.values.user_function import FunctionError, UserFunction, is_same, is_sampled, record_seed
+from shardmill.transforms.workers.elements import MergeFn, Spread
+from shardmill.transforms.workers.rejects import RejectsWriter
+from shardmill.transforms.workers.running import ThreadedFlatMap
+
+_FILES_AT_ONCE = 64
+_LARGE = 1 << 30  # bytes: so that a sample of files is run twice, and not all
+
+
+@dataclass(frozen=True)
+class FileMap:
+    """Parameters of MapFiles: how files are read, and the function."""
+
+    function: UserFunction
+    encoder: FileEncoder  # reads and checks a file; its value is what the function gets
+    seed: int  # of random numbers
+    by_folder: bool = False  # True if files of a folder stay in one split
+    quality: int = 95  # of JPEG, for images that the function has changed
+
+
+@dataclass(eq=False)
+class MapFiles(beam.PTransform):
+    """Call a function with each file, and spool what it returns: batches of found files -> MappedRecords."""
+
+    mapping: FileMap
+    layout: beam.PCollection[Layout]  # side input: labels and splits of the files
+    temporary: str  # the job's temporary directory
+    threads: int = 0  # per worker, see ThreadedFlatMap
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:  # MappedRecords; Beam reads annotations
+        call = ThreadedFlatMap(partial(map_files, self.mapping, self.temporary), self.threads)
+        slices = pcoll | "Slice" >> beam.FlatMap(_slice).with_output_types(pa.RecordBatch)
+        spread = slices | "Spread" >> Spread(lambda batch: batch["name"][0].as_py())
+        outputs = beam.ParDo(call, AsSingleton(self.layout)).with_outputs(REJECTS, FINDINGS, main="tasks")
+        mapped = spread | "MapFiles" >> outputs
+        merge = beam.CombineGlobally(MergeFn(MapFindings, MapFindings.merge))
+        return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[FINDINGS] | "Merge" >> merge)
+
+
+def _slice(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(batch), _FILES_AT_ONCE):
+        yield batch.slice(start, _FILES_AT_ONCE)
+
+
+def map_files(mapping: FileMap, temporary: str, batch: pa.RecordBatch, layout: Layout) -> list[Any]:
+    """Return tasks of what the function returns for found files, its rejects, and its findings."""
+    found, rejects, spool = MapFindings(), RejectsWriter(temporary), MappedSpool(temporary)
+    places = {split: FileRef(f"{split}/files" if split else "files", "", 0) for split in ("", *layout.splits)}
+    with mapping.function.calling() as call:
+        for item in _read_files(mapping, batch, layout):
+            if isinstance(item, Reject):
+                refused: list[Reject] = [item]
+            else:
+                split = item.split if layout.fractions is None else ""
+                refused = _map_file(mapping, call, item, places[split], spool, found)
+            rejects.add(refused)
+            found.rejected += sum(reject.counted_records for reject in refused)
+    out: list[Any] = [(block,) for block in spool.close()]
+    return [*out, *(TaggedOutput(REJECTS, part) for part in rejects.close()), TaggedOutput(FINDINGS, found)]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that was read, with what the folders or the manifest say of it."""
+
+    name: str
+    line: int | None  # in the manifest
+    split: str  # "" if fractions decide it
+    group: str  # whose files stay in one split
+    value: bytes
+    columns: Mapping[str, Any] = field(default_factory=dict)  # further values that the function gets
+
+
+def _read_files(mapping: FileMap, batch: pa.RecordBatch, layout: Layout) -> Iterator[_File | Reject]:
+    contents = mapping.encoder.read_values(batch)
+    names = ("name", "label", "split", "line", "columns")
+    rows = zip(*(batch[name].to_pylist() for name in names), contents, strict=True)
+    for name, label, split, line, text, content in rows:
+        if isinstance(content, Exception):
+            yield Reject(name, line, "read", describe_refusal(content))
+            continue
+        if line is None:
+            folder_split, folder_label = layout.folders.locate(name)
+            split, label = split or folder_split, label or folder_label
+        if layout.fractions is None and split is None:
+            reason = "no split: the file is in no split folder, or the column 'split' is empty"
+            yield Reject(name, line, "index", reason)
+            continue
+        values = json.loads(text) if text else {}
+        try:
+            columns = {each: _typed(values.get(each), column) for each, column in layout.columns.items()}
+        except (ValueError, TypeError, OverflowError) as error:
+            yield Reject(name, line, "index", str(error))
+            continue
+        own = {} if layout.class_names is None else {"label": label if label is None else _labels(label)}
+        by_folder = mapping.by_folder or layout.folders.group is not None
+        group = layout.folders.find_group(name) if by_folder else name
+        known = {**own, "filename": name, **columns}
+        yield _File(name, line, normalize_split(split or ""), group, content.value, known)
+
+
+def _labels(label: str) -> Any:
+    names = decode_label_list(label)
+    return label if names is None else names
+
+
+def _typed(value: Any, column: ColumnType) -> Any:
+    """Return a manifest's value as the type of its column."""
+    if value is None or (value == "" and column.dtype != "bytes"):
+        return None
+    if isinstance(value, list):
+        return [_typed(item, column) for item in value]
+    if column.dtype == "int64":
+        return int(value.partition(".")[0] if isinstance(value, str) else value)
+    if column.dtype == "float32":
+        return float(value)
+    if column.dtype == "bool":
+        return value is True or (isinstance(value, str) and value.encode() in TRUE)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _map_file(
+    mapping: FileMap,
+    call: Callable[..., list[Any]],
+    file: _File,
+    place: FileRef,
+    spool: MappedSpool,
+    found: MapFindings,
+) -> list[Reject]:
+    feature, line = mapping.encoder.feature, file.line or 0
+    seed = record_seed(file.name, line, mapping.seed)
+    is_image = feature == "image"
+    try:
+        again = call(_make_row(file, feature), seed) if is_sampled(seed, _LARGE) else None
+        row = _make_row(file, feature)
+        given = row[feature]
+        returned = call(row, seed)
+        if again is not None:
+            found.count_repeated((file.name, line), is_same(again, returned))
+        if is_image:
+            returned = [_with_image(each, feature, given, file.value, mapping.quality) for each in returned]
+    except FunctionError as error:
+        return [Reject(file.name, file.line, STAGE, str(error))]
+    rows = to_plain_rows(returned) if returned else []
+    images = image_columns(returned) | ({feature} if is_image and any(feature in row for row in returned) else set())
+    if (refused := next((each for each in rows if isinstance(each, RefusedRow)), None)) is not None:
+        return [Reject(file.name, file.line, STAGE, refused.reason)]
+    found.count((file.name, line), len(rows))
+    for number, each in enumerate(rows):
+        assert isinstance(each, dict)
+        key = make_key(file.name, line, number)
+        spool.add_rows(place, _place_of(key), [{**each, ROW_KEY: key, ROW_FILE: file.group}], images)
+    return []
+
+
+def _make_row(file: _File, feature: str) -> dict[str, Any]:
+    """Return the argument of the function: an image of Pillow, or a text, with what is known of the file."""
+    value: Any = file.value
+    if feature == "image":
+        try:
+            value = Image.open(io.BytesIO(file.value))
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise FunctionError(f"not an image that Pillow opens: {error}") from None
+    elif feature == "text":
+        value = file.value.decode()
+    return {feature: value, **file.columns}
+
+
+def _place_of(key: str) -> int:
+    """Return a number for a row, the same in every run, in place of a line: 62 bits."""
+    return xxhash.xxh3_64_intdigest(key.encode("utf-8", "surrogateescape")) >> 2
+
+
+def _with_image(row: dict[str, Any], feature: str, given: Any, data: bytes, quality: int) -> dict[str, Any]:
+    """Return a row with its image as the bytes of a file: those of the input if no pixel has changed."""
+    value = row.get(feature)
+    if isinstance(value, np.ndarray):
+        kind = f"{value.dtype} and the shape {value.shape}"
+        try:
+            value = Image.fromarray(value)
+        except (TypeError, ValueError) as error:
+            raise FunctionError(f"column {feature!r}: an array of {kind} is no image: {error}") from None
+    if not isinstance(value, Image.Image):
+        return row
+    if value is given and (getattr(value, "tile", None) or _has_same_pixels(value, data)):
+        return {**row, feature: data}
+    out = io.BytesIO()
+    kind = "JPEG" if given.format == "JPEG" else "PNG"
+    try:
+        value.save(out, kind, **({"quality": quality} if kind == "JPEG" else {}))
+    except (OSError, ValueError) as error:
+        remedy = "; --image_format png stores it" if kind == "JPEG" else ""
+        raise FunctionError(f"column {feature!r}: an image cannot be written as {kind}: {error}{remedy}") from None
+    return {**row, feature: out.getvalue()}
+
+
+def _has_same_pixels(image: Image.Image, data: bytes) -> bool:
+    with Image.open(io.BytesIO(data)) as original:
+        return (image.mode, image.size) == (original.mode, original.size) and image.tobytes() == original.tobytes()
+
+
+@dataclass(frozen=True)
+class FileRowEncoder(TableEncoder):
+    """Encoder of rows that a function made of files; rejects name the file."""
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        prepared, rejects = super().prepare(rows, file, layout)
+        if not rejects:
+            return prepared, rejects
+        keys = dict(zip(rows.lines.tolist(), rows.batch[key_column_name(ROW_KEY)].to_pylist(), strict=True))
+        return prepared, [name_file(reject, as_text(keys[reject.line])) for reject in rejects]
