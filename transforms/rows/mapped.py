@@ -16,6 +16,7 @@ from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Infer
 from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, RecordFormat, Rows, parse_fills
 from shardmill.transforms.formats.json_lines import JsonObjects, with_nesting
 from shardmill.transforms.formats.parquet import ParquetFormat
+from shardmill.transforms.formats.tar_samples import ObjectFields
 from shardmill.transforms.options.job_options import ROW_KEY
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, ROW_SUFFIX, DictionariesFormat, SpooledFormat
 from shardmill.transforms.stores import storage
@@ -169,7 +170,8 @@ class _MappedRows(DictionariesFormat):
     ) -> Iterator[Inferred]:
         for found in super().infer(block, columns, values_of):
             image = DeclaredColumn("image", is_required=True)
-            yield replace(found, declared={name: image for name in block.columns if name in found.types})
+            images = {name: image for name in block.columns if name in found.types}
+            yield replace(found, declared={**found.declared, **images})
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         for rows in super().read(block, types, keys):
@@ -177,11 +179,11 @@ class _MappedRows(DictionariesFormat):
                 yield rows
                 continue
             names = dict[int | None, str]()
-            for objects in self._objects(block):
+            for objects, _ in self._objects(block):
                 names.update(zip(objects.line_numbers.tolist(), (row[ROW_KEY] for row in objects.objects), strict=True))
             yield replace(rows, rejects=[name_file(each, names[each.line]) for each in rows.rejects])
 
-    def _objects(self, block: BlockRef) -> Iterator[JsonObjects]:
+    def _objects(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
         fill, left = parse_fills(self.fill), block.length
         with storage.open_read(block.file.path, block.end) as stream:
             stream.seek(block.offset)
@@ -189,7 +191,8 @@ class _MappedRows(DictionariesFormat):
                 size = int.from_bytes(stream.read(_SIZE_BYTES), "little")
                 lines, rows = marshal.loads(stream.read(size))
                 numbers = np.frombuffer(lines, np.int64)
-                yield with_nesting(JsonObjects(block.file.name, rows, (), numbers, fill, [], 0), self.nesting)
+                objects = JsonObjects(block.file.name, rows, (), numbers, fill, [], 0)
+                yield with_nesting(objects, self.nesting), ObjectFields()
                 left -= _SIZE_BYTES + size
 
 
