@@ -177,7 +177,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="of ten columns (default: five for each image)")
     parser.add_argument("--kind", choices=KINDS, action="append", help="of data (default: both)")
     parser.add_argument("--reader", action="append", help="of peer_readers.py (default: all)")
-    parser.add_argument("--seconds", type=float, default=1.5, help="to read in each run, at most (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.5, help="to read in each run, at most (default: %(default)s)"
+    )
     parser.add_argument("--write", action="store_true", help="write the tables into docs/benchmarks.md")
     add_rounds(parser)
     add_folder(parser)

@@ -58,7 +58,7 @@ ROOMS = (
     Room("transforms/rows", 10, 2_550),  # rows of memory, functions and queries, secrets of databases
     Room("transforms/layout", 10, 2_500),  # other columns
     Room("transforms/files", 11, 4_800),  # whole files that change
-    Room("transforms/records", 12, 2_750),  # repeated keys
+    Room("transforms/records", 12, 2_850),  # repeated keys, functions of files
     Room("transforms/publishing", 12, 3_350),  # accepted versions, retention, indexes of shards
     Room("pipelines/config", 13, 3_200),  # data sets as input of reshard
     Room("pipelines/reports", 14, 2_650),  # classes before and now, short notices
