@@ -120,6 +120,14 @@ def test_a_data_frame_is_written(shell: Shell) -> None:
     assert shardmill.info(shell.folder / "datasets/wines").class_names == ("class_0", "class_1", "class_2")
 
 
+def test_the_end_of_a_pipeline_is_written(shell: Shell) -> None:
+    (directory,) = shell.follow("from_your_pipeline")
+
+    info = shardmill.info(shell.folder / directory)
+    assert 0 < sum(split.examples for split in info.splits.values()) < len(range(0, 1797, 9))
+    assert info.class_names == tuple(map(str, range(10)))
+
+
 _SERVE = """
 import json, sys
 import tensorflow as tf

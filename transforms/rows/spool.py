@@ -58,7 +58,8 @@ class RowSpool:
 
     def add_row(self, row: Mapping[Any, Any]) -> None:
         """Add a dictionary, which must not change any more; see transforms.rows.values for its values."""
-        self._set_kind(ROW_SUFFIX)
+        if self._kind != ROW_SUFFIX:
+            self._set_kind(ROW_SUFFIX)
         self._pending.append(row)
         if len(self._pending) >= self._rows_at_once:
             self._add_part()

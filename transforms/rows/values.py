@@ -63,8 +63,8 @@ def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
     names = set().union(*rows)
     if not set(map(type, names)) <= {str}:
         return False
-    floats = (value for value in values if type(value) is float)
-    texts = (value for value in values if type(value) is str)
+    floats = [value for value in values if type(value) is float]
+    texts = [value for value in values if type(value) is str]
     return math.isfinite(sum(floats)) and _is_utf8("".join(chain(names, texts)))
 
 
@@ -130,7 +130,7 @@ def _to_plain_key(name: Any) -> str:
 
 
 def _to_plain(value: Any) -> Any:
-    """Return one plain value, also of what is inside of it; raise ValueRefusedError if there is none."""
+    """Return one plain value, also of what is inside of it; raise ValueRefusedError for one that is not stored."""
     kind = type(value)
     if kind in (int, bool, bytes, NoneType):
         return value
