@@ -111,7 +111,7 @@ def test_commands_read_it(tables: Pair, pictures: Pair, run: Run, tmp_path: Path
     assert run("inspect", pictures[1], "--contact_sheet", tmp_path / "sheet.jpg").status == 0
     assert run("diff", tables[0], tables[1]).status == 0
     check_mistake(run("index", tables[1]), "array_record shards, which have an index at their end: shardmill.source")
-    check_mistake(run("index", f"{tables[1]}/*-0*"), "is one of array_record files, which have an index at their end")
+    check_mistake(run("index", f"{tables[1]}/*-0*"), "is an ArrayRecord file, which has an index at its end")
 
 
 def test_reshard_reads_and_writes_it(tables: Pair, run: Run, tmp_path: Path) -> None:

@@ -125,7 +125,6 @@ def _read_piece(pieces: dict[str, IndexPiece], shard: IndexedShard) -> ShardInde
 
 
 _GZIP = b"\x1f\x8b"  # with which such a file begins
-_HAS_INDEX = "which have an index at their end: shardmill.source and Grain read any record as they are"
 _COMPRESSED = "one record of a compressed shard cannot be read alone; `shardmill reshard --compression none --index`"
 Read = Callable[[str], tuple[ShardIndex, str]]  # a shard's index and its crc32c, given its file name
 
@@ -142,7 +141,10 @@ def index_version(dataset: Dataset) -> int:
     """
     manifest, directory = dataset.manifest, dataset.directory
     if manifest.codec.has_index:
-        raise UserError(f"{directory} has {manifest.file_format} shards, {_HAS_INDEX}")
+        raise UserError(
+            f"{directory} has {manifest.file_format} shards, which have an index at their end: shardmill.source and"
+            " Grain read any record as they are"
+        )
     if not manifest.codec.keeps_offsets:
         raise UserError(f"{directory} has {manifest.codec.option} shards: {_COMPRESSED} writes a version with an index")
     shards = {shard.file: shard for split in manifest.splits for shard in split.shards}
@@ -181,7 +183,7 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
         with storage.open_read(path) as raw:
             file = _ChecksummedFile(raw)
             if file.first.startswith(ARRAY_RECORD_SIGNATURE):
-                raise UserError(f"{path} is one of array_record files, {_HAS_INDEX}")
+                raise UserError(f"{path} is an ArrayRecord file, which has an index at its end: Grain reads any record")
             if file.first.startswith(_GZIP):
                 raise UserError(f"{path} is compressed: {_COMPRESSED} writes shards with an index")
             return build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"

@@ -27,14 +27,27 @@ _BLOCK_BYTES, _BLOCK_RECORDS = 256 << 10, 1 << 14  # at most in a RecordBlock, e
 _COPY_BYTES = 1 << 20  # read at once
 
 
+_process: int | None = None  # that has used the library
+
+
 def _library() -> Any:
-    """Return the module of the library; raise a UserError if it is not installed."""
+    """Return the module of the library; raise a UserError if it is not installed, or was used before a fork.
+
+    Its first use starts threads, which a forked process does not have: it may wait for them forever, or crash.
+    """
+    global _process
     try:
         from array_record.python import array_record_module
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != LIBRARY:
             raise
         raise UserError(f"ArrayRecord files need the library {LIBRARY}; {install_hint(LIBRARY)}") from None
+    if _process not in (None, os.getpid()):
+        raise UserError(
+            "ArrayRecord files cannot be opened in a process that was forked after its parent had opened one: let"
+            " processes be spawned, as in DataLoader(…, multiprocessing_context='spawn'), or read nothing before"
+        )
+    _process = os.getpid()
     return array_record_module
 
 

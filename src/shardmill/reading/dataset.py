@@ -287,8 +287,8 @@ def check_is_parsed(manifest: Manifest) -> None:
     if manifest.has_raw_records:
         raise UserError(
             f"{manifest.name} {manifest.version} has records without features: --record_type raw passed them through"
-            f" unparsed; shardmill.examples yields the bytes of each as {RAW_RECORD!r}, and tf.data.TFRecordDataset"
-            " reads the shards"
+            f" unparsed; shardmill.examples yields the bytes of each as {RAW_RECORD!r}"
+            f"{', and tf.data.TFRecordDataset reads the shards' if manifest.codec.is_read_by_tensorflow else ''}"
         )
 
 

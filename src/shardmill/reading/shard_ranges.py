@@ -132,12 +132,12 @@ class ArrayRecordRanges(LocalRanges):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset)
-        self._readers: dict[str, Any] = {}
+        self._readers: dict[tuple[str, int], Any] = {}  # by shard and process: none works after a fork
 
     def read(self, shard: ShardEntry, start: int, stop: int) -> bytes:
         """Return the record `start` of a shard, framed as in a TFRecord file; raise as for TFRecord shards."""
         path = self._dataset.path(shard)
-        reader = self._readers.get(shard.file) or self._open_reader(shard, path)
+        reader = self._readers.get((shard.file, os.getpid())) or self._open_reader(shard, path)
         return frame_record(read_record(reader, start, path))
 
     def _open_reader(self, shard: ShardEntry, path: str) -> Any:
@@ -149,7 +149,7 @@ class ArrayRecordRanges(LocalRanges):
         with self._lock:
             while len(self._readers) >= _OPEN_FILES:
                 del self._readers[next(iter(self._readers))]
-            self._readers[shard.file] = reader
+            self._readers[shard.file, os.getpid()] = reader
         return reader
 
 

@@ -65,7 +65,8 @@ def source(
     ```
 
     Values are those of `shardmill.examples`. A data set without an index (`shardmill index`) is read once from
-    beginning to end when it is opened. ArrayRecord shards need no index, and have to be on a local disk.
+    beginning to end when it is opened. ArrayRecord shards need no index. They have to
+    be on a local disk, and processes that are forked after an example was read cannot read them.
 
     Args:
         directory: folder of a version, or its parent, whose LATEST names a version; local, or in a store.

@@ -246,7 +246,7 @@ def test_flags_of_beam_are_passed_through() -> None:
         # Not Beam's --user_agent
         (["--seperator", ";"], "^unknown flag --seperator; did you mean --label_separator\\?$"),
         (["--image_fromat", "x"], "^unknown flag --image_fromat; did you mean --image_format\\?$"),
-        (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),  # not --log_format
+        (["--format", "x"], "^unknown flag --format; did you mean --file_format\\?$"),  # not --log_format
         (["--log_fromat", "x"], "^unknown flag --log_fromat; did you mean --log_format\\?$"),
         (["--quite"], "^unknown flag --quite; did you mean --quiet\\?$"),
         (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
