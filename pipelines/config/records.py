@@ -530,6 +530,9 @@ class MappedConfig(RecordsConfig):
             reset["schema"] = None  # it describes the records before the function
         return cls(**{**given, **reset, "origin": origin})
 
+    def _check_inputs(self) -> None:
+        """Accept rows that are in no file."""
+
     def without_types(self, names: Iterable[str]) -> "MappedConfig":
         """Return the configuration without the options about the types of these columns."""
         return replace(self, types=tuple(item for item in self.types if item[0] not in names))

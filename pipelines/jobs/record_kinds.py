@@ -152,9 +152,9 @@ class DataKind(RowsKind):
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Return the options of rows, and --no_shuffle: these rows have an order."""
-        ordered = (option for option in options_of(DataConfig) if option.field == "no_shuffle")
-        return (*super().options, *ordered)
+        """Return the options of rows, --no_shuffle as these rows have an order, and those of functions."""
+        more = (option for option in options_of(DataConfig) if option.field in ("no_shuffle", "map", "map_batches"))
+        return (*super().options, *more)
 
 
 _ROWS = FormatSpec(

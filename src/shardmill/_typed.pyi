@@ -793,6 +793,8 @@ class _WriteOptions(TypedDict, total=False):
     on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
     no_shuffle: bool
+    map: _Function
+    map_batches: _Function
 
 @overload
 def write(

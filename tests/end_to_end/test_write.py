@@ -187,7 +187,9 @@ def test_hugging_face_keeps_splits_class_names_and_images(written: Written, tmp_
     streamed = {split: part.to_iterable_dataset() for split, part in by_path.items()}
     assert files(written.write(datasets.IterableDatasetDict(streamed))) == files(made)
     # A split without rows, and names of splits that no folder has
-    assert written.write({"train": parts["train"], "v2": parts["test"].select([])}).splits == {"train": 15, "v2": 0}
+    named_otherwise = written.write({"dev": parts["train"], "v2": parts["test"].select([])})
+    assert named_otherwise.splits == {"validation": 15, "v2": 0}
+    assert named_otherwise.notices[:1] == ["split 'dev' is called 'validation'"]
     assert written.write(datasets.DatasetDict(parts), splits=SPLITS).splits.keys() == SPLITS.keys()
 
 
@@ -365,3 +367,11 @@ def test_memory_stays_flat_for_a_generator(written: Written) -> None:
         peaks.append(int(done.stdout))
 
     assert peaks[1] - peaks[0] < 130
+
+
+def test_a_function_of_a_file_changes_rows(written: Written) -> None:
+    own = written.folder / "own.py"
+    own.write_text("def double(row):\n    return {**row, 'n': 2 * row['n']}\n")
+    for data in (pa.table({"n": range(5)}), [{"n": n} for n in range(5)]):
+        made = written.write(data, map=f"{own}:double")
+        assert sorted(row["n"] for row in made.examples()) == [0, 2, 4, 6, 8]

@@ -24,6 +24,7 @@ from shardmill.transforms.inputs.folders import (
     FolderRoles,
     folder_notices,
     guess_roles,
+    normalize_split,
     quote_names,
 )
 from shardmill.transforms.inputs.summary import InputCounts, InputSummary
@@ -177,7 +178,9 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
 def _record_splits(summary: InputSummary, options: TableOptions) -> Splits:
     """Return the splits of rows or existing records."""
     if options.has_input_splits:
-        return replace(splits_of_folders(summary.folders, SPLITS), notices=())
+        names = {folder: normalize_split(folder) for folder in (key.split("/")[0] for key in sorted(summary.folders))}
+        renamed = tuple(f"split {given!r} is called {name!r}" for given, name in names.items() if given != name)
+        return replace(splits_of_folders(summary.folders, SPLITS), notices=renamed)
     return splits_of_tables(summary, options.source, options.split.splits)
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.file_names import is_split_name
 from shardmill.text import listed, plural
+from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.rows.values import row_of
 from shardmill.transforms.stores.protocol import error_text
 
@@ -88,9 +89,12 @@ def _open_mapping(data: Mapping[Any, Any]) -> RowSource:
     """Return the rows of a dictionary: of tables by split, or of arrays by column."""
     tables = {split: _open_table(value) for split, value in data.items()}
     if data and all(found is not None for found in tables.values()):
+        names: dict[str, str] = {}
         for split in data:
             if not isinstance(split, str) or not is_split_name(split):
                 raise UserError(f"split {split!r} of the data: expected letters, digits and '_' only; rename the split")
+            if (other := names.setdefault(normalize_split(split), split)) != split:
+                raise UserError(f"splits {other!r} and {split!r} of the data have one meaning; rename one of them")
         found = [table for table in tables.values() if table is not None]
         kinds = list(dict.fromkeys(table[0] for table in found))
         splits = {split: table[2] for split, table in zip(data, found, strict=True)}

@@ -258,6 +258,10 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pa.table({"n": [1], "a": pa.array([1], pa.run_end_encoded(pa.int32(), pa.int64()))}),
         "the Arrow Table: column 'a' of type run_end_encoded<run_ends: int32, values: int64> cannot be stored:",
     ),
+    "split-twice": (
+        lambda: {"dev": pa.table({"a": [1]}), "validation": pa.table({"a": [1]})},
+        "splits 'dev' and 'validation' of the data have one meaning; rename one of them",
+    ),
     "split-name": (
         lambda: {"a b": pa.table({"a": [1]})},
         "split 'a b' of the data: expected letters, digits and '_' only; rename the split",
