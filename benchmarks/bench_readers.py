@@ -165,9 +165,9 @@ def rows(results: dict[tuple[Reader, int], Read]) -> Iterator[str]:
                 value = getattr(result, name)
                 values = [getattr(one, name) for one in compared.values()]
                 text = {"first_seconds": f"{value:.2f}", "peak_bytes": f"{value / 1e6:,.0f}"}.get(name, f"{value:,.0f}")
-                best = max(values) if name.startswith("per") else min(values)
+                best = max(values, default=0) if name.startswith("per") else min(values, default=0)
                 cells.append(f"**{text}**" if reader in compared and value == best else text)
-            cells.insert(1, f"{result.per_core / max(others):.2f}")
+            cells.insert(1, f"{result.per_core / max(others):.2f}" if others else "")
             yield f"| {reader.title} | {workers} | {' | '.join(cells)} |"
 
 
@@ -202,7 +202,7 @@ def main() -> None:
                         print(f"round {number + 1}: {what}: {result}", file=sys.stderr)
 
     command = " ".join(["python benchmarks/bench_readers.py", *sys.argv[1:]])
-    lines = [f"`{command}`: medians of {args.rounds}; {machine()}.\n"]
+    lines = [f"`{command}`, medians of {args.rounds} runs;\n{machine()}:\n"]
     for (kind, access), found in sorted(runs.items(), key=lambda item: list(ACCESS).index(item[0][1])):
         lines += [
             f"\n{KINDS[kind]}, {ACCESS[access]}; {count[kind]:,} in the page cache:\n",
