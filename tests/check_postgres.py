@@ -177,7 +177,13 @@ def test_a_job_sees_one_state_of_accounts_between_which_money_moves(postgres: Po
     mover.start()
     try:
         url = postgres.url("${PW}")
-        words = {"query": "SELECT * FROM moving", "partition_by": "id", "output": tmp_path, "name": "n", "url": url}
+        words: dict[str, Any] = {
+            "query": "SELECT * FROM moving",
+            "partition_by": "id",
+            "output": tmp_path,
+            "name": "n",
+            "url": url,
+        }
         shardmill.convert("sql", **words)
     finally:
         done.set()

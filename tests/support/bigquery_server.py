@@ -43,8 +43,8 @@ class BigQuery:
             return 200, self._start_job(body)
         if "/jobs/" in path:
             failed = {"errorResult": {"reason": "accessDenied", "message": self.failure}} if self.failure else {}
-            status = {"state": "DONE", **failed}
-            return 200, {"id": path, "jobReference": _job(path), "status": status, "statistics": {}}
+            state = {"state": "DONE", **failed}
+            return 200, {"id": path, "jobReference": _job(path), "status": state, "statistics": {}}
         if method == "POST" and path.endswith("/datasets"):
             self.datasets.add(body["datasetReference"]["datasetId"])
             return 200, body

@@ -132,6 +132,9 @@ _LINES = {
     "parquet": "parquet --input tables/rows.parquet --key id --splits train=0.6,test=0.4",
     "parquet-label": "parquet --input tables/rows.parquet --label name --drop when --fill value=0.5",
     "parquet-timestamps": "parquet --input tables/rows.parquet --timestamp when=s --splits train=0.6,test=0.4",
+    "sql": (
+        "sql --url sqlite:///tables/rows.db --query 'SELECT * FROM rows' --partition_by id --splits train=0.6,test=0.4"
+    ),
     "parquet-images": "parquet --input tables/pictures.parquet --image thumb --splits train=0.6,test=0.4",
     "avro": "avro --input tables/rows.avro --label name --fill value=0.5 --drop more --splits train=0.6,test=0.4",
     "webdataset": "webdataset --input tars --splits train=0.6,test=0.4",

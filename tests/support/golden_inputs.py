@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import sqlite3
 import struct
 import tarfile
 import zlib
@@ -233,6 +234,11 @@ def _write_tables(folder: Path) -> None:
         }
     )
     pq.write_table(table, folder / "rows.parquet", row_group_size=30)
+    with sqlite3.connect(folder / "rows.db") as connection:
+        connection.execute("CREATE TABLE rows (id INTEGER, name TEXT, value REAL, data BLOB)")
+        rows = table.select(["id", "name", "value"]).to_pylist()
+        connection.executemany("INSERT INTO rows VALUES (:id, :name, :value, zeroblob(:id % 5))", rows)
+    connection.close()
     _write_avro(folder / "rows.avro")
 
 

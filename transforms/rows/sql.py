@@ -166,7 +166,7 @@ def _plan_query(connection: "Connection", query: SqlQuery, is_decided: Callable[
     result = connection.execute(_statement(query.text), execution_options=_STREAMED)
     if not result.returns_rows:
         raise UserError("--query returns no rows; expected one SELECT")
-    described = list(result.cursor.description)
+    described: list[Any] = list(result.cursor.description)
     result.close()
     names = tuple(str(column[0]) for column in described)
     twice = next((name for name in names if names.count(name) > 1), None)
