@@ -6,6 +6,10 @@ fastest round counts.
 
 `python bench_source.py --opening` opens a data set of 10,000 shards and 100 million examples. It has a manifest and an
 index, but no shards.
+
+`python bench_source.py DATASET --store` reads it in order, from the disk and from a store that answers after 30 ms, and
+takes elapsed seconds. The store and its reader share the cores of this machine. `read_batches` is what
+`shardmill.torch.Dataset` calls.
 """
 
 import argparse
@@ -14,9 +18,14 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+from bench_rebuild import store
 
 import shardmill
 from shardmill.data import shard_index
@@ -51,6 +60,47 @@ def measure_opening(shards: int = 10_000, each: int = 10_000) -> None:
             print(f"{len(source):,} examples in {shards:,} shards: open in {seconds:.2f} s, peak {peak} MB")
 
 
+def measure_store(options: argparse.Namespace) -> None:
+    """Print how fast examples are read in order, from a disk and from a slow store."""
+    bucket, _, path = os.path.realpath(options.dataset).lstrip("/").partition("/")
+    with ExitStack() as stack:
+        os.environ["AWS_ENDPOINT_URL"] = store(Path("/"), stack, options.milliseconds)
+        os.environ |= {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
+        kinds = {feature.kind for feature in shardmill.source(options.dataset).features}
+        for size in (None, _SIZE) if "image" in kinds else (None,):
+            sources = [shardmill.source(at, image_size=size) for at in (options.dataset, f"s3://{bucket}/{path}")]
+            count = min(len(sources[0]), options.examples // (_DECODED if size else 1)) // options.batch * options.batch
+            print(f"\n| {count:,} examples, {'as bytes' if size is None else f'images of {size}'} | disk | store |")
+            print("|---|---:|---:|")
+            for name, read in in_order(options.batch).items():
+                rates = [0.0, 0.0]
+                for _ in range(options.rounds):
+                    for column, source in enumerate(sources):
+                        start = time.perf_counter()
+                        for _ in read(source, count):
+                            pass
+                        rates[column] = max(rates[column], count / (time.perf_counter() - start))
+                print(f"| {name} | {rates[0]:,.0f} | {rates[1]:,.0f}, {rates[1] / rates[0]:.2f} of it |")
+
+
+def in_order(batch: int) -> dict[str, Callable[[shardmill.Source, int], Iterable[Any]]]:
+    """Return ways to read a number of examples, a multiple of `batch`."""
+
+    def slices(source: shardmill.Source, count: int) -> Iterable[Any]:
+        return (source[start : start + batch] for start in range(0, count, batch))
+
+    def shuffled(source: shardmill.Source, count: int, **order: int) -> Iterable[Any]:
+        numbers = shardmill.Order(len(source), 0, 0, **order)
+        return source.read_batches(numbers[start : start + batch].tolist() for start in range(0, count, batch))
+
+    return {
+        f"`source[i : i + {batch}]`": slices,
+        "`for example in source`": islice,
+        "`read_batches`, `Order(block=4096, window=1)`": partial(shuffled, block=4096, window=1),
+        "`read_batches`, `Order(block=256)`": partial(shuffled, block=256),
+    }
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -59,7 +109,12 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=20_000, help="read in a round")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--store", action="store_true")
+    parser.add_argument("--milliseconds", type=int, default=30, help="in which the store answers")
     options = parser.parse_args()
+    if options.store:
+        measure_store(options)
+        return
     if options.opening or options.dataset is None:
         measure_opening()
         return

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import grain
 import numpy as np
@@ -274,6 +274,31 @@ def test_array_records(rows: Path, folder: Path) -> None:
     assert [int(decode_example(record)["n"][0]) for record in source] == [
         int(example["n"]) for example in shardmill.examples(numbers)
     ]
+
+
+class StoredFiles:
+    """Files that are read as those of a store are: in requests, ahead of what is needed."""
+
+    def open(self, path: str) -> BinaryIO:
+        return open(path, "rb")
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_store_that_is_read_ahead(rows: Path, workers: int) -> None:
+    def stored(**options: Any) -> shardmill.torch.Dataset:
+        source = shardmill.source(rows, features=["n"], files=StoredFiles())
+        return shardmill.torch.Dataset(source, batch_size=BATCH, remainder="pad", seed=5, **options)
+
+    for options in ({"shuffle": False}, {"block": 16, "window": 1}, {}):
+        whole = numbers(dataset(rows, remainder="pad", **options))
+        assert numbers(loader(stored(**options), workers)) == whole
+        first, second = stored(**options), stored(**options)
+        before = [batch["n"].tolist() for _, batch in zip(range(5), first, strict=False)]
+        second.load_state_dict(first.state_dict())
+        assert before + numbers(loader(second, workers)) == whole
 
 
 def test_a_function_of_each_example(rows: Path) -> None:

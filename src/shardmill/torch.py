@@ -6,6 +6,7 @@ The extra `torch` installs PyTorch.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat, tee
 from typing import Any, Literal
 
 import numpy as np
@@ -234,6 +235,20 @@ class Dataset(IterableDataset[dict[str, Any]]):
         return self._read(range(self._next, len(self), step), replace(self._order, epoch=self.epoch))
 
     def _read(self, batches: range, order: Order) -> Iterator[dict[str, Any]]:
+        chosen, ahead = tee(self._choose(batches, order))
+        is_stored = self.source.reads_ahead
+        examples = self.source.read_batches(numbers.tolist() for _, _, numbers in ahead) if is_stored else repeat(None)
+        for (batch, positions, numbers), some in zip(chosen, examples, strict=False):
+            values = _Batch(self._read_batch(numbers) if some is None else self._collate(some))
+            if self._batches.remainder == "pad":
+                values[PADDING] = torch.from_numpy(positions >= len(order))
+            self._next = batch + batches.step
+            yield values
+        if get_worker_info() is None:
+            self._shared[1] = 0  # what follows is another epoch
+
+    def _choose(self, batches: range, order: Order) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield each batch with its positions in the order, and the numbers of its examples."""
         together = max(_ORDERED // self._batches.batch_size, 1)
         for first in range(0, len(batches), together):
             some = batches[first : first + together]
@@ -241,14 +256,7 @@ class Dataset(IterableDataset[dict[str, Any]]):
             numbers = np.concatenate(positions) % len(order)
             chosen = np.asarray(order[numbers]) if self._shuffle else numbers
             ends = np.cumsum([len(of_batch) for of_batch in positions])
-            for batch, of_batch, own in zip(some, positions, np.split(chosen, ends[:-1]), strict=True):
-                values = _Batch(self._read_batch(own))
-                if self._batches.remainder == "pad":
-                    values[PADDING] = torch.from_numpy(of_batch >= len(order))
-                self._next = batch + batches.step
-                yield values
-        if get_worker_info() is None:
-            self._shared[1] = 0  # what follows is another epoch
+            yield from zip(some, positions, np.split(chosen, ends[:-1]), strict=True)
 
     def _read_batch(self, numbers: np.ndarray) -> dict[str, Any]:
         columns = self.source.read_columns(numbers) if self._has_plain_columns else None

@@ -81,7 +81,7 @@ class CachedRanges(ShardRanges):
         """Return the bytes of several ranges, in order; missing parts are fetched concurrently."""
         needed = dict.fromkeys(
             (shard, number)
-            for shard, start, stop in wanted
+            for shard, start, stop, _ in wanted
             for number in range(start // _PART_BYTES, max(stop - 1, start) // _PART_BYTES + 1)
         )
         missing = [key for key in needed if self._find(key) is None]

@@ -3,8 +3,9 @@
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from shardmill.data.array_record import descriptor_path, open_reader, read_record
@@ -18,6 +19,9 @@ _OPEN_FILES = 256  # at once; a process may have 1,024
 _THREADS = 32  # an object store answers a request in some 50 ms
 _GAP_BYTES = 128 << 10  # between ranges of one request; a store sends as much while it would answer another one
 _REQUEST_BYTES = 8 << 20  # of several ranges at most; one range may have more
+_AHEAD_BYTES = 16 << 20  # that are fetched ahead, about
+_GROUP_BYTES = 4 << 20  # of batches that are fetched together, so that they share requests
+_GROUPS = 4  # fetched at once, each with several requests
 
 
 class Range(NamedTuple):
@@ -26,6 +30,7 @@ class Range(NamedTuple):
     shard: ShardEntry
     start: int
     stop: int
+    record: int = 0  # number of the record that it holds, for errors
 
 
 class ShardRanges(ABC):
@@ -61,7 +66,7 @@ class ShardRanges(ABC):
 
     def read_all(self, wanted: Sequence[Range]) -> list[bytes]:
         """Return the bytes of several ranges, in order; raise the errors of `read`."""
-        return [self.read(*one) for one in wanted]
+        return [self.read(one.shard, one.start, one.stop) for one in wanted]
 
     @abstractmethod
     def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
@@ -162,14 +167,15 @@ class StoreRanges(ShardRanges):
         """Return the bytes of several ranges, in order; raise the errors of `read`."""
         requests = list(_merge_ranges(wanted))
         if len(requests) == 1:
-            answers = [self.read(*requests[0][0])]
+            answers = [self.read(*requests[0][0][:3])]
         else:
             with ThreadPoolExecutor(min(_THREADS, len(requests)) or 1, "shardmill-ranges") as pool:
-                answers = list(pool.map(lambda request: self.read(*request[0]), requests))
+                answers = list(pool.map(lambda request: self.read(*request[0][:3]), requests))
         found = [b""] * len(wanted)
         for (request, rows), answer in zip(requests, answers, strict=True):
             for row in rows:
-                found[row] = answer[wanted[row].start - request.start : wanted[row].stop - request.start]
+                _, start, stop, _ = wanted[row]
+                found[row] = answer[start - request.start : stop - request.start]
         return found
 
     def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
@@ -178,25 +184,60 @@ class StoreRanges(ShardRanges):
 
 def _merge_ranges(wanted: Sequence[Range]) -> Iterator[tuple[Range, list[int]]]:
     """Yield ranges that cover those that are wanted, and the numbers of the ranges in each."""
-    order = sorted(range(len(wanted)), key=lambda row: (wanted[row].shard.file, wanted[row].start))
     rows: list[int] = []
-    merged: Range | None = None
-    for row in order:
-        one = wanted[row]
-        if (
-            merged is not None
-            and one.shard.file == merged.shard.file
-            and one.start - merged.stop <= _GAP_BYTES
-            and max(one.stop, merged.stop) - merged.start <= _REQUEST_BYTES
-        ):
-            merged = Range(merged.shard, merged.start, max(one.stop, merged.stop))
+    merged, start, stop = None, 0, 0
+    for row in sorted(range(len(wanted)), key=[(one.shard.file, one.start) for one in wanted].__getitem__):
+        shard, first, end, _ = wanted[row]
+        if shard is merged and first - stop <= _GAP_BYTES and max(end, stop) - start <= _REQUEST_BYTES:
+            stop = max(end, stop)
             rows.append(row)
             continue
         if merged is not None:
-            yield merged, rows
-        merged, rows = one, [row]
+            yield Range(merged, start, stop), rows
+        merged, start, stop, rows = shard, first, end, [row]
     if merged is not None:
-        yield merged, rows
+        yield Range(merged, start, stop), rows
+
+
+def fetch_ahead(
+    ranges: ShardRanges, batches: Iterable[Sequence[Range]]
+) -> Iterator[tuple[Sequence[Range], Sequence[bytes]]]:
+    """Yield each batch of ranges with their bytes; the next batches are fetched meanwhile.
+
+    About 16 MiB are fetched ahead, and at least one batch. Groups of batches grow from one batch to 4 MiB, so that the
+    first is there soon. An error is raised before the first batch of its group.
+    """
+    process, left = os.getpid(), iter(batches)
+    waiting: deque[tuple[Future[list[bytes]], list[Sequence[Range]], int]] = deque()
+    pool = ThreadPoolExecutor(_GROUPS, "shardmill-ahead")
+    least, held = 1, 0  # bytes of the next group, and of all that wait
+
+    def submit() -> bool:
+        nonlocal least, held
+        group, size = [], 0
+        for batch in left:
+            group.append(batch)
+            size += sum(one.stop - one.start for one in batch)
+            if size >= least:
+                break
+        least, held = min(2 * size, _GROUP_BYTES), held + size
+        if group:
+            waiting.append((pool.submit(ranges.read_all, [one for batch in group for one in batch]), group, size))
+        return bool(group)
+
+    try:
+        while waiting or submit():
+            future, group, size = waiting.popleft()
+            found, row = future.result(), 0
+            held -= size
+            while (not waiting or held < _AHEAD_BYTES) and submit():
+                pass
+            for batch in group:
+                yield batch, found[row : row + len(batch)]
+                row += len(batch)
+    finally:
+        if os.getpid() == process:  # a process that was forked meanwhile has none of the threads
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def shard_ranges(dataset: Dataset) -> ShardRanges:

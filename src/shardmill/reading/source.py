@@ -4,8 +4,8 @@ import io
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, islice, repeat
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -18,12 +18,11 @@ from shardmill.data.spans import RecordBlock, read_blocks
 from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, LocalFiles
-from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset, check_contents, files_for, open_dataset
 from shardmill.reading.plain_examples import Example, RecordDecoder
 from shardmill.reading.record_positions import open_indexes
 from shardmill.reading.shard_cache import CachedRanges
-from shardmill.reading.shard_ranges import LocalRanges, Range, ShardRanges, shard_ranges
+from shardmill.reading.shard_ranges import LocalRanges, Range, ShardRanges, fetch_ahead, shard_ranges
 from shardmill.reading.slices import Selection, select_examples
 
 _HEAD = 12  # bytes of framing before a record, of OVERHEAD
@@ -33,9 +32,8 @@ _FEW_RECORDS = 32  # for which decoding by columns saves nothing; the mean recor
 _READ_BYTES = 1 << 20  # of records of local files that an iterator reads together
 _COMPUTED = (  # attributes that are not pickled
     *("_decoder", "_shards", "_numbers", "_firsts", "_shifts", "_step", "_fetched"),
-    *("_local", "_columns", "_converters", "_lookup"),
+    *("_local", "_columns", "_converters", "_lookup", "_run"),
 )
-_FETCHED_BYTES = 32 << 20  # of records that are fetched together from a store
 
 
 def source(
@@ -122,6 +120,8 @@ def _check_array_record(dataset: Dataset, has_cache: bool) -> None:
 class Source:
     """A split that `shardmill.source` opened: a sequence of examples with random access."""
 
+    _run: "_Run"
+
     def __init__(
         self,
         dataset: Dataset,
@@ -179,8 +179,7 @@ class Source:
         mean_bytes = sum(one.size_bytes for one in self._shards) / max(sum(one.examples for one in self._shards), 1)
         step = min(int(_COLUMNS_BYTES / max(mean_bytes, 1)), _MOST_RECORDS)
         self._step = step if step >= _FEW_RECORDS else 1  # records decoded together
-        # Records fetched together; each record of a local file is still in the processor's cache when it is decoded
-        self._fetched = max(int(_FETCHED_BYTES / max(mean_bytes, 1)), 1) if self._ranges.is_concurrent else self._step
+        self._fetched = self._step  # read together: a record is still in the processor's cache when it is decoded
         self._local = self._ranges if isinstance(self._ranges, LocalRanges) else None
         self._columns = None if self._local is None else self._decoder.columns
         if self._columns is not None:
@@ -242,6 +241,11 @@ class Source:
         return self._firsts[-1]
 
     def __iter__(self) -> Iterator[Example]:
+        if self.reads_ahead:
+            starts = range(0, len(self), self._step)
+            batches = self.read_batches(range(len(self))[start : start + self._step] for start in starts)
+            yield from chain.from_iterable(batches)
+            return
         for start in range(0, len(self), self._fetched):
             yield from self._read(range(start, min(start + self._fetched, len(self))))
 
@@ -259,8 +263,58 @@ class Source:
         return self._read_one(self._locate(index))
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Example]:
-        """Return several examples, in the order of their numbers; PyTorch calls it for each batch."""
+        """Return several examples, in the order of their numbers; PyTorch calls it for each batch.
+
+        Of a store, the next examples are fetched ahead if the numbers follow those of the previous call.
+        """
+        if self.reads_ahead:
+            places, framed = self._read_stored(indices)
+            return list(self._decode_all(framed, places))
         return list(self._read(indices))
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Return True if `read_batches` fetches examples ahead: those of a store."""
+        return self._ranges.is_concurrent
+
+    def read_batches(self, batches: Iterable[Sequence[SupportsIndex]]) -> Iterator[list[Example]]:
+        """Yield what `__getitems__` returns for each batch; of a store, the next batches are fetched meanwhile.
+
+        About 16 MiB are fetched ahead, and at least one batch.
+        """
+        if self.reads_ahead:
+            for places, framed in fetch_ahead(self._ranges, map(self._locate_all, batches)):
+                yield list(self._decode_all(framed, places))
+        else:
+            yield from map(self.__getitems__, batches)
+
+    def _read_stored(self, indices: Sequence[SupportsIndex]) -> tuple[Sequence[Range], Sequence[bytes]]:
+        """Read records of a store; those that follow the previous call's come from a stream of all that follow."""
+        numbers = range(first := operator.index(indices[0]), first + len(indices)) if len(indices) else range(0)
+        if not numbers or first < 0 or numbers.stop > len(self) or list(indices) != list(numbers):
+            places = self._locate_all(indices)
+            return places, self._ranges.read_all(places)
+        run = self.__dict__.pop("_run", None)  # in one step: no other thread gets it
+        stream = None
+        if run is not None and (run.process, run.end) == (os.getpid(), first):
+            stream = run.stream or self._stream(first, len(numbers))
+            pairs = list(islice(stream, len(numbers)))
+            places, framed = [place for place, _ in pairs], [record for _, record in pairs]
+        else:
+            places = self._locate_all(numbers)
+            framed = self._ranges.read_all(places)
+        self._run = _Run(os.getpid(), numbers.stop, stream)
+        return places, framed
+
+    def _stream(self, first: int, count: int) -> Iterator[tuple[Range, bytes]]:
+        """Yield all records from `first` on with their places, fetched ahead by `count` and more."""
+        batches = (range(len(self))[start : start + count] for start in range(first, len(self), count))
+        fetched = fetch_ahead(self._ranges, map(self._locate_all, batches))
+        return chain.from_iterable(zip(places, framed, strict=True) for places, framed in fetched)
+
+    def _decode_all(self, framed: Sequence[bytes], places: Sequence[Range]) -> Iterator[Example]:
+        for row in range(0, len(places), self._step):
+            yield from self._decode_records(framed[row : row + self._step], places[row : row + self._step])
 
     def read_columns(self, indices: Sequence[SupportsIndex] | Positions) -> dict[str, list[bytes] | np.ndarray] | None:
         """Return the undecoded values of several examples by feature name, several times as fast as the examples.
@@ -304,17 +358,17 @@ class Source:
             place = self._locate(indices[row])
             raise CorruptDataError(f"{place.shard.file}: record {place.record}: {error}") from error
 
-    def _read_places(self, places: Sequence["_Place"]) -> Iterator[Example]:
+    def _read_places(self, places: Sequence[Range]) -> Iterator[Example]:
         if self._step == 1 and not self._ranges.is_concurrent:
             yield from map(self._read_one, places)
             return
         for first in range(0, len(places), self._fetched):
             fetched = places[first : first + self._fetched]
-            framed = self._ranges.read_all([Range(place.shard, place.start, place.stop) for place in fetched])
+            framed = self._ranges.read_all(fetched)
             for row in range(0, len(fetched), self._step):
                 yield from self._decode_records(framed[row : row + self._step], fetched[row : row + self._step])
 
-    def _decode_records(self, framed: Sequence[bytes], places: Sequence["_Place"]) -> Iterator[Example]:
+    def _decode_records(self, framed: Sequence[bytes], places: Sequence[Range]) -> Iterator[Example]:
         block = _join_records(framed) if self._step > 1 else None
         row = 0
         try:
@@ -330,7 +384,22 @@ class Source:
         except ValueError as error:
             raise CorruptDataError(f"{places[row].shard.file}: record {places[row].record}: {error}") from error
 
-    def _locate(self, index: SupportsIndex) -> "_Place":
+    def _locate_all(self, indices: Sequence[SupportsIndex]) -> list[Range]:
+        if not isinstance(indices, range) or indices.step != 1 or not 0 <= indices.start < indices.stop <= len(self):
+            return [self._locate(index) for index in indices]
+        found: list[Range] = []
+        first = indices.start
+        while first < indices.stop:  # several times as fast as one by one
+            piece = bisect_right(self._firsts, first) - 1
+            record, count = first + self._shifts[piece], min(indices.stop, self._firsts[piece + 1]) - first
+            known = self._bounds[self._numbers[piece]]
+            known = self._look_up(self._numbers[piece]) if known is None else known
+            bounds = np.asarray(known[record : record + count + 1]).tolist()
+            found += map(Range, repeat(self._shards[piece], count), bounds, bounds[1:], range(record, record + count))
+            first += count
+        return found
+
+    def _locate(self, index: SupportsIndex) -> Range:
         number, count = operator.index(index), self._firsts[-1]
         if not -count <= number < count:
             raise IndexError(f"example {number:,} of {self._selection.text}, which has {count:,}")
@@ -340,9 +409,9 @@ class Source:
         bounds = self._bounds[self._numbers[piece]]
         if bounds is None:
             bounds = self._look_up(self._numbers[piece])
-        return _Place(self._shards[piece], record, int(bounds[record]), int(bounds[record + 1]))
+        return Range(self._shards[piece], int(bounds[record]), int(bounds[record + 1]), record)
 
-    def _read_one(self, place: "_Place") -> Example:
+    def _read_one(self, place: Range) -> Example:
         values = None
         if self._columns is not None and self._local is not None and self._columns.has_scalars_only:
             file = self._local.open_file(place.shard)
@@ -380,16 +449,15 @@ class _Lookup(NamedTuple):
         return pieces, *self.split.locate(self.shards[pieces], numbers + self.shifts[pieces])
 
 
-class _Place(NamedTuple):
-    """The record of an example: its shard, its number there, and its bytes."""
+class _Run(NamedTuple):
+    """The state after a call that read successive examples of a store."""
 
-    shard: ShardEntry
-    record: int
-    start: int
-    stop: int
+    process: int
+    end: int  # the number behind the last one
+    stream: Iterator[tuple[Range, bytes]] | None  # of the records from there on; None after the first of the calls
 
 
-def _unframe(framed: bytes, place: _Place) -> bytes:
+def _unframe(framed: bytes, place: Range) -> bytes:
     """Return the payload of a record; raise a CorruptDataError if its length or its checksums are wrong."""
     end = len(framed) - OVERHEAD + _HEAD
     payload = framed[_HEAD:end]

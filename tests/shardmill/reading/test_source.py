@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import threading
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +25,7 @@ from shardmill.data.tfrecord import frame_record, record_header
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading import shard_ranges
-from shardmill.reading.shard_ranges import Range, StoreRanges
+from shardmill.reading.shard_ranges import Range, StoreRanges, fetch_ahead
 from shardmill.reading.source import Source
 from tests.support.command import write_files
 from tests.support.later import Later
@@ -451,7 +453,131 @@ def test_merged_ranges_hold_what_is_wanted(wanted: list[tuple[str, int, int]]) -
             return bytes((ord(shard.file) + place) % 251 for place in range(start, start + size))
 
     reader = Numbers(None)  # type: ignore[arg-type]
-    assert reader.read_all(ranges) == [reader.read(*one) for one in ranges]
+    assert reader.read_all(ranges) == [reader.read(*one[:3]) for one in ranges]
+
+
+def batches_of(count: int) -> list[list[int]]:
+    chance = np.random.default_rng(count)
+    return [chance.integers(0, ROWS, int(size)).tolist() for size in chance.integers(0, 20, count)]
+
+
+def test_batches_are_read_ahead(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = list(shardmill.examples(rows))
+    stored = as_store(shardmill.source(rows), files := CountedFiles())
+    sources = {
+        "local": shardmill.source(rows),
+        "store": stored,
+        "cache": shardmill.source(rows, cache_dir=tmp_path),
+    }
+    for group_bytes in (1, 2_000, 1 << 20):
+        monkeypatch.setattr(shard_ranges, "_GROUP_BYTES", group_bytes)
+        monkeypatch.setattr(shard_ranges, "_AHEAD_BYTES", 2 * group_bytes)
+        for source in sources.values():
+            cases: list[list[Any]] = [
+                [],
+                [[]],
+                batches_of(15),
+                [range(ROWS)],
+                [range(7), range(7, 40), [3], range(40, 41)],
+            ]
+            for batches in cases:
+                for found, numbers in zip(source.read_batches(batches), batches, strict=True):
+                    assert_same(found, [expected[number] for number in numbers])
+            assert_same(list(source), expected)
+    monkeypatch.setattr(shard_ranges, "_GROUP_BYTES", 1_000)
+    monkeypatch.setattr(shard_ranges, "_AHEAD_BYTES", 2_000)
+    files.ranges.clear()
+    single = stored.read_batches([n] for n in range(ROWS))
+    next(single)
+    assert (
+        sum(size for _, _, size in files.ranges) < 2_000 + 2 * 1_500 < sum(one.stat().st_size for one in shards(rows))
+    )
+    with pytest.raises(IndexError, match="example 100 of train, which has 100"):
+        list(stored.read_batches([[1], [100]]))
+
+
+def test_the_next_batches_are_fetched_meanwhile() -> None:
+    second = threading.Event()
+
+    class Recorded(StoreRanges):
+        def read_all(self, wanted: Sequence[Range]) -> list[bytes]:
+            if wanted[0].start:
+                second.set()
+            return [b"x"] * len(wanted)
+
+    shard = ShardEntry("a", 1, 600, "")
+    batches = fetch_ahead(Recorded(None), ([Range(shard, n, n + 1)] for n in range(5)))  # type: ignore[arg-type]
+    assert next(batches) == ([Range(shard, 0, 1)], [b"x"])
+    assert second.wait(60)
+    assert [len(found) for _, found in batches] == [1] * 4
+
+
+def test_successive_calls_read_a_stream(rows: Path) -> None:
+    expected = list(shardmill.examples(rows))
+    files = CountedFiles()
+    source = as_store(shardmill.source(rows), files)
+
+    for start in range(0, ROWS, 10):
+        assert_same(source[start : start + 10], expected[start : start + 10])
+    in_order = len(files.ranges)
+    assert in_order < 12  # of ten calls, three of which are in two shards
+    files.ranges.clear()
+    orders: list[Any] = [
+        range(30, 40),
+        range(40, 50),
+        [7, 8],
+        [3, 99, -1],
+        range(50, 61),
+        range(61, 64),
+        range(10, 0, -1),
+    ]
+    orders += [np.arange(64, 80), range(80, 80), np.arange(80, 100), [0], [1], [2, 3, 4]]
+    for order in orders:
+        assert_same(source.__getitems__(order), [expected[number] for number in order])
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: [source[start : start + 5] for start in range(0, ROWS, 5)], range(8)):
+            assert_same([example for part in found for example in part], expected)
+
+
+def test_a_stream_is_not_read_in_other_processes(rows: Path) -> None:
+    source = as_store(shardmill.source(rows), ObjectFiles())
+    expected = list(shardmill.examples(rows))
+    read = source[:10] + source[10:20] + source[20:30]
+    for _ in range(3):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), initializer=hold, initargs=(source,)) as pool:
+            assert_same(pool.submit(read_next).result(), expected[30:50])
+    assert_same(read + source[30:], expected)
+    assert_same(pickle.loads(pickle.dumps(source))[30:40], expected[30:40])
+
+
+_held: list[Source] = []
+
+
+def hold(source: Source) -> None:
+    _held[:] = [source]
+
+
+def read_next() -> list[Any]:
+    return _held[0][30:40] + _held[0][40:50]
+
+
+def test_damage_behind_what_is_read(damaged: Path) -> None:
+    source = as_store(shardmill.source(damaged), ObjectFiles())
+    path = shards(damaged)[1]
+    flip(path, -5)
+    for start in range(0, 40, 10):
+        assert len(source[start : start + 10]) == 10
+    for _ in range(2):
+        with pytest.raises(CorruptDataError, match="00001-of-00004: record 24 fails its checksum"):
+            source[40:50]
+        assert len(source[50:60]) == 10
+    path.unlink()
+    for start in range(0, 20, 10):
+        assert len(source[start : start + 10]) == 10
+    with pytest.raises(CorruptDataError, match=r"00001-of-00004 is missing; the manifest lists it$"):
+        source[20:30]
+    with pytest.raises(CorruptDataError, match=r"00001-of-00004 is missing; the manifest lists it$"):
+        list(source)
 
 
 def test_any_files(rows: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_piece_that_changed_since_it_was_written_publishes_nothing(
 
 @pytest.mark.parametrize("moment", range(13))
 def test_an_index_of_files_that_is_interrupted(tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old index is there until the new one is written; then there is none until the last file has its place."""
+    """The old index is there until the new one is written; then it has no list until the last file has its place."""
     splits = {"train": ["a", "b", "c"], "test": ["d", "e"]}
     for number, name in enumerate("abcde"):
         (tmp_path / name).write_bytes(framed(bytes(number)) * 3)
