@@ -66,6 +66,19 @@ from shardmill.transforms.formats.lines import LinesFormat
 _TEXT_TYPES = {str, bytes, NoneType}
 
 
+class ColumnRows(Sequence[dict[str, Any]]):
+    """Objects with the same keys that are held as columns, at least one; each is made when it is asked for."""
+
+    def __init__(self, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
+        self.columns = dict(zip(names, columns, strict=True))
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, row: Any) -> Any:
+        return {name: column[row] for name, column in self.columns.items()}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonObjects:
     """JSON objects of a file, one a row."""
@@ -195,6 +208,8 @@ class JsonObjects:
 
     def _transpose(self) -> Mapping[str, Sequence[Any]]:
         """Return the values of each column if all objects have the same keys in the same order; else no columns."""
+        if isinstance(self.objects, ColumnRows):
+            return self.objects.columns
         if not self._columns:
             is_uniform = len(set(map(tuple, self.objects))) == 1
             columns = zip(*map(dict.values, self.objects), strict=True) if is_uniform else ()

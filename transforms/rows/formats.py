@@ -25,11 +25,11 @@ from shardmill.transforms.formats.format import (
     SkippedItems,
     parse_fills,
 )
-from shardmill.transforms.formats.json_lines import JsonObjects, join_rows, with_nesting, with_odd_texts
+from shardmill.transforms.formats.json_lines import ColumnRows, JsonObjects, join_rows, with_nesting, with_odd_texts
 from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
 from shardmill.transforms.formats.tar_samples import ObjectFields, is_objects_value
 from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
-from shardmill.transforms.rows.values import RefusedRow, describe_record, describe_row, to_plain_rows
+from shardmill.transforms.rows.values import RefusedRow, describe_record, describe_row, plain_columns, to_plain_rows
 from shardmill.transforms.stores import storage
 
 ROWS = "rows"  # the name of each file of spooled rows in messages
@@ -39,8 +39,14 @@ _OUTPUT_BYTES = 4 << 20  # of the batches that are made of these, see transforms
 
 
 def encode_rows(rows: Sequence[Mapping[Any, Any]]) -> bytes:
-    """Return dictionaries as a part of a file; the parts of a file are concatenated."""
-    data = marshal.dumps([tuple(row) if isinstance(row, RefusedRow) else row for row in to_plain_rows(rows)])
+    """Return dictionaries as a part of a file; the parts of a file are concatenated.
+
+    Rows of scalars with the same keys are stored by columns, which are made once and read twice.
+    """
+    if (columns := plain_columns(rows)) is not None:
+        data = marshal.dumps((tuple(columns), tuple(columns.values())))
+    else:
+        data = marshal.dumps([tuple(row) if isinstance(row, RefusedRow) else row for row in to_plain_rows(rows)])
     return _HEAD.pack(len(data), len(rows)) + data
 
 
@@ -106,13 +112,15 @@ class DictionariesFormat(RecordFormat):
         """Yield the rows of each part, and the objects in images among them, which become JSON."""
         fill, name = parse_fills(self.fill), block.file.name
         for first, found in _read_parts(block):
-            numbers, rejects = np.arange(first, first + len(found)), list[Reject]()
+            numbers, rejects, seen = np.arange(first, first + len(found)), list[Reject](), ObjectFields()
+            if isinstance(found, ColumnRows):
+                yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting), seen
+                continue
             if tuple in set(map(type, found)):
                 refused = {number: RefusedRow(*each) for number, each in enumerate(found) if type(each) is tuple}
                 rejects = [Reject(name, first + number, STAGE, each.reason) for number, each in refused.items()]
                 numbers = np.delete(numbers, list(refused))
                 found = [each for each in found if type(each) is dict]
-            seen = ObjectFields()
             found = [_with_objects(row, seen, name) if OBJECTS in row else row for row in found]
             yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting), seen
 
@@ -127,14 +135,15 @@ def _with_objects(row: dict[str, Any], seen: ObjectFields, name: str) -> dict[st
         return row
 
 
-def _read_parts(block: BlockRef) -> Iterator[tuple[int, list[Any]]]:
+def _read_parts(block: BlockRef) -> Iterator[tuple[int, Sequence[Any]]]:
     """Yield the parts of a block of dictionaries: the number of the first row, and the rows."""
     row, left = block.first_line, block.length
     with storage.open_read(block.file.path, block.end) as stream:
         stream.seek(block.offset)
         while left > 0:
             size, rows = _HEAD.unpack(stream.read(_HEAD.size))
-            yield row, marshal.loads(stream.read(size))
+            found = marshal.loads(stream.read(size))
+            yield row, ColumnRows(*found) if isinstance(found, tuple) else found
             row, left = row + rows, left - _HEAD.size - size
 
 

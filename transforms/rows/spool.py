@@ -25,8 +25,8 @@ from shardmill.transforms.workers.elements import in_global_window
 FOLDER = "rows"  # in the job's temporary folder
 _FILE_BYTES = 64 << 20  # of a file, about; they are held until it is written
 _GROUP_BYTES, _GROUP_ROWS = 16 << 20, 1 << 20  # of a Parquet row group, which is read at once
-_PART_BYTES = 64 << 10  # of some dictionaries, which are read at once, see transforms.formats.json_lines
-_FEWEST_ROWS, _MOST_ROWS = 16, 256  # of these
+_PART_BYTES = 128 << 10  # of some dictionaries, which are read at once, see transforms.formats.json_lines
+_FEWEST_ROWS, _MOST_ROWS = 16, 1024  # of these
 _UPDATE_S = 0.2  # seconds between updates of the progress
 _WORDS = {BATCH_SUFFIX: "record batches", ROW_SUFFIX: "dictionaries", RECORD_SUFFIX: "tf.train.Examples"}
 

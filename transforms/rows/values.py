@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from shardmill.data.example import decode_example
 from shardmill.text import shorten
+from shardmill.transforms.columns.types import values_of_type
 
 _PLAIN = {str, int, float, bool, bytes, NoneType}
 _FILE_FORMATS = ("JPEG", "PNG")  # of images whose file is stored as it is, by Pillow's names
@@ -66,6 +67,24 @@ def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
     floats = [value for value in values if type(value) is float]
     texts = [value for value in values if type(value) is str]
     return math.isfinite(sum(floats)) and _is_utf8("".join(chain(names, texts)))
+
+
+def plain_columns(rows: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
+    """Return the columns of dictionaries of plain scalars with the same keys in one order; None for any others."""
+    if set(map(type, rows)) != {dict} or len(set(map(tuple, rows))) != 1 or not rows[0]:
+        return None
+    columns = dict(zip(rows[0], zip(*map(dict.values, rows), strict=True), strict=True))
+    if set(map(type, columns)) != {str} or not _is_utf8("".join(columns)):
+        return None
+    return columns if all(map(_is_plain_column, columns.values())) else None
+
+
+def _is_plain_column(values: Sequence[Any]) -> bool:
+    kinds = set(map(type, values))
+    if not kinds <= _PLAIN:
+        return False
+    floats = values_of_type(values, float) if float in kinds else ()
+    return math.isfinite(sum(floats)) and (str not in kinds or _is_utf8("".join(values_of_type(values, str))))
 
 
 def _is_utf8(text: str) -> bool:
