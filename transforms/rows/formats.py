@@ -43,10 +43,12 @@ def encode_rows(rows: Sequence[Mapping[Any, Any]]) -> bytes:
 
     Rows of scalars with the same keys are stored by columns, which are made once and read twice.
     """
+    part: Any
     if (columns := plain_columns(rows)) is not None:
-        data = marshal.dumps((tuple(columns), tuple(columns.values())))
+        part = tuple(columns), tuple(columns.values())
     else:
-        data = marshal.dumps([tuple(row) if isinstance(row, RefusedRow) else row for row in to_plain_rows(rows)])
+        part = [tuple(row) if isinstance(row, RefusedRow) else row for row in to_plain_rows(rows)]
+    data = marshal.dumps(part)
     return _HEAD.pack(len(data), len(rows)) + data
 
 

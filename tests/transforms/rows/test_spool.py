@@ -49,6 +49,19 @@ def test_rows_and_batches_are_read_as_they_were_written(tmp_path: Path) -> None:
         assert numbers == list(range(1001, 1001 + len(ROWS)))
 
 
+def test_rows_are_read_as_they_were_written_however_they_are_stored(tmp_path: Path) -> None:
+    """Columns, rows of other keys, of lists, and of values that are converted."""
+    spool = RowSpool(str(tmp_path))
+    given: list[dict[str, Any]] = [{"n": number, "x": None if number % 5 else 1.5} for number in range(40)]
+    given += [{"x": 0.5, "n": number} if number % 2 else {"n": number} for number in range(40, 80)]
+    given += [{"n": np.int64(number), "x": 2.5} for number in range(80, 100)]
+    for row in given:
+        spool.add_row(row)
+    rows, numbers = _read(spool.close())
+    assert rows == [{"n": int(row["n"]), "x": row.get("x")} for row in given]
+    assert numbers == list(range(1, 101))
+
+
 def test_batches_of_other_columns_are_in_another_file(tmp_path: Path) -> None:
     spool = RowSpool(str(tmp_path))
     spool.add_batch(pa.RecordBatch.from_pylist([{"a": 1}]))
@@ -70,6 +83,7 @@ def test_nothing_is_written_of_no_rows(tmp_path: Path) -> None:
 
 def test_files_of_one_spool_are_numbered_through_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1 << 12)
+    monkeypatch.setattr("shardmill.transforms.rows.spool._MOST_ROWS", 32)
     files = []
     for split in ("train", "test"):
         spool = RowSpool(str(tmp_path), f"{split}/rows", is_ordered=True)
