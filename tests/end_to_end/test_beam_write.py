@@ -157,7 +157,7 @@ SCHEMA = [("id", "INT"), ("x", "FLOAT"), ("word", "BYTES"), ("z", "INT")]
 
 
 def test_images_and_objects_are_written_as_of_parquet(tmp_path: Path) -> None:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for scene in SCENES:
         draw(scene, tmp_path / "drawn")
         described = {**said_of(scene), "category": [NAMES[index] for index in ids(scene)]}

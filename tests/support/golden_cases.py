@@ -15,9 +15,11 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import apache_beam as beam
 import pyarrow.parquet as pq
 
 import shardmill
+from shardmill.beam import WriteDataset
 from shardmill.pipelines import cli
 from tests.support.golden_inputs import write_inputs
 
@@ -167,8 +169,19 @@ def write_rows(output: str) -> None:
     shardmill.write(rows, output=output, name="d", key="id", splits="train=0.6,test=0.4", max_reject_fraction=0.9)
 
 
+def write_from_pipeline(output: str) -> None:
+    """Write dictionaries from a pipeline: rows of one key, in splits by exact ranks, and rows that are rejected."""
+    rows = [
+        {"id": number % 30, "x": number / 8, "word": f"w{number % 5}", "flag": number % 3 == 0} for number in range(90)
+    ]
+    options = {"splits": "train=0.6,test=0.4", "stratify_by": "word", "num_shards": 2, "max_reject_fraction": 0.9}
+    with beam.Pipeline() as pipeline:
+        elements = pipeline | beam.Create([*rows, {"x": float("nan")}, {3: 4}])
+        _ = elements | WriteDataset(output, "d", key="id", **options)
+
+
 # Functions of the package, which are called with a folder for their output in the folder of the inputs
-CALLS: dict[str, Callable[[str], None]] = {"write": write_rows}
+CALLS: dict[str, Callable[[str], None]] = {"write": write_rows, "pipeline": write_from_pipeline}
 CASES: dict[str, tuple[str, ...]] = {case: tuple(shlex.split(line)) for case, line in _LINES.items()}
 
 
