@@ -42,7 +42,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 3_050),  # examples are decoded by columns, indexes of shards
+    Room("src/shardmill/data", 1, 3_100),  # examples are decoded by columns, indexes of shards, ArrayRecord
     Room("src/shardmill/metadata", 2, 1_750),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_600),  # statistics of wide tables
     Room("src/shardmill/reading", 4, 3_950),  # random access, orders, slices
