@@ -1,6 +1,6 @@
 """Rows that a Python program holds, as Arrow batches or as an iterator of dictionaries.
 
-pandas, polars and datasets are imported by the program that gives their objects, and never here.
+pandas, polars, datasets and pyarrow.dataset are imported by the program that gives their objects, and never here.
 """
 
 import os
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from shardmill.errors import JobError, UserError
@@ -151,9 +150,9 @@ def _find_table(data: Any) -> tuple[str, str, Batches | Iterator[Any]] | None:
         description = "the Hugging Face IterableDataset"
         rows = _check_first(iter(data), description) if data.features is None else _open_hugging_face(data)
         return description, "IterableDataset", rows
-    if isinstance(data, pads.Dataset):
+    if _is_of(data, "pyarrow.dataset", "Dataset"):
         data = data.scanner()
-    if isinstance(data, pads.Scanner):
+    if _is_of(data, "pyarrow.dataset", "Scanner"):
         return "the Arrow Dataset", "Dataset", Batches(data.projected_schema, data.to_batches())
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
