@@ -142,6 +142,7 @@ class RowsKind(RecordsKind):
         for name in _NO_FILES:
             if name in values and name not in known:
                 reason = "rows without an order cannot keep it" if name == "no_shuffle" else "the rows are in no files"
+                reason = "call the function with the rows before they are given" if name.startswith("map") else reason
                 raise UserError(f"--{name}: {reason}; leave it out")
         return make_config(cast("type[RowsConfig]", self.config), self.options, values, spec=self.spec, **fixed)
 

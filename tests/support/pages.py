@@ -281,6 +281,7 @@ def write_page_data(folder: Path) -> Path:
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",
             "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
+            "trips.csv": b"city,km,minutes\n Rome ,10,20\nOslo,,5\nBern,3,6\n",
             "tags.csv": b"n,tags\n1,red;green\n2,\n",
             "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
             "reviews.txt": b"good\nbad\n",
