@@ -22,7 +22,7 @@ from shardmill.reading.slices import select_examples
 from tests.support.later import Later
 from tests.support.reading import CountedFiles, copy, flip, make, make_rows, shards
 
-tfds = Later("tensorflow_datasets")
+tf, tfds = Later("tensorflow"), Later("tensorflow_datasets")
 
 LENGTHS = {"train": [7, 0, 30, 3], "test": [12], "empty": [0]}
 
@@ -215,6 +215,18 @@ def test_reading_ends_with_the_slice(tmp_path: Path) -> None:
         list(shardmill.examples(directory, "train[1:]"))
 
 
+def test_a_shard_that_disappears_while_others_are_read(rows_in_four_shards: Path, tmp_path: Path) -> None:
+    directory = copy(rows_in_four_shards, tmp_path)
+    stream = shardmill.examples(directory)
+    loaded = shardmill.load(directory, features=["n"], supervised=False, shuffle=False)
+    next(stream)
+    shards(directory)[3].unlink()
+    with pytest.raises(CorruptDataError, match="00003-of-00004 is missing"):
+        list(stream)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="00003-of-00004 is missing"):
+        list(loaded)
+
+
 # Slices of data sets with an index
 
 
@@ -292,8 +304,11 @@ def test_an_index_that_does_not_fit_stops_slices(indexed_rows: Path, tmp_path: P
     shutil.rmtree(directory / INDEX_FOLDER)
     other = make_rows(tmp_path / "other", "--num_shards", 4, "--index", rows=150)
     shutil.copytree(other / INDEX_FOLDER, directory / INDEX_FOLDER)
-    with pytest.raises(CorruptDataError, match=r"index\.json does not list n-train\S+ as the manifest does: it is of"):
-        shardmill.examples(directory, "train[30:]")
+    for read in (shardmill.examples, shardmill.load):
+        with pytest.raises(
+            CorruptDataError, match=r"index\.json does not list n-train\S+ as the manifest does: it is "
+        ):
+            read(directory, "train[30:]", features=["n"])
     assert len(list(shardmill.examples(directory, "train[:30]"))) == 30  # needs no index
 
 

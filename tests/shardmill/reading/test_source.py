@@ -394,6 +394,18 @@ def test_mistakes(rows_in_four_shards: Path, options: dict[str, Any], message: s
         shardmill.source(rows_in_four_shards, **options)
 
 
+def test_a_fingerprint_tells_data_and_slices_apart(rows: Path, tmp_path: Path) -> None:
+    make_rows(tmp_path, "--num_shards", 4, "--version", "2.0.0")
+    make_rows(tmp_path / "changed", "--num_shards", 3)
+    found = [
+        shardmill.source(directory, split).fingerprint
+        for directory in (rows, tmp_path / "out/n/2.0.0", tmp_path / "changed/out/n/1.0.0")
+        for split in ("train", "train[:50]")
+    ]
+    assert len(set(found)) == 6
+    assert shardmill.source(rows).fingerprint == found[0]
+
+
 def test_gzip_shards_are_refused(rows_compressed: Path) -> None:
     with pytest.raises(
         UserError,
