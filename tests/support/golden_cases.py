@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pyarrow.parquet as pq
@@ -174,7 +175,7 @@ def write_from_pipeline(output: str) -> None:
     rows = [
         {"id": number % 30, "x": number / 8, "word": f"w{number % 5}", "flag": number % 3 == 0} for number in range(90)
     ]
-    options = {"splits": "train=0.6,test=0.4", "stratify_by": "word", "num_shards": 2, "max_reject_fraction": 0.9}
+    options: Any = {"splits": "train=0.6,test=0.4", "stratify_by": "word", "num_shards": 2, "max_reject_fraction": 0.9}
     with beam.Pipeline() as pipeline:
         elements = pipeline | beam.Create([*rows, {"x": float("nan")}, {3: 4}])
         _ = elements | WriteDataset(output, "d", key="id", **options)
