@@ -179,7 +179,13 @@ def _make_record_layout(
 ) -> TableLayout:
     output = get_single(inferred, Inferred()).types
     if isinstance(config, MappedConfig):  # --types of a column that only the function got
-        config = config.without_types(get_single(mapped, MapFindings()).columns - output.keys())
+        calls = get_single(mapped, MapFindings())
+        if calls.several and config.on_duplicate_key != "allow":
+            raise UserError(
+                f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a record,"
+                " which have one place in the input; leave it out, or let the function return one row"
+            )
+        config = config.without_types(calls.columns - output.keys())
     elif isinstance(config, MappedFilesConfig):
         config = config.of_rows("" not in summary.folders, output)
     layout = replace(_make_route_layout(summary, get_single(inferred, Inferred()), config), input_counts=summary.counts)
