@@ -177,15 +177,19 @@ def check_known(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> lis
     return default_flags(rest)
 
 
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@")  # in a URL
+
+
 def _refuse_first(unknown: Sequence[str], own_parser: argparse.ArgumentParser, beam_flags: Sequence[str]) -> None:
     if not unknown:
         return
-    word = unknown[0].split("=")[0]
+    first = _PASSWORD.sub(r"\1***@", unknown[0])
+    word = first.split("=")[0]
     if not word.startswith("-"):
-        guess = f"; did you mean --input {unknown[0]}?" if "--input" in _list_flags(own_parser) else ""
-        raise UserError(f"unexpected {unknown[0]!r}: no flag is before it{guess}")
+        guess = f"; did you mean --input {first}?" if "--input" in _list_flags(own_parser) else ""
+        raise UserError(f"unexpected {first!r}: no flag is before it{guess}")
     near = nearest_flags(word, _list_flags(own_parser), beam_flags)
-    raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+    raise UserError(f"unknown flag {first}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
 
 
 def _list_flags(parser: argparse.ArgumentParser) -> list[str]:

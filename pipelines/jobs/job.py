@@ -90,8 +90,8 @@ class Job:
     # for a job over files
     spool: "Callable[[str, Callable[[], None]], Job] | None" = None
     reuses_buffers: bool = False  # tasks allocate same-sized buffers repeatedly; see pipelines.jobs.runner
-    # opens rows that are in no file, which graphs read while the context lasts: options -> root -> rows
-    open_rows: Callable[[PipelineOptions], AbstractContextManager[beam.PTransform]] | None = None
+    # opens rows that are in no file; while the context lasts, what it returns makes the PTransform that reads them
+    open_rows: Callable[[PipelineOptions], AbstractContextManager[Callable[[], beam.PTransform]]] | None = None
 
     @contextmanager
     def opened(self, options: PipelineOptions) -> Iterator["Job"]:

@@ -1,6 +1,6 @@
 """The commands that read the rows of a query: SQL databases and BigQuery."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ class SqlKind(RowsKind):
 
 
 @contextmanager
-def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[beam.PTransform]":
+def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[Callable[[], beam.PTransform]]":
     """Plan the query, and keep the state of the database while the job runs."""
     from shardmill.pipelines.jobs.runner import template_of
     from shardmill.pipelines.reports import log
@@ -41,7 +41,7 @@ def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[beam.P
     with hold_query(config.sql_query, config.is_decided, holds=template_of(options) is None) as plan:
         if notice := one_state_notice(plan):
             log.warn(notice)
-        yield ReadSql(plan)
+        yield partial(ReadSql, plan)
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class BigQueryKind(RowsKind):
 
 
 @contextmanager
-def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Iterator[beam.PTransform]":
-    """Check that BigQuery takes the query, or has the table, and yield what reads its rows."""
+def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Iterator[Callable[[], beam.PTransform]]":
+    """Check that BigQuery takes the query, or has the table; yield what makes the PTransform that reads its rows."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     from shardmill.pipelines.jobs.runner import check_google_credentials
@@ -74,7 +74,7 @@ def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Itera
     check_google_credentials(options, "bigquery")
     rows = BigQueryRows(config.query, config.table, config.temp_dataset)
     rows.check(options)
-    yield rows.reader(google.project)
+    yield partial(rows.reader, google.project)
 
 
 SQL = FormatSpec(

@@ -3,7 +3,7 @@
 import pickle
 import posixpath
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -89,21 +89,21 @@ def build_records(
     progress_folder: str | None,
     config: RecordsConfig,
     plan: RecordsDryRun | None = None,
-    rows: beam.PCollection[Any] | beam.PTransform | None = None,
+    rows: beam.PCollection[Any] | Callable[[], beam.PTransform] | None = None,
     ready: beam.PCollection[None] | None = None,
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
     Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. The `rows` of a
-    RowsConfig are in no file, or a PTransform reads them: see transforms.rows.spool. Nothing is written before the
+    RowsConfig are in no file, or a new PTransform reads them: see transforms.rows.spool. Nothing is written before the
     singleton `ready` exists.
     """
     if plan is not None:
         _describe_module_outputs(plan, config)
     options = publish_options(config)
     spooled = None
-    if isinstance(rows, beam.PTransform):
-        rows = root | "Rows" >> rows
+    if callable(rows):
+        rows = root | "Rows" >> rows()
     if rows is not None:
         spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
     reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
@@ -394,15 +394,15 @@ _SHOWN = 30  # features, by --dry_run
 
 
 def plan_records_dry_run(
-    root: beam.Pipeline, path: str, config: RecordsConfig, rows: beam.PTransform | None = None
+    root: beam.Pipeline, path: str, config: RecordsConfig, rows: Callable[[], beam.PTransform] | None = None
 ) -> None:
     """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
     A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph. What
-    the PTransform `rows` reads, which is in no file, is spooled next to `path`.
+    the PTransform of `rows` reads, which is in no file, is spooled next to `path`.
     """
     scratch = posixpath.dirname(path)
-    spooled = None if rows is None else root | "Rows" >> rows | "Spool" >> SpoolRows(scratch)
+    spooled = None if rows is None else root | "Rows" >> rows() | "Spool" >> SpoolRows(scratch)
     _plan(read_layout(root, config, spooled=spooled, scratch=scratch), config.mapped, path)
 
 

@@ -73,8 +73,10 @@ def test_no_secret_is_written_or_printed(jobs: Jobs, run: Run, monkeypatch: pyte
             run(*words, "--query", good, "--version", "1.1.0", "--dry_run"),
             run(*words, "--query", bad, "--version", "1.1.0"),
             run(*words, "--query", good, "--version", "1.1.0", "--label", "paid", "--only", "nope"),
+            run("sql", f"postgresql://me:{SECRET}@host/shop", *words[3:], "--query", good),
+            run("sql", f"--ulr=postgresql://me:{SECRET}@host/shop", *words[3:], "--query", good),
         ]
-        assert [result.status for result in printed[-4:]] == [0, 0, 2, 2], printed
+        assert [result.status for result in printed[-6:]] == [0, 0, 2, 2, 2, 2], printed
     files = [path for path in (jobs.folder / "out").rglob("*") if path.is_file()]
 
     assert len(files) > 20
@@ -150,6 +152,17 @@ def test_each_night_builds(jobs: Jobs, run: Run, monkeypatch: pytest.MonkeyPatch
     )
     Path("r.yaml").write_text(f"{recipe}environment: [SHOP]\nfreshness: {{warn_after: 26h}}\n")
     assert "freshness: the rows of a query have no time; leave the section out" in run("rebuild", "r.yaml").err
+
+
+@pytest.mark.slow
+def test_a_module_is_traced_before_the_rows_are_read_again(jobs: Jobs) -> None:
+    module = "import tensorflow_transform as tft\ndef preprocessing_fn(x): return {'z': tft.scale_to_z_score(x['x'])}\n"
+    Path("m.py").write_text(module)
+    words = "sql --url sqlite:///shop.db --query 'SELECT id, x FROM orders' --partition_by id --fill id=0"
+    built = jobs.build(f"{words} --module_file m.py --materialize")
+
+    assert sorted(built.examples()[0]) == ["z"]
+    assert built.splits == {"train": 400}
 
 
 def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

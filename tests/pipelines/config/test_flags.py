@@ -295,7 +295,7 @@ def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
 
 @pytest.mark.parametrize("command", KINDS)
 def test_a_misspelt_flag_that_is_required_is_what_is_wrong(command: str) -> None:
-    for line in (["--input", "x", "--output", "y", "--nmae", "x"], ["--nmae=x"]):
+    for line in (["--output", "y", "--nmae", "x"], ["--nmae=x"]):
         with pytest.raises(UserError, match=r"^unknown flag --nmae(=x)?; did you mean --name\?$"):
             PARSERS[command].parse_known_args(line)
 
