@@ -182,8 +182,8 @@ def _make_record_layout(
         calls = get_single(mapped, MapFindings())
         if calls.several and config.on_duplicate_key != "allow":
             raise UserError(
-                f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a record,"
-                " which have one place in the input; leave it out, or let the function return one row"
+                f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a"
+                " record, which have one place in the input; leave it out, or let the function return one row"
             )
         config = config.without_types(calls.columns - output.keys())
     elif isinstance(config, MappedFilesConfig):
