@@ -23,7 +23,7 @@ _ORDERED = ("Order", "GlobalBatches", "torch.Dataset")
 API = {
     "Run jobs": ("convert", "plan", "write", "rebuild", "Published", "Plan", "Rebuilt"),
     "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", *_ORDERED),
-    "Use in Beam pipelines": ("beam.ReadDataset",),
+    "Use in Beam pipelines": ("beam.ReadDataset", "beam.WriteDataset", "beam.WrittenVersion"),
     "Look at versions": (
         *("inspect", "verify", "index", "versions", "diff", "report"),
         *("Inspection", "Verification", "Indexed", "Versions", "VersionRow", "Comparison", "Report"),
