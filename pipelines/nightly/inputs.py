@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
 _SPLIT_LISTS = "--split_lists"  # the names of those files begin with it
-QUERY = "--query"  # the name of a query's result, of which nothing is known before it is read
+QUERY = "--query"  # the name of a query's result, which is unknown before it is read
 _MASKS = "--masks"  # the folder of masks as the names of its files have it
 _CLOCK_TICK_S = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
 _NO_SIZE = -1  # bytes, of a file that cannot be looked at
