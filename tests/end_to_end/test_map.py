@@ -221,7 +221,7 @@ def test_a_dry_run_calls_the_function(jobs: Jobs) -> None:
             "csv --map clean.py:clean --max_reject_fraction 1 --key n --on_duplicate_key reject",
             "makes several rows of a",
         ),
-        ("csv --map clean.py:claen", "--map clean.py has no function 'claen'; did you mean clean?"),
+        ("csv --map clean.py:cleanr", "--map clean.py has no function 'cleanr'; did you mean clean?"),
         ("csv --map gone.py:clean", "--map gone.py: No such file"),
         ("csv --map broken.py:clean", "--map broken.py line 1 is no Python: "),
         (
