@@ -1,6 +1,7 @@
 """Values of programs become plain ones, or their row is refused with a reason."""
 
 import io
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -59,7 +60,7 @@ class Pair(NamedTuple):
         (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         (np.datetime64("NaT"), None),
     ],
-    ids=str,
+    ids=lambda value: re.sub(" (at )?0x[0-9a-fA-F]+", "", str(value)),
 )
 def test_values_become_plain(value: Any, plain: Any) -> None:
     (row,) = to_plain_rows([{"x": value}])
@@ -79,7 +80,7 @@ def test_values_become_plain(value: Any, plain: Any) -> None:
         Decimal("1.10"),
         Decimal("1E+3"),
     ],
-    ids=str,
+    ids=lambda value: re.sub(" (at )?0x[0-9a-fA-F]+", "", str(value)),
 )
 def test_dates_and_decimals_are_texts_as_of_parquet(value: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
@@ -120,7 +121,7 @@ _OBJECT["a"] = _OBJECT
         ({"x": _OBJECT}, "column 'x': a value nested too deep"),
         ({"x": Image.new("F", (1, 1))}, "column 'x': an image cannot be written as PNG: cannot write mode F as PNG"),
     ],
-    ids=str,
+    ids=lambda value: re.sub(" (at )?0x[0-9a-fA-F]+", "", str(value)),
 )
 def test_rows_are_refused_with_a_reason(row: Any, reason: str) -> None:
     good, bad = to_plain_rows([{"x": 1}, row])
