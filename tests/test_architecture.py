@@ -55,7 +55,7 @@ ROOMS = (
     Room("transforms/values", 7, 3_850),  # a module of --module_file brings those beside it, functions of --map
     Room("transforms/shards", 8, 1_700),  # strata of sequences, positions of records
     Room("transforms/inputs", 9, 6_900),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/rows", 10, 2_550),  # rows of memory, functions and queries, secrets of databases
+    Room("transforms/rows", 10, 2_600),  # rows of memory, functions and queries, secrets of databases
     Room("transforms/layout", 10, 2_500),  # other columns
     Room("transforms/files", 11, 4_800),  # whole files that change
     Room("transforms/records", 12, 2_850),  # repeated keys, functions of files

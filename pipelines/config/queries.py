@@ -74,7 +74,7 @@ class SqlConfig(RowsConfig):
 
     def is_decided(self, column: str) -> bool:
         """Return True for a column whose type the options choose, or that they leave out."""
-        chosen = self.schema is not None or column in (*dict(self.types), *self.drop)
+        chosen = self.function is not None or self.schema is not None or column in (*dict(self.types), *self.drop)
         return chosen or bool(self.only and column not in self.only)
 
 

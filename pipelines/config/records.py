@@ -546,11 +546,19 @@ class MappedConfig(RecordsConfig):
         return f"the rows of {self.origin.function}"
 
     @property
+    def has_files(self) -> bool:
+        return self.origin.has_files
+
+    @property
     def keeps_splits(self) -> bool:
         return self.origin.table_options.has_input_splits
 
     @property
     def _format(self) -> "RecordFormat":
+        if not self.has_files:
+            from shardmill.transforms.rows.formats import SpooledFormat
+
+            return SpooledFormat(self.block_size, self.fill, self.nesting, self.image)
         from shardmill.transforms.rows.mapped import MappedFormat
 
         return MappedFormat(self.block_size, self.fill, self.nesting, self.image)

@@ -104,8 +104,9 @@ class Job:
 
 
 def file_job(config: FilesConfig, route: FileRoute) -> Job:
-    """Return the job of `config`, whose files are read by `route`."""
+    """Return the job of `config`, whose files `route` reads; raises UserError if its function cannot be called."""
     if config.function is not None:
+        config.function.check()
         rows = MappedFilesConfig.of(config)
         return Job(
             build=partial(record_graphs.build_mapped_files, config=config, route=route),
@@ -122,7 +123,9 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
 
 
 def record_job(config: RecordsConfig) -> Job:
-    """Return the job of `config` over records inside files."""
+    """Return the job of `config` over records inside files; raises UserError if its function cannot be called."""
+    if config.function is not None:
+        config.function.check()
     return Job(
         build=partial(record_graphs.build_records, config=config),
         plan=partial(record_graphs.plan_records_dry_run, config=config),

@@ -41,8 +41,6 @@ class Kind:
         """Return the job of `config`."""
         from shardmill.pipelines.jobs.job import file_job, record_job
 
-        if config.function is not None:
-            config.function.check()
         if isinstance(config, RecordsConfig):
             return record_job(config)
         assert isinstance(config, FilesConfig)

@@ -122,10 +122,7 @@ FORMATS = (
 )
 
 
-_NO_FILES = (
-    *("input", "folders", "exclude", "hive_partitioning", "on_other_columns", "on_damaged_file", "no_shuffle"),
-    *("map", "map_batches"),
-)
+_NO_FILES = ("input", "folders", "exclude", "hive_partitioning", "on_other_columns", "on_damaged_file", "no_shuffle")
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,6 @@ class RowsKind(RecordsKind):
         for name in _NO_FILES:
             if name in values and name not in known:
                 reason = "rows without an order cannot keep it" if name == "no_shuffle" else "the rows are in no files"
-                reason = "call the function with the rows before they are given" if name.startswith("map") else reason
                 raise UserError(f"--{name}: {reason}; leave it out")
         return make_config(cast("type[RowsConfig]", self.config), self.options, values, spec=self.spec, **fixed)
 
@@ -153,9 +149,8 @@ class DataKind(RowsKind):
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Return the options of rows, --no_shuffle as these rows have an order, and those of functions."""
-        more = (option for option in options_of(DataConfig) if option.field in ("no_shuffle", "map", "map_batches"))
-        return (*super().options, *more)
+        """Return the options of rows, and --no_shuffle: these rows have an order."""
+        return (*super().options, *(option for option in options_of(DataConfig) if option.field == "no_shuffle"))
 
 
 _ROWS = FormatSpec(

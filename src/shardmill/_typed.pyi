@@ -28,6 +28,8 @@ class _Options(TypedDict, total=False):
     compression: Literal["none", "gzip"]
     file_template: str
     index: bool
+    map: _Function
+    map_batches: _Function
     rename: _Value
     labels_file: _Value
     on_new_label: Literal["fail", "append", "reject"]
@@ -42,8 +44,6 @@ class _Options(TypedDict, total=False):
 class _ImagesOptions(_Options, total=False):
     reuse: _Value
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     folders: _Value
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
@@ -95,8 +95,6 @@ class _ImagesOptions(_Options, total=False):
 class _ArraysOptions(_Options, total=False):
     reuse: _Value
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     folders: _Value
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
@@ -141,8 +139,6 @@ class _ArraysOptions(_Options, total=False):
 class _AudioOptions(_Options, total=False):
     reuse: _Value
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     folders: _Value
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
@@ -170,8 +166,6 @@ class _AudioOptions(_Options, total=False):
 
 class _CsvOptions(_Options, total=False):
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
@@ -219,8 +213,6 @@ class _CsvOptions(_Options, total=False):
 
 class _JsonlOptions(_Options, total=False):
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
@@ -257,8 +249,6 @@ class _JsonlOptions(_Options, total=False):
 
 class _ParquetOptions(_Options, total=False):
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
@@ -299,8 +289,6 @@ class _ParquetOptions(_Options, total=False):
 
 class _AvroOptions(_Options, total=False):
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
@@ -340,8 +328,6 @@ class _AvroOptions(_Options, total=False):
 
 class _WebdatasetOptions(_Options, total=False):
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
@@ -381,8 +367,6 @@ class _WebdatasetOptions(_Options, total=False):
 class _ReshardOptions(_Options, total=False):
     input: _Value
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     schema: _Value
@@ -396,8 +380,6 @@ class _ReshardOptions(_Options, total=False):
 class _TextOptions(_Options, total=False):
     input: _Value
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
     folders: _Value
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
@@ -749,6 +731,8 @@ class _WriteOptions(TypedDict, total=False):
     compression: Literal["none", "gzip"]
     file_template: str
     index: bool
+    map: _Function
+    map_batches: _Function
     rename: _Value
     labels_file: _Value
     on_new_label: Literal["fail", "append", "reject"]
@@ -793,8 +777,6 @@ class _WriteOptions(TypedDict, total=False):
     on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
     no_shuffle: bool
-    map: _Function
-    map_batches: _Function
 
 @overload
 def write(

@@ -10,6 +10,7 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -277,3 +278,49 @@ def test_a_version_that_another_process_builds_is_refused(tmp_path: Path) -> Non
     with held, pytest.raises(Exception, match="is being built by process"):
         write(ROWS[:3], tmp_path)
     assert write(ROWS[:3], tmp_path)
+
+
+def draw_number(row: Any, rng: Any) -> Any:
+    if row["id"] % 10 == 3:
+        return None
+    if row["id"] == 25:
+        raise ValueError("twenty-five")
+    return {"id": row["id"], "made": [row["x"]], "drawn": int(rng.integers(1 << 40))}
+
+
+def test_a_function_changes_rows_alike_however_they_are_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [*ROWS, {"id": 1, "x": float("nan")}]
+    options: dict[str, Any] = {"max_reject_fraction": 0.5, "splits": HALVES, "num_shards": 2}
+    versions = []
+    for number, rows_of_file in enumerate((256, 7)):
+        monkeypatch.setattr("shardmill.transforms.rows.spool._FEWEST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool._MOST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1)
+        output = tmp_path / str(number)
+        versions.append(write(random.Random(number).sample(rows, len(rows)), output, map=draw_number, **options))
+        reasons = {reject["source"]: reject["reason"] for reject in rejects_of(output / "d" / "1.0.0")}
+        assert len(reasons) == 2
+        assert reasons["{'id': 25, 'x': 8.333333333333334, 'word': 'w4'}"].endswith("raises ValueError: twenty-five")
+    assert versions[0] == versions[1]
+
+    batches = pa.Table.from_pylist(ROWS).to_batches(100)
+    write(
+        batches,
+        tmp_path / "batches",
+        map_batches=lambda batch: batch.select(["id"]).filter(pc.greater(batch["id"], 6)),
+        **options,
+    )
+    made = [row["id"] for split in HALVES for row in shardmill.examples(tmp_path / "batches" / "d" / "1.0.0", split)]
+    assert len(made) == 693
+    with pytest.raises(UserError, match="has the parameters"):
+        write(ROWS, tmp_path / "mistake", map=lambda: None)
+
+
+def test_a_function_changes_examples(lines: Path, tmp_path: Path) -> None:
+    convert("jsonl", lines, tmp_path / "first")
+    records = list(read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first"))
+    write(records, tmp_path / "made", map=lambda row: {"n": row["id"][0], "word": row["word"][0].upper()})
+    made = shardmill.examples(tmp_path / "made" / "d" / "1.0.0", "train")
+    assert sorted((row["n"], row["word"]) for row in made) == [(n, f"W{n % 7}".encode()) for n in range(700)]

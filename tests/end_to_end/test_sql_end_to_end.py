@@ -169,3 +169,62 @@ def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("shardmill.pipelines.jobs.kind.find_spec", lambda _: None)
     with pytest.raises(shardmill.UserError, match=r"^sql reads databases with SQLAlchemy; .*pip install .*\[sql\]"):
         KINDS["sql"].check_installed()
+
+
+FUNCTIONS = """
+def clean(row, rng):
+    if row["paid"]:
+        return None
+    if row["x"] == 25:
+        raise ValueError("twenty-five")
+    return [{"x": row["x"], "word": row["word"], "drawn": int(rng.integers(1 << 40)), "part": part} for part in (0, 1)]
+
+def batch(batch):
+    import pyarrow.compute as pc
+    if pc.any(pc.equal(batch["x"], 25)).as_py():
+        raise ValueError("twenty-five")
+    return batch.filter(pc.equal(batch["paid"], 0)).select(["x", "word"])
+"""
+
+
+@pytest.mark.parametrize("function", ["map own.py:clean", "map_batches own.py:batch"])
+def test_a_function_changes_rows_alike_whatever_the_ranges(function: str, jobs: Jobs) -> None:
+    (jobs.folder / "own.py").write_text(FUNCTIONS)
+    line = (
+        f"sql --{function} --url sqlite:///shop.db --label word --splits train=0.8,test=0.2 --max_reject_fraction 0.5"
+    )
+    one = jobs.build(f"{line} --query 'SELECT * FROM orders'")
+    query = "SELECT * FROM orders ORDER BY x DESC"
+    many = jobs.build(f"{line} --query '{query}' --partition_by id --version 1.0.1")
+
+    assert shards(one.directory) == shards(many.directory)
+    assert one.notices == many.notices
+    assert one.reasons == many.reasons
+    expected = {row[2] for row in ROWS if row[1] and not row[4] and row[2] != 25}
+    assert {row["x"] for split in one.splits for row in one.examples(split)} == expected
+    is_of_rows = function.startswith("map ")
+    assert sum(one.splits.values()) == len(expected) * (2 if is_of_rows else 1)
+    (raised,) = (row for row, reason in one.reasons.items() if "raises ValueError: twenty-five" in reason)
+    assert raised.startswith("{'id': 100, 'word': 'w0', 'x': 25.0, ")
+    (left_out,) = (notice for notice in one.notices if "left out" in notice)
+    first = " (first: {'id': 1, " if is_of_rows else ""
+    assert left_out.startswith(f"--{function} left out 200 of 399 records{first}")
+
+
+def test_a_recipe_and_python_take_a_function(jobs: Jobs) -> None:
+    (jobs.folder / "own.py").write_text(FUNCTIONS)
+    query = "SELECT * FROM orders WHERE word IS NOT NULL AND x != 25"
+    words = f"sql --map own.py:clean --url sqlite:///shop.db --query '{query}'"
+    assert jobs.run(f"{words} --label word --write_recipe r.yaml").status == 0
+    assert jobs._run("rebuild", "r.yaml").status == 0
+    assert {row["part"] for row in shardmill.examples(jobs.folder / "out" / "n", "train")} == {0, 1}
+    made = shardmill.convert(
+        "sql",
+        url="sqlite:///shop.db",
+        query="SELECT x, paid FROM orders",
+        output="out",
+        name="p",
+        map=lambda row: {"y": 2 * row["x"]},
+    )
+    assert sorted(row["y"] for row in shardmill.examples(made.directory, "train")) == [row[2] * 2 for row in ROWS]
+    jobs.refuse(f"{words.replace('clean', 'gone')} --version 2.0.0", "--map own.py has no function 'gone'")

@@ -110,6 +110,10 @@ class DictionariesFormat(RecordFormat):
         if held:
             yield with_odd_texts(join_rows(held), types, block.file.name)
 
+    def objects(self, block: BlockRef) -> Iterator[JsonObjects]:
+        """Yield the rows of a block in pieces."""
+        return (objects for objects, _ in self._objects(block))
+
     def _objects(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
         """Yield the rows of each part, and the objects in images among them, which become JSON."""
         fill, name = parse_fills(self.fill), block.file.name
@@ -159,7 +163,8 @@ class SpooledFormat(RecordFormat):
     images: tuple[str, ...] = ()  # columns known to be images
     is_raw: bool = False  # records of any kind, which are not parsed
 
-    def _format(self, file: FileRef) -> RecordFormat:
+    def format_of(self, file: FileRef) -> RecordFormat:
+        """Return the format of a file's rows."""
         if file.path.endswith(BATCH_SUFFIX):
             return ParquetFormat(self.fill, self.nesting, self.images)
         if file.path.endswith(RECORD_SUFFIX):
@@ -167,24 +172,24 @@ class SpooledFormat(RecordFormat):
         return DictionariesFormat(self.block_size, self.fill, self.nesting)
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
-        for item in self._format(file).index(file):
+        for item in self.format_of(file).index(file):
             if isinstance(item, BlockRef):
                 yield replace(item, first_line=item.first_line + file.first_line - 1)
             else:
                 yield item
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        return self._format(file).header(file)
+        return self.format_of(file).header(file)
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        for found in self._format(block.file).infer(block, columns, values_of):
+        for found in self.format_of(block.file).infer(block, columns, values_of):
             nested = {name: replace(each, first=_without_line(each.first)) for name, each in found.nested.items()}
             yield found if block.file.is_ordered else replace(found, nested=nested)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        for rows in self._format(block.file).read(block, types, keys):
+        for rows in self.format_of(block.file).read(block, types, keys):
             yield rows if block.file.is_ordered else replace(rows, odd=_without_lines(rows.odd))
 
 

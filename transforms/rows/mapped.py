@@ -19,6 +19,7 @@ from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tar_samples import ObjectFields
 from shardmill.transforms.options.job_options import ROW_KEY
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, ROW_SUFFIX, DictionariesFormat, SpooledFormat
+from shardmill.transforms.rows.spool import RowSpool
 from shardmill.transforms.stores import storage
 
 FOLDER = "mapped"  # in the job's temporary directory
@@ -139,6 +140,33 @@ class MappedSpool:
         self._groups = self._start = self._offset = 0
 
 
+class UnorderedSpool:
+    """A MappedSpool of rows without an order, which are spooled as the records of the input are."""
+
+    def __init__(self, temporary: str, format_: RecordFormat, task: Sequence[BlockRef]) -> None:
+        """Write files that `format_`, a SpooledFormat, reads, with the part of the key space of the task's file."""
+        self._spool, self._format, self._first = RowSpool(temporary), format_, task[0]
+
+    def add_rows(self, _: FileRef, line: int, rows: Iterable[Any], images: Iterable[str] = ()) -> None:
+        """Add dictionaries of plain values."""
+        for row in rows:
+            self._spool.add_row(row)
+
+    def add_batch(self, _: FileRef, lines: np.ndarray, batch: pa.RecordBatch) -> None:
+        """Add a batch."""
+        self._spool.add_batch(batch)
+
+    def close(self) -> list[BlockRef]:
+        """Write what is held, and return all blocks; raises OSError."""
+        blocks, line = list[BlockRef](), self._first.first_line
+        for made in self._spool.close():
+            place = {"path": made.path, "size_bytes": made.size_bytes, "records": made.records, "first_line": line}
+            file = replace(self._first.file, **place)  # type: ignore[arg-type]
+            blocks += (item for item in self._format.index(file) if isinstance(item, BlockRef))
+            line += made.records
+        return blocks
+
+
 def make_key(name: str, line: int, number: int) -> str:
     """Return the identity of a row: its file, the line of the manifest, 0 without one, and its number among several."""
     return f"{name}\0{line}" + (f"\0{number}" if number else "")
@@ -154,7 +182,7 @@ def name_file(reject: Reject, key: str) -> Reject:
 class MappedFormat(SpooledFormat):
     """The rows of a MappedSpool; rows and their rejects have the line of the record that they were made of."""
 
-    def _format(self, file: FileRef) -> RecordFormat:
+    def format_of(self, file: FileRef) -> RecordFormat:
         if file.path.endswith(BATCH_SUFFIX):
             nesting = replace(self.nesting, drop=(*self.nesting.drop, _LINE))
             return _MappedBatches(self.fill, nesting, self.images)

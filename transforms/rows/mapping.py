@@ -44,8 +44,9 @@ from shardmill.transforms.formats.tar import TarFormat
 from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
-from shardmill.transforms.rows.mapped import MappedSpool
-from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
+from shardmill.transforms.rows.formats import DictionariesFormat, SpooledFormat, name_rejects
+from shardmill.transforms.rows.mapped import MappedSpool, UnorderedSpool
+from shardmill.transforms.rows.values import RefusedRow, describe_row, image_columns, to_plain_rows
 from shardmill.transforms.values.user_function import (
     FunctionError,
     UserFunction,
@@ -69,7 +70,11 @@ def needs_types(format_: RecordFormat, as_batches: bool) -> bool:
         return True
     if isinstance(format_, TFRecordFormat):
         return False
-    return as_batches if isinstance(format_, JsonLinesFormat) else not isinstance(format_, AvroFormat | ParquetFormat)
+    return (
+        as_batches
+        if isinstance(format_, JsonLinesFormat | SpooledFormat)
+        else not isinstance(format_, AvroFormat | ParquetFormat)
+    )
 
 
 class Records(NamedTuple):
@@ -88,19 +93,22 @@ def read_records(
 
     * CSV has columns of int, float (64 bits), bool and str, which `types` decides over all rows; None where a value is
       missing. Lines of text are str.
-    * JSON lines, Parquet, Avro and samples of WebDataset are as their files have them, with nested values.
+    * JSON lines, Parquet, Avro, samples of WebDataset and rows of programs and queries are as they are given, with
+      nested values.
     * tf.train.Examples have a list for each feature.
     * A batch of JSON objects or samples has columns of `types`, too.
     """
     if isinstance(format_, PartitionedFormat):
         yield from _with_folders(format_, block, types, as_batches)
+    elif isinstance(format_, SpooledFormat):
+        yield from read_records(format_.format_of(block.file), block, types, as_batches)
     elif isinstance(format_, (ParquetFormat, AvroFormat)):
         for part in format_.raw_batches(block):
             if isinstance(part, Reject):
                 yield Records((), np.zeros(0, np.int64), [part])
             else:
                 yield Records(part.batch if as_batches else part.batch.to_pylist(), part.lines)
-    elif isinstance(format_, (JsonLinesFormat, TarFormat)):
+    elif isinstance(format_, (JsonLinesFormat, TarFormat, DictionariesFormat)):
         for objects in format_.objects(block):
             if isinstance(objects, Reject):
                 yield Records((), np.zeros(0, np.int64), [objects])
@@ -236,7 +244,7 @@ def _with_folders(
             yield part._replace(values=[{**row, **plain} for row in values])
 
 
-Place = tuple[str, int]  # file and line
+Place = tuple[str, int]  # file and line; of rows without an order, the beginning of the row, or nothing, and 0
 
 
 @dataclass(slots=True)
@@ -308,21 +316,23 @@ class MapFindings:
 
         def first(place: Place | None) -> str:
             assert place is not None
-            return f"(first: {place[0]}, line {place[1]:,})" if place[1] else f"(first: {place[0]})"
+            if place == ("", 0):
+                return ""
+            return f" (first: {place[0]}, line {place[1]:,})" if place[1] else f" (first: {place[0]})"
 
         notices = []
         if self.left_out:
             count = f"{self.left_out:,} of {plural(self.records, 'record')}"
-            notices.append(f"{function} left out {count} {first(self.first_left_out)}")
+            notices.append(f"{function} left out {count}{first(self.first_left_out)}")
         if self.several:
             notices.append(
                 f"{function} made {self.several_rows:,} rows of {plural(self.several, 'record')}"
-                f" {first(self.first_several)}"
+                f"{first(self.first_several)}"
             )
         if self.unequal:
             notices.append(
                 f"{function} returned something else for {self.unequal:,} of {plural(self.repeated, 'record')} that it"
-                f" was given twice {first(self.first_unequal)}: builds of the same input will differ"
+                f" was given twice{first(self.first_unequal)}: builds of the same input will differ"
             )
         return notices
 
@@ -368,13 +378,16 @@ def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred)
     for name, dtype in mapping.types:
         if name in types:
             types[name] = replace(types[name], dtype=cast(ScalarType, dtype))
-    found, rejects, spool = MapFindings(columns=frozenset(types)), RejectsWriter(temporary), MappedSpool(temporary)
+    found, rejects = MapFindings(columns=frozenset(types)), RejectsWriter(temporary)
+    is_ordered = task[0].file.is_ordered
+    spool = MappedSpool(temporary) if is_ordered else UnorderedSpool(temporary, mapping.format, task)
     input_bytes = total_bytes(task[0].file)
     as_batches = mapping.function.is_of_batches
     with mapping.function.calling() as call:
         for block in task:
             for records in read_records(mapping.format, block, types, as_batches):
-                left_out = list(records.rejects)
+                unread = list(records.rejects)
+                left_out = unread if block.file.is_ordered else name_rejects(block, unread)
                 if records.read is not None:
                     found.add_read(records.read)
                 if isinstance(records.values, pa.RecordBatch):
@@ -390,46 +403,55 @@ def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred)
 
 
 Call = Callable[..., list[Any]]
+Spool = MappedSpool | UnorderedSpool
 
 
 def _map_rows(
-    call: Call, records: Records, block: BlockRef, spool: MappedSpool, found: MapFindings, seed: int, input_bytes: int
+    call: Call, records: Records, block: BlockRef, spool: Spool, found: MapFindings, seed: int, input_bytes: int
 ) -> list[Reject]:
     rejects = []
-    name = block.file.name
     for row, line in zip(records.values, records.lines.tolist(), strict=True):
-        record = record_seed(name, line, seed)
+        if block.file.is_ordered:
+            name, at = place = (block.file.name, line)
+            record = record_seed(name, line, seed)
+        else:  # how rows are divided among workers must not show
+            name, at = place = (describe_row(row), 0)
+            record = record_seed(repr(sorted(row.items())), 0, seed)
         try:
             again = call(copy_value(row), record) if is_sampled(record, input_bytes) else None
             returned = call(row, record)
         except FunctionError as error:
-            rejects.append(Reject(name, line, STAGE, str(error)))
+            rejects.append(Reject(name, at or None, STAGE, str(error)))
             continue
         rows = to_plain_rows(returned) if returned else []
         if (refused := next((each for each in rows if isinstance(each, RefusedRow)), None)) is not None:
-            rejects.append(Reject(name, line, STAGE, refused.reason))
+            rejects.append(Reject(name, at or None, STAGE, refused.reason))
             continue
         if again is not None:
-            found.count_repeated((name, line), is_same(again, returned))
-        found.count((name, line), len(rows))
+            found.count_repeated(place, is_same(again, returned))
+        found.count(place, len(rows))
         spool.add_rows(block.file, line, rows, image_columns(returned))
     return rejects
 
 
-def _map_batch(call: Call, records: Records, block: BlockRef, spool: MappedSpool, found: MapFindings) -> list[Reject]:
+def _map_batch(call: Call, records: Records, block: BlockRef, spool: Spool, found: MapFindings) -> list[Reject]:
     batch, lines, name = records.values, records.lines, block.file.name
     assert isinstance(batch, pa.RecordBatch)
     if not len(batch):
         return []
+    place = (name, int(lines[0])) if block.file.is_ordered else ("", 0)
     try:
-        if max(block.first_line, lines[0]) <= 2:  # the first rows of a file, which may begin with a header
+        if (
+            max(block.first_line, lines[0]) <= block.file.first_line + 1
+        ):  # the first rows of a file, which may begin with a header
             first, half = batch.slice(0, _SAMPLED_ROWS), min(len(batch), _SAMPLED_ROWS) // 2
             parts = [*call(first.slice(0, half)), *call(first.slice(half))] if half else call(first)
-            found.count_repeated((name, int(lines[0])), _are_equal(call(first), parts), len(first))
+            found.count_repeated(place, _are_equal(call(first), parts), len(first))
         returned = call(batch)
     except FunctionError as error:
         if len(batch) == 1:
-            return [Reject(name, int(lines[0]), STAGE, str(error))]
+            reject = Reject(name, int(lines[0]), STAGE, str(error))
+            return [reject] if block.file.is_ordered else name_rejects(block, [reject])
         half = len(batch) // 2
         halves = [slice(0, half), slice(half, len(batch))]
         parts = [records._replace(values=batch[part], lines=lines[part]) for part in halves]
@@ -439,11 +461,11 @@ def _map_batch(call: Call, records: Records, block: BlockRef, spool: MappedSpool
     found.rows += rows
     if rows < len(batch):
         found.left_out += len(batch) - rows
-        found.first_left_out = min(found.first_left_out or (name, int(lines[0])), (name, int(lines[0])))
+        found.first_left_out = min(found.first_left_out or place, place)
     elif rows > len(batch):
         found.several += len(batch)
         found.several_rows += rows
-        found.first_several = min(found.first_several or (name, int(lines[0])), (name, int(lines[0])))
+        found.first_several = min(found.first_several or place, place)
     places = lines[np.arange(rows) * len(lines) // max(rows, 1)]
     start = 0
     for part in returned:

@@ -262,7 +262,10 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 
 def record_seed(source: str, line: int, seed: int) -> int:
-    """Return the 64-bit seed of a record's random numbers: it depends on its place in the input and on --seed."""
+    """Return the 64-bit seed of a record's random numbers: it depends on its place in the input and on --seed.
+
+    Rows without an order have their content as `source`, and no line.
+    """
     return int(xxhash.xxh3_64_intdigest(f"{source}\0{line}".encode("utf-8", "surrogateescape"), seed))
 
 
