@@ -215,6 +215,7 @@ def test_a_recipe_and_python_take_a_function(jobs: Jobs) -> None:
     (jobs.folder / "own.py").write_text(FUNCTIONS)
     query = "SELECT * FROM orders WHERE word IS NOT NULL AND x != 25"
     words = f"sql --map own.py:clean --url sqlite:///shop.db --query '{query}'"
+    assert "drawn: int64" in jobs.run(f"{words} --dry_run").out
     assert jobs.run(f"{words} --label word --write_recipe r.yaml").status == 0
     assert jobs._run("rebuild", "r.yaml").status == 0
     assert {row["part"] for row in shardmill.examples(jobs.folder / "out" / "n", "train")} == {0, 1}

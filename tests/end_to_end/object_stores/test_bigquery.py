@@ -159,6 +159,21 @@ def test_a_table_and_a_dataset_of_ones_own(server: BigQuery, bucket: GoogleBucke
     assert server.datasets == {"scratch"}
 
 
+def test_a_function_gets_nested_rows_with_texts_of_decimals(server: BigQuery, bucket: GoogleBucket, jobs: Jobs) -> None:
+    (jobs.folder / "own.py").write_text(
+        "names = ('price', 'place', 'tags', 'day', 'city')\n"
+        "def shown(row):\n"
+        "    if row['id'] % 2:\n"
+        "        return None\n"
+        "    return {'id': row['id'], 'shown': repr([row[name] for name in names])}\n"
+    )
+    made = jobs.build(f"bigquery --table shop.orders --map own.py:shown {beam(bucket)}")
+    found = {row["id"]: row["shown"].decode() for row in made.examples()}
+    assert sorted(found) == [*range(0, 60, 2)]
+    assert found[2] == "['12.500000000', {'x': 2}, ['a', 'a'], '2024-02-29', 'city 2']"
+    assert found[20] == "['12.500000000', None, ['a', 'a'], '2024-02-29', None]"
+
+
 def test_python_and_each_night(server: BigQuery, bucket: GoogleBucket, jobs: Jobs) -> None:
     flags = beam(bucket).split()
     made = shardmill.convert("bigquery", table="shop.orders", only="id", output="o", name="n", beam_options=flags)
