@@ -1,5 +1,6 @@
 """Write rows that are in no file to temporary files, which the record formats read."""
 
+import io
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,7 +54,6 @@ class RowSpool:
         self._parts: list[Any] = []  # of the file
         self._size = self._rows = 0  # of the file
         self._schema: pa.Schema | None = None  # of a Parquet file
-        self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
 
     def add_row(self, row: Mapping[Any, Any]) -> None:
@@ -102,8 +102,8 @@ class RowSpool:
         if self._kind == BATCH_SUFFIX:
             table = pa.Table.from_batches(pending, self._schema)
             if self._writer is None:
-                self._sink = pa.BufferOutputStream()
-                self._writer = pq.ParquetWriter(self._sink, table.schema, compression="none", use_dictionary=False)
+                sink = _PartsSink(self._parts)
+                self._writer = pq.ParquetWriter(sink, table.schema, compression="none", use_dictionary=False)
             self._writer.write_table(table, row_group_size=max(len(table), 1))
             size, rows = table.nbytes, len(table)
         elif self._kind == RECORD_SUFFIX:
@@ -125,15 +125,29 @@ class RowSpool:
             self._write_file()
 
     def _write_file(self) -> None:
-        if self._writer is not None and self._sink is not None:
+        if self._writer is not None:
             self._writer.close()
-            self._parts = [self._sink.getvalue()]
-            self._writer = self._sink = None
+            self._writer = None
         path = f"{self._place}-{len(self._files):08}{self._kind}"
         storage.write_parts(path, self._parts)
         size = sum(memoryview(part).nbytes for part in self._parts)
         self._files.append(FileRef(self._name, path, size, records=self._rows, is_ordered=self._is_ordered))
         self._parts, self._size, self._rows = [], 0, 0
+
+
+class _PartsSink(io.RawIOBase):
+    """A file for Arrow that keeps the parts written to it; Arrow's own buffer is copied each time it grows."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._parts = parts
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Keep some bytes."""
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
 
 
 def spool_rows(
