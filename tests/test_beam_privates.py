@@ -32,7 +32,14 @@ RELIED_ON = {
     "is_in_ipython": "pipelines/jobs/launch.py",
     "_worker_threads": "pipelines/jobs/local_cluster.py",
 }
-OTHERS = {"_StoreAction", "_SubParsersAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
+OTHERS = {
+    "_StoreAction",
+    "_SubParsersAction",
+    "_actions",
+    "_asdict",
+    "_exit",
+    "_replace",
+}  # of argparse, os, and named tuples
 
 
 def own_names(trees: list[ast.Module]) -> set[str]:

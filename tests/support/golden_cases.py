@@ -138,6 +138,10 @@ _LINES = {
     "sql": (
         "sql --url sqlite:///tables/rows.db --query 'SELECT * FROM rows' --partition_by id --splits train=0.6,test=0.4"
     ),
+    "sql-map": (
+        "sql --url sqlite:///tables/rows.db --query 'SELECT * FROM rows' --partition_by id --map function.py:change "
+        "--splits train=0.6,test=0.4 --seed 3"
+    ),
     "parquet-images": "parquet --input tables/pictures.parquet --image thumb --splits train=0.6,test=0.4",
     "avro": "avro --input tables/rows.avro --label name --fill value=0.5 --drop more --splits train=0.6,test=0.4",
     "webdataset": "webdataset --input tars --splits train=0.6,test=0.4",
