@@ -203,6 +203,8 @@ def test_worker_processes(tmp_path: Path) -> None:
     expected = write(ROWS, tmp_path / "one", key="id", num_shards=2)
     flags = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
     assert write(ROWS, tmp_path / "two", *flags, key="id", num_shards=2) == expected
+    options: dict[str, Any] = {"map": draw_number, "max_reject_fraction": 0.1, "num_shards": 2}
+    assert write(ROWS, tmp_path / "four", *flags, **options) == write(ROWS, tmp_path / "three", **options)
 
 
 @pytest.mark.parametrize(
