@@ -180,7 +180,7 @@ def _make_record_layout(
     output = get_single(inferred, Inferred()).types
     if isinstance(config, MappedConfig):  # --types of a column that only the function got
         calls = get_single(mapped, MapFindings())
-        if calls.several and config.on_duplicate_key != "allow":
+        if calls.several and config.has_files and config.on_duplicate_key != "allow":
             raise UserError(
                 f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a"
                 " record, which have one place in the input; leave it out, or let the function return one row"

@@ -318,7 +318,8 @@ def _publish_records(
     if config.key is not None:
         repeated = repeated or find_repeated_keys(staged.keys)
         limit = config.max_reject_fraction
-        notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit)
+        is_only_allowed = config.has_files and any(calls.several for calls in mapped)  # see _make_record_layout
+        notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit, is_only_allowed)
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)
     graph = get_single(graphs, StagedGraph())

@@ -93,6 +93,8 @@ def test_rows_change_are_left_out_added_and_rejected(jobs: Jobs) -> None:
         "--map clean.py:clean left out 10 of 99 records (first: a.csv, line 5)",
         "--map clean.py:clean made 20 rows of 10 records (first: a.csv, line 9)",
     ]
+    (shared,) = (notice for notice in built.notices if "values of --key n" in notice)
+    assert shared.endswith("; all are kept")  # --on_duplicate_key reject is refused
     assert "a line 1" in built.said
     digests = built.manifest.configuration["map"]
     assert (digests["function"], digests["name"], list(digests["modules"])) == ("clean", "clean.py", ["helper.py"])

@@ -228,4 +228,6 @@ def test_a_recipe_and_python_take_a_function(jobs: Jobs) -> None:
         map=lambda row: {"y": 2 * row["x"]},
     )
     assert sorted(row["y"] for row in shardmill.examples(made.directory, "train")) == [row[2] * 2 for row in ROWS]
-    jobs.refuse(f"{words.replace('clean', 'gone')} --version 2.0.0", "--map own.py has no function 'gone'")
+    reject = "--key x --on_duplicate_key reject --version 2.0.0"
+    assert jobs.build(f"{words} {reject} --max_reject_fraction 0.5").splits == {"train": 170}
+    jobs.refuse(f"{words.replace('clean', 'gone')} --version 3.0.0", "--map own.py has no function 'gone'")

@@ -116,10 +116,12 @@ class RepeatedKeys:
     # by task, the files that list its records that have the key of an earlier record
     later: dict[str, list[Range]] = field(default_factory=dict)
 
-    def check(self, key: str, action: str, records: int, max_reject_fraction: float) -> list[str]:
+    def check(
+        self, key: str, action: str, records: int, max_reject_fraction: float, is_only_allowed: bool = False
+    ) -> list[str]:
         """Return a notice, if there are any; raise a UserError instead if `action` is fail.
 
-        `records` is the number of all records.
+        `records` is the number of all records. The notice names no other action if allow `is_only_allowed`.
         """
         if self.first is None:
             return []
@@ -131,6 +133,8 @@ class RepeatedKeys:
         if action == "reject":
             kept = "the first record of each is kept, in the order of file names and lines"
             return [f"{have}; {kept if is_ordered else 'one record of each is kept, chosen by its content'}"]
+        if is_only_allowed:
+            return [f"{have}; all are kept"]
         later = self.records - self.keys
         is_allowed = allow_rejects(later, records, max_reject_fraction)
         limit = "" if is_allowed else f" --max_reject_fraction {math.ceil(later / records * 100) / 100}"
