@@ -1,8 +1,6 @@
 """Choose and prepare the runner: in-process, cluster or Dataflow."""
 
-import atexit
 import ctypes
-import gc
 import logging
 import os
 import tempfile
@@ -282,9 +280,6 @@ def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = No
     provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
     return LocalRunner(workers, provision_info=fn_runner.ExtendedProvisionInfo(provision))
 
-
-# Python would look for garbage, as the process ends, among all that Beam's import has made: half a second
-atexit.register(gc.freeze)
 
 # malloc.h of glibc
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
