@@ -94,9 +94,8 @@ def test_mistakes_are_json(run: Run, here: Path, command: str) -> None:
 
         assert result.status == 2
         assert [line["severity"] for line in said(result)] == ["ERROR"]
-    words = (
-        ["sql", "--url", "sqlite:///a.db", "--query", "SELECT 1"] if command == "sql" else [command, *CALLS["csv"][1:]]
-    )
+    source = ["--url=sqlite:///in.db", "--query=SELECT 1"] if command == "sql" else ["--input", "in.csv"]
+    words = [command, *source, "--output", "sets", "--name", "rows"]
     result = run(*CALLS.get(command, words), "--log_format", "xml")
     assert (result.status, result.err) == (2, "shardmill: error: --log_format xml: expected one of text, json\n")
 
