@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> shardmill.Published:
     return shardmill.write(
         frame,
         output=output,
-        name="wines",
+        name="wine_frame",
         label="cultivar",
         splits={"train": 0.8, "test": 0.2},
         stratify_by="label",

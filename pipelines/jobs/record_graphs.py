@@ -286,7 +286,8 @@ def _publish_records(
         return done
     table, analysis = config.table_options, config.analysis
     sequencing, tokenization = config.sequencing, config.tokenization
-    staged, indexed = get_single(all_staged, StagedFindings()), layout.input_counts
+    staged = get_single(all_staged, StagedFindings()).in_order_of(layout.splits)
+    indexed = layout.input_counts
     for calls in mapped:
         of_input = StagedFindings(blank_lines=calls.blank_lines, missing_texts=calls.missing_texts)
         of_input.quotes, of_input.remarks, of_input.encodings = calls.quotes, calls.remarks, calls.encodings

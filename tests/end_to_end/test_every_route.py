@@ -27,7 +27,18 @@ pytestmark = pytest.mark.slow
 ROUTES = (
     *("images-stratified", "images-by-bytes", "images-manifest", "images-transform", "images-coco", "images-masks"),
     *("images-near-duplicates", "arrays", "audio", "csv-label", "csv-by-bytes", "csv-transform", "csv-materialize"),
-    *("csv-sequences", "jsonl", "parquet", "avro", "webdataset", "text", "text-parallel", "text-packed", "reshard"),
+    *(
+        "csv-sequences",
+        "jsonl",
+        "parquet",
+        "avro",
+        "webdataset",
+        "text",
+        "text-parallel",
+        "text-packed",
+        "reshard",
+        "sql",
+    ),
 )
 
 
@@ -178,7 +189,7 @@ def test_every_route(
 REPOSITORY = Path(__file__).parents[2]
 UNCOMPILED = (
     *("images", "images-coco", "arrays", "audio", "csv", "csv-sequences", "jsonl", "parquet-images", "avro"),
-    *("webdataset", "text", "text-packed", "reshard"),
+    *("webdataset", "text", "text-packed", "reshard", "sql"),
 )
 PROGRAM = """
 import json, sys

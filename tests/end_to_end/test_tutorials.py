@@ -117,7 +117,7 @@ def test_a_data_frame_is_written(shell: Shell) -> None:
     (published,) = shell.follow("from_dataframe")
 
     assert published.splits == {"train": 142, "test": 36}
-    assert shardmill.info(shell.folder / "datasets/wines").class_names == ("class_0", "class_1", "class_2")
+    assert shardmill.info(shell.folder / "datasets/wine_frame").class_names == ("class_0", "class_1", "class_2")
 
 
 def test_the_end_of_a_pipeline_is_written(shell: Shell) -> None:

@@ -179,6 +179,11 @@ class StagedFindings:
             self.stats.setdefault(split, TableStats())  # into which those of `other` are copied
         return self.absorb(other)
 
+    def in_order_of(self, splits: Sequence[str]) -> "StagedFindings":
+        """Return self, with the statistics in the order of `splits`, not in that of merging."""
+        self.stats = {split: self.stats[split] for split in splits if split in self.stats} | self.stats
+        return self
+
     def add_ignored_names(self, names: frozenset[str]) -> None:
         """Add names that were ignored, up to a limit."""
         if not names <= self.ignored_names:

@@ -149,6 +149,13 @@ def test_merging_changes_no_element() -> None:
     assert again.stats["train"].summary() == merged.stats["train"].summary()
 
 
+def test_statistics_are_in_the_order_of_splits_not_of_merging() -> None:
+    later, earlier = StagedFindings(stats={"test": TableStats()}), StagedFindings(stats={"train": TableStats()})
+    merged = StagedFindings().merge(later).merge(earlier)
+    assert list(merged.in_order_of(("train", "validation", "test")).stats) == ["train", "test"]
+    assert list(merged.in_order_of(("test",)).stats) == ["test", "train"]
+
+
 def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
     elements = [staged(value) for value in range(3)]
     first = elements[0].stats["train"]
