@@ -58,7 +58,7 @@ ROOMS = (
     Room("transforms/rows", 10, 2_600),  # rows of memory, functions and queries
     Room("transforms/layout", 10, 2_500),  # other columns
     Room("transforms/files", 11, 4_550),  # whole files that change
-    Room("transforms/records", 12, 2_800),  # repeated keys, ties by content
+    Room("transforms/records", 12, 2_850),  # repeated keys, ties by content
     Room("transforms/publishing", 12, 3_100),  # accepted versions, retention, indexes of shards
     Room("pipelines/config", 13, 3_200),  # data sets as input of reshard, rows and queries
     Room("pipelines/reports", 14, 2_550),  # classes before and now, short notices
