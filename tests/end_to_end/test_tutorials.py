@@ -77,7 +77,7 @@ class Shell:
         """
         accuracies = []
         for arguments in self.prepare(script):
-            program = [sys.executable, EXAMPLES / f"{script}.py", *arguments]
+            program = [sys.executable, str(EXAMPLES / f"{script}.py"), *arguments]
             done = subprocess.run(program, cwd=self.folder, capture_output=True, text=True, timeout=300)
             assert done.returncode == 0, done.stderr
             accuracies.append(float(done.stdout.split()[-1]))
