@@ -73,10 +73,11 @@ _STATISTICS = "splits.train.features"
 FILES = {
     "Shards": File(
         "sales/1.0.0/sales-train.tfrecord-00000-of-00001",
-        "A TFRecord file of `tf.train.Example` records. A split with several shards has `-00000-of-00008` to"
-        " `-00007-of-00008`. `--compression gzip` adds `.gz`. With `--file_format array_record`, `.array_record`"
-        " is in place of `.tfrecord`, and manifest.json has a `file_format`. `shardmill inspect` shows records as"
-        " text.",
+        "A TFRecord file of `tf.train.Example` records. `shardmill inspect` shows them as text.\n\n"
+        "- Shards of a split with several are numbered from `-00000-of-00008` to `-00007-of-00008`.\n"
+        "- `--compression gzip` adds `.gz`.\n"
+        "- With `--file_format array_record`, `.array_record` is in place of `.tfrecord`, and manifest.json has a"
+        " `file_format`.",
     ),
     "features.json": File("sales/1.0.0/features.json", "The features in the form of TFDS.", "json"),
     "dataset_info.json": File(
