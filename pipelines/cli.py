@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import shardmill
-from shardmill.errors import INTERRUPTED, CorruptDataError, JobError, UserError
+from shardmill.errors import INTERRUPTED, TERMINATED, CorruptDataError, JobError, Terminated, UserError, handle_sigterm
 from shardmill.installed import check_beam
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
@@ -163,7 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log.set_up(output_options.log_format, output_options.quiet)
     try:
         try:
-            status = _run(arguments)
+            with handle_sigterm():
+                status = _run(arguments)
         except SystemExit:  # raised by --help of a command
             log.print_output("", end="")
             raise
@@ -174,8 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except (UserError, JobError, CorruptDataError) as error:
         return _complain(str(error), error.exit_status, error, arguments)
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+    except KeyboardInterrupt as cause:
+        return _complain("interrupted", TERMINATED if isinstance(cause, Terminated) else INTERRUPTED)
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

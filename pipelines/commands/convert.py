@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import MISSING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.flags import EPILOG, BuildOutputOptions, Parser, add_flags, beam_options
@@ -15,6 +15,10 @@ from shardmill.text import to_printable
 from shardmill.transforms.options.declare import Option, options_of
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.values.options import is_making_graph
+
+if TYPE_CHECKING:
+    from shardmill.pipelines.config.job import JobConfig
+    from shardmill.pipelines.jobs.outcome import Built
 
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
 
@@ -151,12 +155,14 @@ def _convert(
     config = kind.make_config(values)
 
     from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, run_recorded
-    from shardmill.pipelines.jobs.outcome import Interrupted, begin_record, exit_interrupted
+    from shardmill.pipelines.jobs.outcome import (
+        Interrupted,
+        begin_record,
+        exit_interrupted,
+        interruption_of_report,
+    )
     from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
     from shardmill.pipelines.nightly.recipe import omitted_flags, recipe_text, write_recipe
-    from shardmill.pipelines.reports import summary
-    from shardmill.pipelines.reports.inspection import column_lines
-    from shardmill.pipelines.reports.log import published_line
 
     if recipe is not None:
         check_input(config)
@@ -182,15 +188,32 @@ def _convert(
     if dry:
         log.print_result(dry_run(job, config.name, options, output_options.quiet))
         return 0
+    built: Built | None = None
     try:
         built = run_recorded(
             kind.make_job, config, options, begin_record(config.name, config.version), output_options.quiet
         )
-    except Interrupted as interrupted:
+        _report_end(config, built, output_options)
+    except KeyboardInterrupt as cause:
+        if isinstance(cause, Interrupted):
+            interrupted = cause
+        elif built is not None:
+            interrupted = interruption_of_report(built, cause)
+        else:
+            raise
         log.info(f"interrupted; {interrupted}")
         if output_options.json and interrupted.record is not None:
             print(interrupted.record.without_page_checks.to_json(), flush=True)
         exit_interrupted(interrupted.__cause__)
+    return 0
+
+
+def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutputOptions) -> None:
+    """Print how a build ended, or raise its error."""
+    from shardmill.pipelines.reports import summary
+    from shardmill.pipelines.reports.inspection import column_lines
+    from shardmill.pipelines.reports.log import published_line
+
     if output_options.json:
         log.print_done(
             built.record.without_page_checks.to_json(), f"{config.name} {built.record.version}: {built.record.status}"
@@ -206,7 +229,6 @@ def _convert(
         since = f"\n\n{to_printable(built.record.since)}" if built.record.since else ""
         text = summary.job_summary(config, dataset, built.index, column_lines(dataset, built.profile))
         log.print_done(f"{text}{since}", f"{dataset.directory} is published")
-    return 0
 
 
 COMMAND = "command"

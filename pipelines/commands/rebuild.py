@@ -104,12 +104,22 @@ def _run_recipe(
     """Build by one recipe; return a word on how that ended, and the exit status."""
     if isinstance(recipe, InvalidRecipe):
         return _report_invalid(recipe.name, recipe.error, flags)
-    from shardmill.pipelines.jobs.outcome import Interrupted
+    from shardmill.pipelines.jobs.outcome import Interrupted, interruption_of_report
 
     try:
         built = follow_recipe(recipe, flags, rest, parser, partial(_print_message, flags), log.warn)
     except Interrupted as interrupted:
         _end_interrupted(recipe, interrupted, flags)
+    try:
+        return _finish(recipe, built, flags, rest, parser, debug)
+    except KeyboardInterrupt as cause:
+        _end_interrupted(recipe, interruption_of_report(built, cause), flags)
+
+
+def _finish(
+    recipe: Recipe, built: "Built", flags: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
+) -> tuple[str, int]:
+    """Report how a build ended; return a word on that, and the exit status."""
     if debug and built.error is not None and not flags.dry_run:
         raise built.error
     status = 0 if built.error is None else built.error.exit_status

@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
 from shardmill.pipelines.config.files import FilesConfig
@@ -37,7 +37,6 @@ from shardmill.pipelines.jobs.outcome import (
     clean_up,
     complete_page,
     failed_record,
-    handle_sigterm,
     missing_folders,
     read_success,
     record_interruption,

@@ -3,13 +3,11 @@
 import json
 import os
 import shutil
-import signal
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +23,7 @@ from shardmill.errors import (
     LockedError,
     OutdatedError,
     OutrunError,
+    Terminated,
     UserError,
 )
 from shardmill.metadata import file_names
@@ -151,6 +150,13 @@ def record_interruption(
     return interruption
 
 
+def interruption_of_report(built: Built, cause: KeyboardInterrupt) -> Interrupted:
+    """Return the exception to raise for a signal that came after a build had ended, with the build's record."""
+    interruption = Interrupted(f"{built.record.name} {built.record.version}: {built.record.status}")
+    interruption.record, interruption.__cause__ = built.record, cause
+    return interruption
+
+
 def write_unpublished(parent: str, record: BuildRecord, record_first_failure: bool = False) -> str:
     """Write the record of a build that published nothing, and return its path; "" if it was not written.
 
@@ -170,29 +176,6 @@ def write_unpublished(parent: str, record: BuildRecord, record_first_failure: bo
 def record_warning(error: OSError) -> str:
     """Return the message for a record that cannot be written."""
     return f"the record of this build could not be written: {os_error_text(error)}"
-
-
-class Terminated(KeyboardInterrupt):
-    """A SIGTERM, which preemption, Slurm and Kubernetes send before they kill."""
-
-
-@contextmanager
-def handle_sigterm() -> Iterator[None]:
-    """Let the first SIGTERM raise Terminated in the main thread; a second one ends the process as usual."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def terminate(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def exit_interrupted(cause: BaseException | None) -> NoReturn:

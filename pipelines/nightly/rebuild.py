@@ -12,7 +12,7 @@ from dataclasses import replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
-from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines.jobs.outcome import (
@@ -23,7 +23,6 @@ from shardmill.pipelines.jobs.outcome import (
     complete_page,
     delete_stale_folders,
     failed_record,
-    handle_sigterm,
     record_interruption,
     write_unpublished,
 )

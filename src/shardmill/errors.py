@@ -1,6 +1,9 @@
 """Errors of jobs and readers that users see."""
 
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar
 
 from shardmill.text import to_printable
@@ -73,3 +76,26 @@ class CorruptDataError(_PrintableError, ValueError):
 ERRORS_BY_NAME: Mapping[str, type[UserError] | type[JobError]] = {
     kind.__name__: kind for kind in (UserError, JobError, ChecksError, LockedError, OutrunError)
 }
+
+
+class Terminated(KeyboardInterrupt):
+    """A SIGTERM, which preemption, Slurm and Kubernetes send before they kill."""
+
+
+@contextmanager
+def handle_sigterm() -> Iterator[None]:
+    """Let the first SIGTERM raise Terminated in the main thread; a second one ends the process as usual."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

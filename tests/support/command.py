@@ -105,7 +105,8 @@ def _in_process(
     quicken_beam()
     if before is not None:
         before()
-    sys.exit(cli.main(arguments))
+    sys.argv = ["shardmill", *arguments]
+    cli.program()
 
 
 def bind_root_to_permissions() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.metadata.versions import BuildRecord
+from shardmill.pipelines.commands import convert, rebuild, verify
 from tests.support.command import Process, Run, tree_bytes
 from tests.support.nights import rows, write
 
@@ -70,3 +71,33 @@ def test_a_signal(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, number:
         assert Path(f"sets/events/builds/{version}.html").exists()
         assert run("verify", f"sets/events/{version}").err == ""
     assert not [name for name in tree_bytes(Path("sets")) if "LOCK" in name or "beam-temp" in name or ".tmp" in name]
+
+
+def interrupt_as_reported(number: int) -> None:
+    """Send this process a signal as it begins to report how a build ended, or a check."""
+
+    def report(*_: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    convert._report_end = rebuild._report_end = verify.verify_version = report  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        (["rebuild", "events.yaml"], "interrupted; events 1.0.1: published"),
+        (["csv", "--input", "in", "--output", "sets", "--name", "others"], "interrupted; others 1.0.0: published"),
+        (["verify", "sets/events"], "error: interrupted"),
+    ],
+    ids=["rebuild", "csv", "verify"],
+)
+def test_a_signal_after_the_build(run: Run, here: Path, number: signal.Signals, words: list[str], outcome: str) -> None:
+    """The status tells the signal, and the message that the version is published."""
+    write(rows(610))
+
+    ended = Process(here / "p", *words, before=partial(interrupt_as_reported, number)).result()
+
+    assert (ended.status, ended.err) == (NUMBERS[number], f"shardmill: {outcome}\n")
+    assert run("versions", "sets/events").status == 0
