@@ -244,8 +244,8 @@ spark: $(VENV)/installed
 	$(BIN)/python -m pytest tests/check_spark.py
 
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
-bench: $(VENV)/installed $(LEAN)/installed
-	$(BIN)/python benchmarks/bench_images.py
+bench: $(VENV)/installed $(LEAN)/installed $(READERS)/installed
+	$(BIN)/python benchmarks/run_all.py $(if $(QUICK),--quick)
 	$(BIN)/python benchmarks/bench_memory.py
 	$(BIN)/python benchmarks/bench_encoder.py
 	$(BIN)/python benchmarks/bench_tables.py
@@ -257,7 +257,6 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_scale.py
 	$(BIN)/python benchmarks/bench_load.py
 	$(BIN)/python benchmarks/bench_order.py
-	$(BIN)/python benchmarks/bench_verify.py
 	$(BIN)/python benchmarks/bench_unchanged.py
 	$(BIN)/python benchmarks/bench_rebuild.py
 	$(BIN)/python benchmarks/bench_report.py
@@ -269,7 +268,6 @@ bench: $(VENV)/installed $(LEAN)/installed
 	SHARDMILL=$(abspath $(BIN))/shardmill $(BIN)/python benchmarks/bench_tokens.py
 	$(BIN)/python benchmarks/bench_tars.py
 	$(BIN)/python benchmarks/bench_beam.py
-	$(MAKE) bench-readers
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) $(TORCH) $(READERS) $(READERS)-mds demo bench-data build dist *.egg-info

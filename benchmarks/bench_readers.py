@@ -20,12 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, machine, make_images, make_table, processes_of, resident_bytes
-from options import add_folder, add_rounds
+import tables
+from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, make_images, make_table, processes_of, resident_bytes
+from options import add_folder, add_rounds, add_write
 
 REPOSITORY = BENCHMARKS.parent
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
-MARKS = "<!-- Made by `benchmarks/bench_readers.py --write`. -->\n", "<!-- End of what bench_readers.py made. -->\n"
 SHARDS = 16
 ACCESS = {"single": "one record at a time, at random", "shuffled": "shuffled", "in order": "in order"}
 KINDS = {"images": "JPEGs of 25 KB with their labels", "rows": "Rows of ten columns"}
@@ -71,6 +70,15 @@ class Read:
     peak_bytes: int  # of the process and its workers
 
 
+_TITLES = (
+    "",
+    "worker processes",
+    "examples a second of one core",
+    "times the fastest other library",
+    "examples a second",
+    "seconds to the first batch",
+    "peak memory, MB",
+)
 _COLUMNS = ("per_core", "per_second", "first_seconds", "peak_bytes")
 
 
@@ -153,7 +161,7 @@ def median(runs: list[Read]) -> Read:
     return Read(*(statistics.median(getattr(run, name) for run in runs) for name in _COLUMNS))
 
 
-def rows(results: dict[tuple[Reader, int], Read]) -> Iterator[str]:
+def rows(results: dict[tuple[Reader, int], Read]) -> Iterator[list[str]]:
     """Yield the rows of a table. The best number of a column is bold among readers with as many workers."""
     for workers in sorted({workers for _, workers in results}):
         group = {reader: result for (reader, count), result in results.items() if count == workers}
@@ -168,7 +176,20 @@ def rows(results: dict[tuple[Reader, int], Read]) -> Iterator[str]:
                 best = max(values, default=0) if name.startswith("per") else min(values, default=0)
                 cells.append(f"**{text}**" if reader in compared and value == best else text)
             cells.insert(1, f"{result.per_core / max(others):.2f}" if others else "")
-            yield f"| {reader.title} | {workers} | {' | '.join(cells)} |"
+            yield [reader.title, str(workers), *cells]
+
+
+def slower_than(results: dict[tuple[Reader, int], Read], what: str) -> Iterator[str]:
+    """Yield a sentence for each library that needs less core time than the best of shardmill's readers."""
+    for workers in sorted({workers for _, workers in results}):
+        ours, others = dict[str, float](), dict[str, float]()
+        for (reader, count), found in results.items():
+            if count == workers and reader.name != "pread":
+                (ours if reader.name.startswith("shardmill") else others)[reader.title] = 1 / found.per_core
+        if ours:
+            best = min(ours, key=ours.__getitem__)
+            case = f"{what}, {workers} worker processes: "
+            yield from (case + loss for loss in tables.losses({best: ours[best], **others}, best, "core time"))
 
 
 def main() -> None:
@@ -180,9 +201,9 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=1.5, help="to read in each run, at most (default: %(default)s)"
     )
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/benchmarks.md")
     add_rounds(parser)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
     count = {"images": args.examples, "rows": args.rows or 5 * args.examples}
@@ -201,20 +222,13 @@ def main() -> None:
                         what = f"{kind}, {reader.name}, {access}, {workers} workers"
                         print(f"round {number + 1}: {what}: {result}", file=sys.stderr)
 
-    command = " ".join(["python benchmarks/bench_readers.py", *sys.argv[1:]])
-    lines = [f"`{command}`, medians of {args.rounds} runs;\n{machine()}:\n"]
+    text, slower = f"Medians of {args.rounds} runs.", list[str]()
     for (kind, access), found in sorted(runs.items(), key=lambda item: list(ACCESS).index(item[0][1])):
-        lines += [
-            f"\n{KINDS[kind]}, {ACCESS[access]}; {count[kind]:,} in the page cache:\n",
-            "\n| | worker processes | examples a second of one core | times the fastest other library | "
-            "examples a second | seconds to the first batch | peak memory, MB |\n|---|---:|---:|---:|---:|---:|---:|\n",
-            *(f"{row}\n" for row in rows({key: median(list_) for key, list_ in found.items()})),
-        ]
-    text = "".join(lines)
-    print(text)
-    if args.write:
-        before, _, rest = PAGE.read_text().partition(MARKS[0])
-        PAGE.write_text("".join((before, MARKS[0], "\n", text, "\n", MARKS[1], rest.partition(MARKS[1])[2])))
+        medians = {key: median(list_) for key, list_ in found.items()}
+        what = f"{KINDS[kind]}, {ACCESS[access]}"
+        text += f"\n\n{what}; {count[kind]:,} in the page cache:\n\n{tables.table(_TITLES, rows(medians))}"
+        slower += slower_than(medians, what)
+    tables.publish(text, args.write, losses=slower)
 
 
 if __name__ == "__main__":

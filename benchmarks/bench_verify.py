@@ -9,8 +9,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from measure import SHARDMILL, Measured, machine, make_images, make_table, measure
-from options import add_folder, add_images, add_rounds
+import tables
+from measure import SHARDMILL, Measured, make_images, make_table, measure
+from options import add_folder, add_images, add_rounds, add_write
 
 _ROUTES = {"csv": "csv", "text": "txt", "jsonl": "jsonl", "parquet": "parquet", "images": "images"}
 
@@ -34,13 +35,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--routes", nargs="+", choices=list(_ROUTES), default=list(_ROUTES), help="(default: all)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of tables and texts (default: %(default)s)")
-    add_images(parser)
-    add_rounds(parser)
+    add_images(parser, 20_000)
+    add_rounds(parser, 2)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
-    print(f"Medians; start-up included; {machine()}\n")
-    print("| | build, seconds | verify, seconds | verify / build | of all cores: build | verify | verify, peak MB |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    rows, slower = [], []
     for route in args.routes:
         if route == "images":
             amount, source = f"{args.images:,} images", make_images(args.folder, args.images, args.kilobytes)
@@ -50,11 +50,12 @@ def main() -> None:
         build, verify = (statistics.median(run.seconds for run in found) for found in runs)
         cores = [statistics.median(run.core_seconds for run in found) for found in runs]
         peak = max(run.peak_bytes for run in runs[1]) / 1e6
-        print(
-            f"| `{route}`, {amount} | {build:.1f} | {verify:.1f} | {verify / build:.2f} | {cores[0]:.1f} |"
-            f" {cores[1]:.1f} | {peak:.0f} |",
-            flush=True,
-        )
+        numbers = f"{build:.1f}", f"{verify:.1f}", f"{verify / build:.2f}", f"{cores[0]:.1f}", f"{cores[1]:.1f}"
+        rows.append([f"`{route}`, {amount}", *numbers, f"{peak:.0f}"])
+        slower += tables.losses({"the build": build, f"`verify`, {route},": verify}, f"`verify`, {route},")
+    columns = "", "build, seconds", "verify, seconds", "verify / build", "of all cores: build", "verify"
+    text = f"Medians of {args.rounds} rounds, start-up included:\n\n"
+    tables.publish(text + tables.table([*columns, "verify, peak MB"], rows), args.write, losses=slower)
 
 
 if __name__ == "__main__":

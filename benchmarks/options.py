@@ -16,7 +16,12 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_images(parser: argparse.ArgumentParser) -> None:
+def add_images(parser: argparse.ArgumentParser, default: int = 100_000) -> None:
     """How many images there are, and how large they are."""
-    parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
+    parser.add_argument("--images", type=int, default=default, help="(default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
+
+
+def add_write(parser: argparse.ArgumentParser) -> None:
+    """Whether the results go into docs/benchmarks.md."""
+    parser.add_argument("--write", action="store_true", help="write the results into docs/benchmarks.md and README.md")

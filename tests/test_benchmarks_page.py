@@ -1,0 +1,73 @@
+"""Scripts of `make bench` write docs/benchmarks.md and the measured numbers of README.md."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.command import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+import run_all
+import tables
+
+PAGE, README = tables.PAGE.read_text(), tables.README.read_text()
+
+
+def test_each_script_of_make_bench_has_its_block() -> None:
+    assert sorted(tables.blocks(PAGE)) == sorted(run_all.SCRIPTS)
+    assert [name for name in run_all.SCRIPTS if not (REPOSITORY / "benchmarks" / name).exists()] == []
+
+
+def test_each_comment_of_the_page_belongs_to_a_block() -> None:
+    assert PAGE.count("<!-- ") == 2 * (len(run_all.SCRIPTS) + 1)  # and the losses
+
+
+def test_numbers_of_the_readme_are_those_of_the_page() -> None:
+    rows = re.findall(r"^\|.*\| ([\d.]+) \| ([\d.]+) \| `(bench_\w+\.py)` \|$", README, re.MULTILINE)
+    found = tables.blocks(PAGE)
+
+    assert rows
+    assert [
+        row for row in rows if row[2] in found and not all(f" {value} " in found[row[2]] for value in row[:2])
+    ] == []
+
+
+def test_a_block_is_replaced_and_its_losses_are_listed() -> None:
+    page = "# B\n\n<!-- losses -->\n<!-- end of losses -->\n## A, b c\n<!-- bench_x.py -->\nold\n"
+    page += "<!-- end of bench_x.py -->\n"
+    text = "new\n\n" + tables._LOSSES + " ".join(tables.losses({"`a`": 2.0, "b": 1.0, "c": 1.999, "d": 4.0}, "`a`"))
+    page = tables.collect_losses(tables.replace_block(page, "bench_x.py", text))
+
+    assert tables.blocks(page)["bench_x.py"] == f"\n{text}\n\n"
+    assert "\n- **[A, b c](#a-b-c).** `a` takes 2.00 times the seconds of b.\n\n<!-- end of losses -->\n" in page
+    assert tables.collect_losses(page) == page
+    with pytest.raises(ValueError, match="no block of bench_y"):
+        tables.replace_block(page, "bench_y.py", "")
+
+
+def test_rows_of_a_script_are_replaced() -> None:
+    readme = "|a|\n| x | 1 | `bench_x.py` |\n| y | 2 | `bench_x.py` |\n| z | 3 | `bench_z.py` |\n"
+
+    assert tables.replace_rows(readme, "bench_x.py", ["| n |"]) == "|a|\n| n |\n| z | 3 | `bench_z.py` |\n"
+    assert tables.replace_rows(readme, "bench_y.py", ["| n |"]) == readme
+
+
+def test_a_script_that_fails_does_not_end_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statuses = iter([1, *[0] * len(run_all.SCRIPTS)])
+    ran = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, next(statuses))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["run_all.py"])
+
+    assert run_all.main() == 1
+    assert len(ran) == len(run_all.SCRIPTS)
+    assert all(command[-1] == "--write" for command in ran)
+    assert f"failed: {next(iter(run_all.SCRIPTS))}\n" in capsys.readouterr().out
