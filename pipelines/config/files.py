@@ -68,10 +68,6 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
             return
         if self.map_batches is not None:
             raise UserError(f"{self.function}: files are not in batches; give a function of one file to --map")
-        if self.kind.plural not in ("images", "text files"):
-            raise UserError(
-                f"{self.function}: functions change images and texts; {self.kind.plural} are not read for it"
-            )
         others = ("reuse", "masks", "mask_column", "near_duplicates", "coco", "voc", "yolo", "annotations", "boxes_csv")
         defaults = {option.field: option.default for option in options_of(type(self))}
         for name in (*others, "no_shuffle", "feature_names", "coordinates"):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import wave
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from shardmill.transforms.records.staging import infer_columns_of_task
 from shardmill.transforms.rows.mapping import RecordMap, map_task, needs_types
 from tests.support.archives import tar
 from tests.support.avro_files import avro, record
-from tests.support.command import REPOSITORY, Run
+from tests.support.command import REPOSITORY, Run, npy
 from tests.support.jobs import Jobs
 
 CLEAN = """
@@ -445,14 +447,76 @@ def test_an_image_that_is_none_is_a_reject_of_its_file(pets: Jobs) -> None:
     pets.fail("images --map aug.py:broken", "20 of 20 records were rejected…'cat/0.jpg'")
 
 
-def test_texts_of_whole_files_and_what_functions_do_not_take(pets: Jobs) -> None:
+def test_texts_of_whole_files_and_flags_that_functions_exclude(pets: Jobs) -> None:
     pets.write({"texts/a/x.txt": "one\ntwo\n", "texts/b/y.txt": "é\n"})
     built = pets.build("text --record file --input in/texts --map aug.py:upper --name t")
     rows = {row["filename"]: (row["text"].decode(), row["label"]) for row in built.table.rows}
     assert rows == {b"a/x.txt": ("ONE\nTWO\n", 0), b"b/y.txt": ("É\n", 1)}
     pets.refuse("images --map_batches aug.py:look", "--map_batches aug.py:look: files are not in batches; give…--map")
     pets.refuse("images --map aug.py:look --reuse record", "--map aug.py:look and --reuse: the function makes the")
-    pets.refuse("arrays --map aug.py:look", "--map aug.py:look: functions change images and texts; arrays are not")
+
+
+ARRAYS = """
+def halve(row):
+    assert (row["image"].shape, row["image"].dtype) == ((2, 3), "float32")
+    row["image"] /= 2
+    return row
+
+def lines(row):
+    for number, line in enumerate(row["image"]):
+        yield {"line": line, "number": number, "label": row["label"]}
+
+def shorten(row):
+    assert row["audio"].shape == ((row["frames"],) if row["channels"] == 1 else (row["frames"], row["channels"]))
+    return {**row, "audio": row["audio"][:2]}
+
+def name(row):
+    return {"begin": row["audio"][:4], "rate": row["sample_rate"], "label": row["label"]}
+"""
+
+
+def wave_file(frames: int, channels: int) -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(np.full(frames * channels, 1 << 14, "<i2").tobytes())
+    return out.getvalue()
+
+
+def test_a_function_gets_arrays_and_audio(jobs: Jobs) -> None:
+    (jobs.folder / "fn.py").write_text(ARRAYS)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    jobs.write({f"files/{label}/{n}.npy": npy(array + n) for n, label in enumerate("abab")})
+    jobs.write({"stacked/x_train.npy": npy(np.arange(24, dtype=np.uint8).reshape(4, 2, 3))})
+    jobs.write({"stacked/y_train.npy": npy(np.array([0, 1, 0, 1]))})
+    jobs.write({f"mono/{label}/{n}.wav": wave_file(5 + n, 1) for n, label in enumerate("ab")})
+    jobs.write({f"stereo/{n}.wav": wave_file(5 + n, 2) for n in range(2)})
+
+    for number, shape in enumerate(("", "--shape None,3 --dtype float32")):
+        halved = jobs.build(f"arrays --input in/files {shape} --map fn.py:halve --name h{number}")
+        rows = {row["filename"]: (row["image"].tolist(), row["label"]) for row in halved.examples("train")}
+        assert rows == {
+            f"{label}/{n}.npy".encode(): (((array + n) / 2).tolist(), n % 2) for n, label in enumerate("abab")
+        }
+    stacked = jobs.build("arrays --input in/stacked --stacked --map fn.py:lines --name s")
+    assert {(*row["line"].tolist(), row["number"], row["label"]) for row in stacked.examples("train")} == {
+        (*range(6 * n + 3 * line, 6 * n + 3 * line + 3), line, n % 2) for n in range(4) for line in range(2)
+    }
+    mono = jobs.build("audio --input in/mono --decode_audio --map fn.py:shorten --name m")
+    assert [
+        (row["audio"].tolist(), row["label"]) for row in sorted(mono.examples("train"), key=itemgetter("label"))
+    ] == [
+        ([0.5, 0.5], 0),
+        ([0.5, 0.5], 1),
+    ]
+    stereo = jobs.build("audio --input in/stereo --decode_audio --map fn.py:shorten --name st")
+    assert [row["audio"].tolist() for row in stereo.examples("train")] == [[[0.5, 0.5], [0.5, 0.5]]] * 2
+    whole = jobs.build("audio --input in/mono --map fn.py:name --name w")
+    assert {(row["begin"], row["rate"], row["label"]) for row in whole.examples("train")} == {
+        (b"RIFF", 8000, label) for label in range(2)
+    }
 
 
 def test_the_functions_of_the_example(pets: Jobs) -> None:

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -311,6 +311,12 @@ class ArrayEncoder(FileEncoder):
         """Read an array and check its type."""
         assert self.expected is not None
         return Encoded(read_array(storage.read_bytes(path) if data is None else data, self.expected, self.example))
+
+    def as_columns(self, encoded: Encoded) -> dict[str, Any]:
+        """Return the array in its shape and type, which may be written to."""
+        assert self.expected is not None
+        values = np.frombuffer(bytearray(encoded.value), np.dtype(self.expected.element).newbyteorder("<"))
+        return {self.feature: values.reshape([-1 if size is None else size for size in self.expected.shape])}
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:
         assert self.expected is not None

@@ -168,6 +168,16 @@ class AudioEncoder(FileEncoder):
         )
         return Encoded(value, b"".join(entries), (wav, decodable))
 
+    def as_columns(self, encoded: Encoded) -> dict[str, Any]:
+        """Return the file's bytes, or its float32 samples of shape (frames,) or (frames, channels), and its header."""
+        wav: WavHeader = encoded.stats_data[0]
+        value: Any = encoded.value
+        if self.decode:
+            shape = (wav.frames, wav.channels) if wav.channels > 1 else (wav.frames,)
+            value = np.frombuffer(bytearray(value), "<f4").reshape(shape)
+        header = {"sample_rate": wav.sample_rate, "channels": wav.channels, "frames": wav.frames}
+        return {self.feature: value, **header}
+
     def entry_header(self, name: str, size: int) -> bytes:
         """Return the header of a list of floats if samples are stored."""
         return example.floats_entry_header(name, size) if self.decode else super().entry_header(name, size)

@@ -142,6 +142,10 @@ class FileEncoder(ABC):
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Encode the file at `path`, whose bytes may be known; raise `refusal` if the file is invalid, or OSError."""
 
+    def as_columns(self, encoded: Encoded) -> dict[str, Any]:
+        """Return the columns that a function of --map gets for an encoded file; raise ValueError if there are none."""
+        return {self.feature: encoded.value}
+
     @abstractmethod
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
         """Return the statistics of encoded files; `labels` counts the files of each class id."""
@@ -466,6 +470,9 @@ class TextFileEncoder(FileEncoder):
         if not text.strip():
             raise _TextError("the file is empty" if not text else "the file holds nothing but white space")
         return Encoded(text.encode())
+
+    def as_columns(self, encoded: Encoded) -> dict[str, Any]:
+        return {self.feature: encoded.value.decode()}
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
         stats = TextStats(labels=labels)

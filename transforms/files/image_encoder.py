@@ -1,13 +1,15 @@
 """Encode image files as examples."""
 
 import hashlib
+import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
+from PIL import Image
 
 from shardmill.data import example
 from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Renames
@@ -86,6 +88,13 @@ class ImageEncoder(FileEncoder):
         """Read, check and re-encode an image."""
         data, header = self._load_image(path, data)
         return self._make_encoded(data, self._add_hash(data, header))
+
+    def as_columns(self, encoded: Encoded) -> dict[str, Any]:
+        """Return the image as Pillow opens it."""
+        try:
+            return {self.feature: Image.open(io.BytesIO(encoded.value))}
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise ValueError(f"not an image that Pillow opens: {error}") from None
 
     def remember(self, encoded: Encoded) -> str:
         """Return what reuse needs of the header: format, width, height, EXIF orientation and what else is known."""

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from PIL import Image
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.types import TRUE, ColumnType
-from shardmill.transforms.files.encoding import FileEncoder, describe_refusal
+from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
 from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.inputs.sources import REJECTS
@@ -77,6 +77,7 @@ def map_files(mapping: FileMap, temporary: str, batch: pa.RecordBatch, layout: L
     """Return tasks of what the function returns for found files, its rejects, and its findings."""
     found, rejects, spool = MapFindings(), RejectsWriter(temporary), MappedSpool(temporary)
     places = {split: FileRef(f"{split}/files" if split else "files", "", 0) for split in ("", *layout.splits)}
+    mapping = replace(mapping, encoder=mapping.encoder.of_layout(layout))
     with mapping.function.calling() as call:
         for item in _read_files(mapping, batch, layout):
             if isinstance(item, Reject):
@@ -98,7 +99,7 @@ class _File:
     line: int | None  # in the manifest
     split: str  # "" if fractions decide it
     group: str  # whose files stay in one split
-    value: bytes
+    encoded: Encoded
     columns: Mapping[str, Any] = field(default_factory=dict)  # further values that the function gets
 
 
@@ -127,7 +128,7 @@ def _read_files(mapping: FileMap, batch: pa.RecordBatch, layout: Layout) -> Iter
         by_folder = mapping.by_folder or layout.folders.group is not None
         group = layout.folders.find_group(name) if by_folder else name
         known = {**own, "filename": name, **columns}
-        yield _File(name, line, normalize_split(split or ""), group, content.value, known)
+        yield _File(name, line, normalize_split(split or ""), group, content, known)
 
 
 def _labels(label: str) -> Any:
@@ -160,16 +161,16 @@ def _map_file(
 ) -> list[Reject]:
     feature, line = mapping.encoder.feature, file.line or 0
     seed = record_seed(file.name, line, mapping.seed)
-    is_image = feature == "image"
     try:
-        again = call(_make_row(file, feature), seed) if is_sampled(seed, _LARGE) else None
-        row = _make_row(file, feature)
+        again = call(_make_row(mapping.encoder, file), seed) if is_sampled(seed, _LARGE) else None
+        row = _make_row(mapping.encoder, file)
         given = row[feature]
+        is_image = isinstance(given, Image.Image)
         returned = call(row, seed)
         if again is not None:
             found.count_repeated((file.name, line), is_same(again, returned))
         if is_image:
-            returned = [_with_image(each, feature, given, file.value, mapping.quality) for each in returned]
+            returned = [_with_image(each, feature, given, file.encoded.value, mapping.quality) for each in returned]
     except FunctionError as error:
         return [Reject(file.name, file.line, STAGE, str(error))]
     rows = to_plain_rows(returned) if returned else []
@@ -184,17 +185,12 @@ def _map_file(
     return []
 
 
-def _make_row(file: _File, feature: str) -> dict[str, Any]:
-    """Return the argument of the function: an image of Pillow, or a text, with what is known of the file."""
-    value: Any = file.value
-    if feature == "image":
-        try:
-            value = Image.open(io.BytesIO(file.value))
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise FunctionError(f"not an image that Pillow opens: {error}") from None
-    elif feature == "text":
-        value = file.value.decode()
-    return {feature: value, **file.columns}
+def _make_row(encoder: FileEncoder, file: _File) -> dict[str, Any]:
+    """Return the argument of the function: the content of the file, with what else is known of it."""
+    try:
+        return {**encoder.as_columns(file.encoded), **file.columns}
+    except ValueError as error:
+        raise FunctionError(str(error)) from None
 
 
 def _place_of(key: str) -> int:
