@@ -9,7 +9,7 @@ setup(
     ext_modules=[
         Extension(
             "shardmill._native",
-            ["src/shardmill/_native.c", "src/shardmill/_native_tar.c", "src/shardmill/_native_examples.c"],
+            [f"src/shardmill/_native{part}.c" for part in ("", "_tar", "_examples", "_images")],
             extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,  # where there is no C compiler

@@ -215,16 +215,12 @@ static inline void accumulate(uint64_t *lanes, const uint8_t *stripe, const uint
   }
 }
 
-static uint64_t xxh3_long(const uint8_t *data, size_t size, uint64_t seed) {
-  uint8_t secret[SECRET_SIZE];
-  for (int n = 0; n < SECRET_SIZE; n += 16) {
-    uint64_t low = read64(SECRET + n) + seed, high = read64(SECRET + n + 8) - seed;
-    memcpy(secret + n, &low, 8);
-    memcpy(secret + n + 8, &high, 8);
-  }
-  uint64_t lanes[LANES] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+/* The lanes after all of more than 240 bytes. */
+static void accumulate_all(uint64_t *lanes, const uint8_t *data, size_t size, const uint8_t *secret) {
+  const uint64_t begin[LANES] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
   const uint8_t *last_secret = secret + SECRET_SIZE - STRIPE;
   size_t stripes = (size - 1) / STRIPE;
+  memcpy(lanes, begin, sizeof begin);
   for (size_t n = 0; n < stripes; n++) {
     accumulate(lanes, data + STRIPE * n, secret + 8 * (n % STRIPES_A_BLOCK));
     if (n % STRIPES_A_BLOCK == STRIPES_A_BLOCK - 1)
@@ -232,10 +228,33 @@ static uint64_t xxh3_long(const uint8_t *data, size_t size, uint64_t seed) {
         lanes[lane] = (lanes[lane] ^ (lanes[lane] >> 47) ^ read64(last_secret + 8 * lane)) * PRIME32_1;
   }
   accumulate(lanes, data + size - STRIPE, last_secret - 7);
-  uint64_t sum = size * PRIME64_1;
-  for (int n = 0; n < 4; n++)
-    sum += folded_product(lanes[2 * n] ^ read64(secret + 11 + 16 * n), lanes[2 * n + 1] ^ read64(secret + 11 + 16 * n + 8));
+}
+
+static uint64_t merge_lanes(const uint64_t *lanes, const uint8_t *secret, uint64_t sum) {
+  for (int n = 0; n < 4; n++) sum += folded_product(lanes[2 * n] ^ read64(secret + 16 * n), lanes[2 * n + 1] ^ read64(secret + 16 * n + 8));
   return avalanche(sum);
+}
+
+static uint64_t xxh3_long(const uint8_t *data, size_t size, uint64_t seed) {
+  uint8_t secret[SECRET_SIZE];
+  for (int n = 0; n < SECRET_SIZE; n += 16) {
+    uint64_t low = read64(SECRET + n) + seed, high = read64(SECRET + n + 8) - seed;
+    memcpy(secret + n, &low, 8);
+    memcpy(secret + n + 8, &high, 8);
+  }
+  uint64_t lanes[LANES];
+  accumulate_all(lanes, data, size, secret);
+  return merge_lanes(lanes, secret + 11, size * PRIME64_1);
+}
+
+/* XXH3 of 128 bits without a seed, of more than 240 bytes; as bytes, the highest first. */
+void xxh3_128_long(const uint8_t *data, size_t size, uint8_t *digest) {
+  uint64_t lanes[LANES];
+  accumulate_all(lanes, data, size, SECRET);
+  uint64_t low = __builtin_bswap64(merge_lanes(lanes, SECRET + 11, size * PRIME64_1));
+  uint64_t high = __builtin_bswap64(merge_lanes(lanes, SECRET + SECRET_SIZE - STRIPE - 11, ~(size * PRIME64_2)));
+  memcpy(digest, &high, 8);
+  memcpy(digest + 8, &low, 8);
 }
 
 static inline uint64_t xxh3(const uint8_t *data, size_t size, uint64_t seed) {
@@ -247,7 +266,7 @@ static inline uint64_t xxh3(const uint8_t *data, size_t size, uint64_t seed) {
 
 /* The functions of the module. Arguments are contiguous buffers: int64 for places, uint32 and uint64 for results. */
 
-static int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size) {
+int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size) {
   int good = 1;
   for (Py_ssize_t n = 0; n < count; n++) good &= 0 <= starts[n] && starts[n] <= ends[n] && ends[n] <= size;
   return good;
@@ -369,9 +388,9 @@ enum { LANES_OF_BYTES = 32 };
    microseconds; a thread that gives the interpreter away waits far longer to have it back where others are busy. */
 enum { WORTH_GIVING_WAY = 1 << 20 };
 
-static PyThreadState *give_way(Py_ssize_t bytes) { return bytes < WORTH_GIVING_WAY ? NULL : PyEval_SaveThread(); }
+PyThreadState *give_way(Py_ssize_t bytes) { return bytes < WORTH_GIVING_WAY ? NULL : PyEval_SaveThread(); }
 
-static void come_back(PyThreadState *state) {
+void come_back(PyThreadState *state) {
   if (state) PyEval_RestoreThread(state);
 }
 
@@ -452,130 +471,6 @@ static PyObject *find_before(PyObject *self, PyObject *args) {
   }
   PyBuffer_Release(&data), PyBuffer_Release(&after);
   return places;
-}
-
-/* The structure of a JPEG without a fault, ITU-T T.81, annex B. transforms/files/images/jpeg.py walks over the same markers by the
-   same rules, and says of all other files what is wrong with them. */
-
-struct jpeg {
-  uint32_t width, height;
-  uint8_t components, adobe; /* of a pixel, and whether Adobe's marker says their colour space */
-  Py_ssize_t exif, exif_end; /* the TIFF structure of the last EXIF before the first scan */
-};
-
-enum { SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DHT = 0xc4, JPG = 0xc8, DQT = 0xdb, DNL = 0xdc, DAC = 0xcc, DRI = 0xdd, APP1 = 0xe1, APP14 = 0xee, COM = 0xfe };
-
-static inline uint32_t read_big16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
-
-static inline int is_restart(uint8_t marker) { return (marker & 0xf8) == 0xd0; }
-
-static inline int is_frame(uint8_t marker) {
-  return (marker & 0xf0) == 0xc0 && marker != DHT && marker != JPG && marker != DAC;
-}
-
-static inline int is_decoded(uint8_t frame) { /* sequential and progressive, Huffman and arithmetic */
-  return frame == 0xc0 || frame == 0xc1 || frame == 0xc2 || frame == 0xc9 || frame == 0xca;
-}
-
-static inline int follows_scan(uint8_t marker) {
-  return marker == SOS || marker == DHT || marker == DAC || marker == DQT || marker == DNL || marker == DRI || marker == COM ||
-         (marker & 0xf0) == 0xe0;
-}
-
-/* Where the segment ends whose marker is at data[at]; 0 where it is not whole. */
-static inline size_t segment_end(const uint8_t *data, size_t size, size_t at) {
-  if (size - at < 4) return 0;
-  size_t length = read_big16(data + at + 2);
-  return length < 2 || length + 2 > size - at ? 0 : at + 2 + length;
-}
-
-/* Where the first scan begins; 0 where anything before it is not as it should be. */
-static size_t walk_to_scan(const uint8_t *data, size_t size, struct jpeg *found) {
-  if (size < 4 || data[0] != 0xff || data[1] != SOI) return 0;
-  for (size_t at = 2; size - at >= 4 && data[at] == 0xff;) {
-    uint8_t marker = data[at + 1];
-    if (marker == 0xff || marker == 0x01 || is_restart(marker)) {
-      at += marker == 0xff ? 1 : 2;
-      continue;
-    }
-    size_t end = segment_end(data, size, at);
-    if (!end || marker == EOI) return 0;
-    if (marker == SOS) return found->width && found->height && (found->components != 4 || found->adobe) ? at : 0;
-    if (is_frame(marker)) {
-      if (!is_decoded(marker) || end - at < 9 || data[at + 4] != 8 || found->width) return 0;
-      found->height = read_big16(data + at + 5), found->width = read_big16(data + at + 7);
-      found->components = end - at > 9 ? data[at + 9] : 0;
-    } else if (marker == APP14 && end - at >= 16 && !memcmp(data + at + 4, "Adobe", 5)) {
-      found->adobe = 1;
-    } else if (marker == APP1 && end - at >= 10 && !memcmp(data + at + 4, "Exif\0", 6)) {
-      found->exif = at + 10, found->exif_end = end;
-    }
-    at = end;
-  }
-  return 0;
-}
-
-static int is_fill(const uint8_t *data, size_t size) {
-  for (size_t n = 0; n < size; n++)
-    if (data[n] != 0xff) return 0;
-  return 1;
-}
-
-/* Whether all from the first scan, at data[scan], is as it should be up to the end marker. */
-static int walk_to_end(const uint8_t *data, size_t size, size_t scan) {
-  int in_scan = 1;
-  size_t segment = segment_end(data, size, scan);
-  const uint8_t *found;
-  for (size_t at = segment; at < size && (found = memchr(data + at, 0xff, size - at));) {
-    at = found - data;
-    uint8_t marker = at + 1 < size ? data[at + 1] : 0xff;
-    if (marker == 0 || marker == 0xff || is_restart(marker)) { /* of compressed pixels: stuffing, fill, restarts */
-      at++;
-      continue;
-    }
-    if (!in_scan && !is_fill(data + segment, at - segment)) return 0;
-    if (marker == EOI) return 1;
-    if (!follows_scan(marker) || !(segment = segment_end(data, size, at))) return 0;
-    in_scan = marker == SOS;
-    at = segment;
-  }
-  return 0;
-}
-
-static int is_plain(const uint8_t *data, size_t size, struct jpeg *found) {
-  size_t scan = walk_to_scan(data, size, found);
-  return scan && walk_to_end(data, size, scan);
-}
-
-static PyObject *plain_jpegs(PyObject *self, PyObject *args) {
-  Py_buffer data, starts, ends, out;
-  if (!PyArg_ParseTuple(args, "y*y*y*w*", &data, &starts, &ends, &out)) return NULL;
-  Py_ssize_t count = starts.len / 8;
-  const int64_t *from = starts.buf, *to = ends.buf;
-  int64_t *sizes = out.buf;
-  int good = ends.len == starts.len && out.len == 16 * count;
-  Py_BEGIN_ALLOW_THREADS;
-  if ((good = good && are_within(from, to, count, data.len)))
-    for (Py_ssize_t n = 0; n < count; n++) {
-      struct jpeg found = {0};
-      int taken = is_plain((const uint8_t *)data.buf + from[n], to[n] - from[n], &found) && !found.exif;
-      sizes[2 * n] = taken ? found.width : 0, sizes[2 * n + 1] = taken ? found.height : 0;
-    }
-  Py_END_ALLOW_THREADS;
-  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
-  return done(good);
-}
-
-static PyObject *plain_jpeg(PyObject *self, PyObject *args) {
-  Py_buffer data;
-  if (!PyArg_ParseTuple(args, "y*", &data)) return NULL;
-  struct jpeg found = {0};
-  PyThreadState *state = give_way(data.len);
-  int good = is_plain(data.buf, data.len, &found);
-  come_back(state);
-  PyBuffer_Release(&data);
-  if (!good) Py_RETURN_NONE;
-  return Py_BuildValue("IInn", found.width, found.height, found.exif, found.exif_end);
 }
 
 /* Many small files in one call, as transforms/stores/local.py reads one: each system call gives the interpreter away, and a
@@ -712,6 +607,11 @@ PyObject *scan_examples(PyObject *self, PyObject *args);
 PyObject *read_example(PyObject *self, PyObject *args);
 PyObject *read_examples(PyObject *self, PyObject *args);
 PyObject *take_examples(PyObject *self, PyObject *args);
+PyObject *plain_jpeg(PyObject *self, PyObject *args);        /* _native_images.c */
+PyObject *plain_jpegs(PyObject *self, PyObject *args);
+PyObject *read_images(PyObject *self, PyObject *args);
+PyObject *frame_images(PyObject *self, PyObject *args);
+void make_png_crcs(void);
 
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
@@ -730,6 +630,8 @@ static PyMethodDef methods[] = {
     {"take_examples", take_examples, METH_VARARGS, "take_examples(data, starts, ends, names, tags, columns, rest): values of records in memory."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
+    {"read_images", read_images, METH_VARARGS, "read_images(root, paths, places, ranges, max_pixels, target, rows): the plain JPEGs and PNGs among files, or parts of files; their bytes."},
+    {"frame_images", frame_images, METH_VARARGS, "frame_images(data, rows, names, labels, files, file_places, entries, entry_places, target, places, digests): framed Examples of images."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
     {"read_whole_files", read_whole_files, METH_VARARGS, "read_whole_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},
@@ -738,6 +640,7 @@ static PyMethodDef methods[] = {
 
 static int prepare(PyObject *module) {
   make_crc_tables();
+  make_png_crcs();
   choose_crc();
   return 0;
 }

@@ -4,15 +4,20 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from PIL import Image
 
 from shardmill.data import example
 from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Renames
+from shardmill.data.tfrecord import OVERHEAD
+from shardmill.transforms.columns.arrow import data_of, offsets_of
 from shardmill.transforms.files import image_codec
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, ManifestColumns, RecordSpan
 from shardmill.transforms.files.image_codec import (
@@ -24,7 +29,7 @@ from shardmill.transforms.files.image_codec import (
     reencode,
 )
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
-from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Properties, find_properties
+from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, PlainImages, Properties, find_properties
 from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion
 from shardmill.transforms.files.image_objects import ObjectEncoder
 from shardmill.transforms.inputs.found_files import companion_paths
@@ -34,6 +39,9 @@ from shardmill.transforms.options.image_options import MAX_PIXELS
 from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, SplitStats
 from shardmill.transforms.statistics.images import Extremes, MeasuredImages
 from shardmill.transforms.stores import storage
+
+with suppress(ImportError):  # where it is not compiled, no image is read to be framed
+    from shardmill._native import frame_images
 
 _COMPANIONS_PREFIX = "beside:"  # before what the companions of an image were made of
 _PROPERTIES_PREFIX = "has:"  # before the properties of the image that was found
@@ -292,3 +300,41 @@ def _parse_header(remembered: str) -> ImageHeader:
 def _encode_size(height: int, width: int, *names: str) -> bytes:
     sides = zip(names, (height, width), strict=True)
     return b"".join(example.encode_entry(name, example.encode_int64_feature([pixels])) for name, pixels in sides)
+
+
+_ENTRIES_BYTES = 128  # room in an Example for the tags, sizes and numbers of an image
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FramedImages:
+    """Framed Examples of images."""
+
+    framed: NDArray[np.uint8]
+    places: NDArray[np.int64]  # start of each record, and end of the last: (n + 1,)
+    digests: NDArray[np.uint64]  # xxh3_128 of each image with its height and width, 0 if they are small: (n, 2)
+
+
+def frame_plain_images(
+    images: PlainImages,
+    names: Sequence[str],
+    labels: NDArray[np.int64],
+    files: pa.LargeStringArray,
+    entries: pa.LargeBinaryArray,
+) -> FramedImages:
+    """Encode images as Examples and frame them: image, label, filename, height, width and other features.
+
+    Args:
+        names: names of those five features.
+        labels: ids of classes, -1 for none.
+        files: names of the files.
+        entries: the serialized entries of other features of each image, which may be empty.
+    """
+    rows = images.rows
+    number, encoded = len(rows), [name.encode() for name in names]
+    size = number * (_ENTRIES_BYTES + OVERHEAD + sum(map(len, encoded))) + int(rows["size"].sum())
+    of_files, of_entries = offsets_of(files), offsets_of(entries)
+    size += int(of_files[-1] - of_files[0] + of_entries[-1] - of_entries[0])
+    framed, places, digests = np.empty(size, np.uint8), np.empty(number + 1, np.int64), np.empty((number, 2), np.uint64)
+    others = (data_of(files), of_files, data_of(entries), of_entries)
+    frame_images(images.data, rows, encoded, labels, *others, framed, places, digests)
+    return FramedImages(framed[: places[-1]], places, digests)

@@ -8,8 +8,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from shardmill.data import spans
+from shardmill.transforms.columns.arrow import data_of, offsets_of
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, UnreadableError, read_orientation
 from shardmill.transforms.formats.conventions import is_16_bit_png
 
@@ -187,7 +190,7 @@ def _count_table_bytes(flags: int) -> int:
 
 
 try:
-    from shardmill._native import plain_jpeg, plain_jpegs
+    from shardmill._native import plain_jpeg, plain_jpegs, read_images
 except ImportError:  # not compiled
 
     def plain_jpegs(data: Any, starts: Any, ends: Any, out: Any) -> None:
@@ -197,6 +200,11 @@ except ImportError:  # not compiled
     def plain_jpeg(data: Any) -> tuple[int, int, int, int] | None:
         """Replace the C extension if it is not compiled: return None, as if the file were no plain JPEG."""
         return None
+
+    def read_images(root: bytes, paths: Any, places: Any, ranges: Any, max_pixels: int, target: Any, rows: Any) -> int:
+        """Replace the C extension if it is not compiled: leave all files to Python."""
+        rows[:] = 0
+        return 0
 
 
 _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # frame headers; C4, C8 and CC are DHT, JPG and DAC
@@ -620,3 +628,44 @@ _MAGICS = (
     (b"II+\0", "tiff"),  # BigTIFF
     (b"MM\0+", "tiff"),
 )
+
+
+PLAIN_FORMATS = ("", "jpeg", "png")  # by number; the first is that of a file that is left to Python
+
+# An image: where it is among the bytes that were read, its header, and the status of its file after it was read.
+PLAIN_ROW = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("start", "size"),
+            *("format", "width", "height", "orientation", "is_deep"),
+            *("file_size", "mtime_ns", "inode"),
+        )
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainImages:
+    """Images that were read."""
+
+    data: NDArray[np.uint8]  # the bytes of all
+    rows: NDArray[Any]  # of PLAIN_ROW; all 0 where the file is left to Python
+
+
+def read_plain_images(
+    root: str, paths: pa.LargeStringArray, room: int, max_pixels: int, ranges: NDArray[np.int64] | None = None
+) -> PlainImages:
+    """Read files, and measure and check those that are plain JPEGs or PNGs, as `check_image` does.
+
+    Args:
+        root: what comes before each path: a folder with a slash, or "".
+        paths: of local files.
+        room: bytes to be read in all; what does not fit is left to Python.
+        max_pixels: larger images are left to Python.
+        ranges: (n, 2), offset and length of each image in its file; None for whole files. Parts of one file that
+            follow each other are read from the file as it was opened once.
+    """
+    data, rows = np.empty(room, np.uint8), np.empty(len(paths), PLAIN_ROW)
+    read_images(root.encode(), data_of(paths), offsets_of(paths), ranges, max_pixels, data, rows)
+    return PlainImages(data, rows)
