@@ -30,7 +30,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure bench-readers dali demo docs environments flink lean next-beam page plain postgres publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
+.PHONY: airflow azure dali demo docs environments flink lean next-beam page plain postgres publications release sanitize screenshots shells spark test test-slow tfdv torch lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -183,19 +183,6 @@ azure: $(VENV)/installed $(AZURITE)/node_modules/installed
 publications: $(VENV)/installed
 	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_publications.py
 
-# Libraries whose readers are compared with ours: 8 GB. mosaicml-streaming wants older packages than the others.
-$(READERS)/installed: $(VENV)/installed benchmarks/readers_requirements.txt benchmarks/readers_mds_requirements.txt
-	for name in readers readers-mds; do \
-	  $(PYTHON) -m venv $(VENV)-$$name && \
-	  $(BIN)/uv pip install --quiet --compile-bytecode --python $(VENV)-$$name/bin/python \
-	    -r benchmarks/$$(echo $$name | tr - _)_requirements.txt && \
-	  $(BIN)/uv pip install --quiet --python $(VENV)-$$name/bin/python --no-deps -e . || exit 1; \
-	done
-	touch $@
-# Twenty minutes and 20 GB of disk; writes the tables of readers into docs/benchmarks.md.
-bench-readers: $(READERS)/installed
-	$(BIN)/python benchmarks/bench_readers.py --write
-
 # The documentation site: build/site, which works from disk, and its tests in Chromium.
 $(DOCS)/installed: $(VENV)/installed docs/requirements.txt
 	$(PYTHON) -m venv $(DOCS)
@@ -243,31 +230,10 @@ flink: $(VENV)/installed
 spark: $(VENV)/installed
 	$(BIN)/python -m pytest tests/check_spark.py
 
+# Forty minutes and 50 GB of disk; writes the tables of docs/benchmarks.md. `make bench QUICK=1` tries all on tiny inputs.
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
-bench: $(VENV)/installed $(LEAN)/installed $(READERS)/installed
+bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/run_all.py $(if $(QUICK),--quick)
-	$(BIN)/python benchmarks/bench_memory.py
-	$(BIN)/python benchmarks/bench_encoder.py
-	$(BIN)/python benchmarks/bench_tables.py
-	$(BIN)/python benchmarks/bench_wide.py
-	$(BIN)/python benchmarks/bench_text.py
-	$(BIN)/python benchmarks/bench_text.py --rows 30000000
-	$(BIN)/python benchmarks/bench_reshard.py
-	$(BIN)/python benchmarks/bench_table_memory.py
-	$(BIN)/python benchmarks/bench_scale.py
-	$(BIN)/python benchmarks/bench_load.py
-	$(BIN)/python benchmarks/bench_order.py
-	$(BIN)/python benchmarks/bench_unchanged.py
-	$(BIN)/python benchmarks/bench_rebuild.py
-	$(BIN)/python benchmarks/bench_report.py
-	$(BIN)/python benchmarks/bench_contents.py
-	$(BIN)/python benchmarks/bench_page_statistics.py
-	$(BIN)/python benchmarks/bench_annotations.py
-	$(BIN)/python benchmarks/bench_exports.py
-	$(BIN)/python benchmarks/bench_masks.py
-	SHARDMILL=$(abspath $(BIN))/shardmill $(BIN)/python benchmarks/bench_tokens.py
-	$(BIN)/python benchmarks/bench_tars.py
-	$(BIN)/python benchmarks/bench_beam.py
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(LEAN)-reader $(NEXT) $(AIRFLOW) $(DOCS) $(TFDV) $(TORCH) $(READERS) $(READERS)-mds demo bench-data build dist *.egg-info

@@ -10,31 +10,33 @@ import statistics
 import sys
 from pathlib import Path
 
+import tables
 from compare import SHARDS, Case, Times, compare, publish_once, shardmill_command
-from measure import BENCHMARKS, machine, make_table
-from options import add_folder, add_rounds
+from measure import BENCHMARKS, make_table
+from options import add_folder, add_rounds, add_write
 
 _FRAME_SHARE = 3  # of the rows, one in so many is in the DataFrame
 _OWN = "def same(value):\n    return value\n"
-# What is measured, what it is compared with, and how many times as fast (or, below 1, as slow) it has to be
-BARS = (
-    ("`WriteDataset`, dictionaries", "`Map(to_example)`, `WriteToTFRecord`", 4.0),
-    ("`WriteDataset`, record batches", "`shardmill parquet`", 1 / 1.25),
-    ("`shardmill csv --map_batches`, identity", "`shardmill csv`", 1 / 1.3),
-    ("`shardmill csv --map`, identity", "`shardmill csv`", 0.0),
-    ("`ReadDataset`, dictionaries", "`ReadFromTFRecord`, `Map(from_example)`", 2.0),
-    ("`ReadDataset`, record batches", "`ReadFromTFRecord`, `Map(from_example)`", 2.0),
-    ("`shardmill.write`, a DataFrame", "a loop: `to_example`, `TFRecordWriter`", 10.0),
+# What is measured, and what it is compared with
+COMPARED = (
+    ("`WriteDataset`, dictionaries", "`Map(to_example)`, `WriteToTFRecord`"),
+    ("`WriteDataset`, record batches", "`shardmill parquet`"),
+    ("`shardmill csv --map_batches`, identity", "`shardmill csv`"),
+    ("`shardmill csv --map`, identity", "`shardmill csv`"),
+    ("`ReadDataset`, dictionaries", "`ReadFromTFRecord`, `Map(from_example)`"),
+    ("`ReadDataset`, record batches", "`ReadFromTFRecord`, `Map(from_example)`"),
+    ("`shardmill.write`, a DataFrame", "a loop: `to_example`, `TFRecordWriter`"),
 )
 
 
 def main() -> None:
     """Measure all cases, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=3_000_000, help="default: %(default)s")
-    parser.add_argument("--part_rows", type=int, default=300_000, help="of stock Beam and of the loop")
-    add_rounds(parser)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="default: %(default)s")
+    parser.add_argument("--part_rows", type=int, default=100_000, help="of stock Beam and of the loop")
+    add_rounds(parser, 1)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
     rows, frame_rows = args.rows, args.rows // _FRAME_SHARE
@@ -69,14 +71,22 @@ def main() -> None:
             wanted = frame_rows if "frame" in case.command[2] else rows
             runs.setdefault(name, []).extend(compare({name: case}, output, wanted, 1)[name])
     shutil.rmtree(published)
-    print(f"{rows:,} rows of ten values ({frame_rows:,} in the DataFrame); medians of {args.rounds}; {machine()}\n")
-    print("| | seconds | seconds of all cores | compared with | seconds | times as fast | bar |")
-    print("|---|---:|---:|---|---:|---:|---:|")
     seconds = {name: statistics.median(run.seconds for run in rounds) for name, rounds in runs.items()}
-    for name, other, bar in BARS:
+    shown, slower = [], list[str]()
+    for name, other in COMPARED:
         cores = statistics.median(run.core_seconds for run in runs[name])
-        figures = f"{seconds[name]:.1f} | {cores:.1f} | {other} | {seconds[other]:.1f}"
-        print(f"| {name} | {figures} | {seconds[other] / seconds[name]:.2f} | {f'{bar:.2f}' if bar else ''} |")
+        numbers = (
+            f"{seconds[name]:.1f}",
+            f"{cores:.1f}",
+            f"{seconds[other]:.1f}",
+            f"{seconds[other] / seconds[name]:.2f}",
+        )
+        shown.append([f"{name}; compared with {other}", *numbers])
+        slower += tables.losses({name: seconds[name], other: seconds[other]}, name)
+    what = f"{rows:,} rows of ten values, {frame_rows:,} in the DataFrame; medians of {args.rounds} rounds."
+    scaled = f"Stock Beam and the loop are scaled from {args.part_rows:,} rows:"
+    columns = "", "seconds", "core seconds", "seconds of the other", "times as fast"
+    tables.publish(f"{what} {scaled}\n\n{tables.table(columns, shown)}", args.write, losses=slower)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measure import machine
+import tables
+from options import add_folder, add_write
 
 from shardmill.transforms.statistics.contents import Contents, Section, encode_names, make_section, sort_by_split
 from shardmill.transforms.statistics.duplicates import find_duplicates
@@ -37,8 +38,9 @@ def write(folder: Path, rows: int) -> list[Section]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="(default: %(default)s)")
+    add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
-    print(machine())
     with tempfile.TemporaryDirectory() as folder:
         sections = write(Path(folder), args.rows)
         size = sum(section.size_bytes for section in sections)
@@ -47,10 +49,9 @@ def main() -> None:
         seconds = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     equal = sum(repeated.examples for repeated in found.within.values())
-    print(
-        f"{args.rows:,} rows, {equal:,} of them equal: {seconds:.2f} s of core, {(peak - before) / 1024:.0f} MB,"
-        f" {size / args.rows:.1f} bytes a row in the temporary directory"
-    )
+    row = f"{args.rows:,}, {equal:,} of them equal", f"{seconds:.2f}", f"{(peak - before) / 1024:.0f}"
+    columns = "rows", "core seconds", "memory, MB", "temporary bytes a row"
+    tables.publish(tables.table(columns, [[*row, f"{size / args.rows:.1f}"]]), args.write)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import tables
 import tensorflow as tf
-from measure import machine
-from options import add_rounds
+from options import add_folder, add_rounds, add_write
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed
 
+OURS = "shardmill's encoder"
 _BATCH_ROWS = 65_536
 _LOOP_ROWS = 20_000
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
@@ -70,17 +71,19 @@ def seconds(work: Callable[[], None]) -> float:
 def table(runs: dict[str, list[float]]) -> str:
     """A row each: microseconds a row, the least and the median of the rounds, and speed against the last row."""
     base = statistics.median(list(runs.values())[-1])
-    lines = ["| | µs a row | median | times as fast as the loop |", "|---|---:|---:|---:|"]
+    rows = []
     for name, rounds in runs.items():
         median = statistics.median(rounds)
-        lines.append(f"| {name} | {min(rounds) * 1e6:.2f} | {median * 1e6:.2f} | {base / median:.1f} |")
-    return "\n".join(lines)
+        rows.append([name, f"{min(rounds) * 1e6:.2f}", f"{median * 1e6:.2f}", f"{base / median:.1f}"])
+    return tables.table(["", "µs a row", "median", "times as fast as the loop"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of ten values (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=300_000, help="of ten values (default: %(default)s)")
     add_rounds(parser, 5)
+    add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
     batches = make_batches(args.rows)
@@ -96,9 +99,9 @@ def main() -> None:
         return work
 
     works: dict[str, tuple[Callable[[], None], int]] = {
-        "encode_examples": (each(encode_examples, batches), args.rows),
-        "encode_framed, with checksums": (each(encode_framed, batches), args.rows),
-        "tfx-bsl": (each(tfx_bsl.encode, lists), args.rows),
+        OURS: (each(encode_examples, batches), args.rows),
+        "the same with framing and checksums": (each(encode_framed, batches), args.rows),
+        "tfx-bsl's encoder": (each(tfx_bsl.encode, lists), args.rows),
         "the loop": (lambda: loop(few), len(few)),
     }
     runs: dict[str, list[float]] = {}
@@ -107,8 +110,9 @@ def main() -> None:
             runs.setdefault(name, []).append(seconds(work) / rows)
             print(f"round {number + 1}: {name}: {runs[name][-1] * 1e6:.2f} µs a row", file=sys.stderr)
     size = sum(encode_examples(batch).nbytes for batch in batches) / args.rows
-    print(f"{args.rows:,} rows of 10 features, {size:.0f} bytes a record; one thread; {machine()}\n")
-    print(table(runs))
+    what = f"{args.rows:,} rows of 10 features, {size:.0f} bytes a record; one thread:"
+    medians = {name: statistics.median(found) for name, found in runs.items()}
+    tables.publish(f"{what}\n\n{table(runs)}", args.write, losses=tables.losses(medians, OURS, "time"))
 
 
 if __name__ == "__main__":

@@ -7,19 +7,20 @@ import of datumaro counts, the import of shardmill does not.
 import argparse
 import json
 import random
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from measure import machine
+import tables
+from options import add_folder, add_rounds, add_write
 
 from shardmill.transforms.inputs.annotations import AnnotatedImages
 from shardmill.transforms.inputs.coco import CocoSource
 from shardmill.transforms.inputs.exports import ExportSource
 
+COCO, COCO_DATUMARO = "COCO with `--coco`", "the same file with datumaro"
 _SIDE = 640  # pixels
 _CLASSES = 20
 Boxes = list[list[tuple[int, int, int, int, int]]]  # of each image: class, x, y, width, height
@@ -94,11 +95,11 @@ def _count(source: CocoSource | ExportSource) -> int:
 
 
 READERS: dict[str, Callable[[Path], int]] = {
-    "COCO, --coco": read_coco,
-    "COCO, datumaro": read_coco_with_datumaro,
-    "CVAT, --annotations (datumaro)": _read("cvat"),
-    "VIA, --annotations": _read("via"),
-    "LabelMe, --annotations": _read("labelme"),
+    COCO: read_coco,
+    COCO_DATUMARO: read_coco_with_datumaro,
+    "CVAT with `--annotations` and datumaro": _read("cvat"),
+    "VIA with `--annotations`": _read("via"),
+    "LabelMe with `--annotations`": _read("labelme"),
 }
 
 
@@ -111,21 +112,26 @@ def run(name: str, folder: Path) -> tuple[float, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("bench-data/exports"))
     parser.add_argument("--annotations", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    add_rounds(parser)
+    add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
+    args.folder /= "exports"
     write(args.folder, make_boxes(args.annotations))
     runs: dict[str, list[tuple[float, int]]] = {name: [] for name in READERS}
     for _ in range(args.rounds):
         for name in READERS:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 runs[name].append(pool.submit(run, name, args.folder).result())
-    print(f"{args.annotations:,} annotations, medians of {args.rounds} runs in turns; {machine()}")
+    medians, rows = dict[str, float](), []
     for name, found in runs.items():
-        seconds, numbers = (sorted(column)[len(found) // 2] for column in zip(*found, strict=True))
-        print(f"{name:32s} {seconds:6.2f} s  {numbers:,} objects")
-    sys.stdout.flush()
+        medians[name], objects = (sorted(column)[len(found) // 2] for column in zip(*found, strict=True))
+        rows.append([name, f"{medians[name]:.2f}", f"{objects:,}"])
+    shown = tables.table(["", "seconds", "objects"], rows)
+    slower = tables.losses({name: medians[name] for name in (COCO, COCO_DATUMARO)}, COCO)
+    what = f"{args.annotations:,} boxes, medians of {args.rounds} runs:"
+    tables.publish(f"{what}\n\n{shown}", args.write, losses=slower)
 
 
 if __name__ == "__main__":

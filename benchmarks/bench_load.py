@@ -12,22 +12,23 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from measure import BENCHMARKS, SHARDMILL, machine, make_images, make_table
-from options import add_folder, add_rounds
+import tables
+from measure import BENCHMARKS, SHARDMILL, make_images, make_table
+from options import add_folder, add_rounds, add_write
 
 SHARDS = 16
 # Each with what it is compared with.
 BATCHES = {
-    "tutorial": "one record at a time",
-    "tuned": "tuned by hand",
+    "tutorial": "the tutorials' pipeline, one record at a time",
+    "tuned": "`tf.data` tuned by hand",
     "tfds": "TFDS",
-    "fast": "shardmill.load, fast_jpeg=True",
-    "load": "shardmill.load",
+    "fast": "`shardmill.load`, `fast_jpeg=True`",
+    "load": "`shardmill.load`",
 }
 VALUES = {
-    "loop": "loop over tf.train.Example",
-    "protobuf_loop": "loop, deprecated iterator",
-    "examples": "shardmill.examples",
+    "loop": "a loop over `tf.train.Example`",
+    "protobuf_loop": "the same over TensorFlow's deprecated iterator",
+    "examples": "`shardmill.examples`, every checksum verified",
 }
 
 
@@ -67,28 +68,29 @@ def read(reader: str, directory: Path, images: bool, limit: int | None) -> Read:
     return Read(result["examples"] / result["seconds"], 1e6 * result["core_seconds"] / result["examples"])
 
 
-def rows(names: dict[str, str], runs: dict[str, list[Read]]) -> list[str]:
-    """A row of the table for each reader: medians, and rates against the first and the last of `names`."""
+def rows(names: dict[str, str], runs: dict[str, list[Read]]) -> list[list[str]]:
+    """A row of the table for each reader: medians, and rates against the first of `names`."""
     rates = {reader: statistics.median(run.rate for run in runs[reader]) for reader in names}
-    first, last = rates[next(iter(names))], rates[list(names)[-1]]
+    first = rates[next(iter(names))]
+    cores = {reader: statistics.median(run.core_microseconds for run in runs[reader]) for reader in names}
     return [
-        f"| {name} | {rates[reader]:,.0f} | {rates[reader] / first:.2f} | {last / rates[reader]:.2f} | "
-        f"{statistics.median(run.core_microseconds for run in runs[reader]):,.0f} |"
+        [name, f"{rates[reader]:,.0f}", f"{rates[reader] / first:.2f}", f"{cores[reader]:,.0f}"]
         for reader, name in names.items()
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=80_000, help="in the data set (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=10_000, help="in the data set (default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="of an image, on average (default: %(default)s)")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="of a table, 250 bytes each (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=200_000, help="of a table, 250 bytes each (default: %(default)s)")
     parser.add_argument("--kind", choices=("images", "rows"), action="append", help="of data set (default: both)")
-    add_rounds(parser)
+    add_rounds(parser, 1)
     parser.add_argument(
-        "--loop_examples", type=int, default=200_000, help="that the slow loops read at most (default: %(default)s)"
+        "--loop_examples", type=int, default=50_000, help="that the slow loops read at most (default: %(default)s)"
     )
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
     sources = {}
@@ -104,7 +106,7 @@ def main() -> None:
     for directory, _ in sources.values():
         for shard in directory.glob("*.tfrecord-*"):
             size += len(shard.read_bytes())  # into the page cache
-    print(f"{size / 1e9:.2f} GB of shards in the page cache; median of {args.rounds}; start-up left out; {machine()}")
+    text, slower = f"{size / 1e9:.2f} GB of shards in the page cache, start-up left out:", list[str]()
     for kind, (directory, count) in sources.items():
         runs: dict[str, list[Read]] = {}
         for number in range(args.rounds):
@@ -115,13 +117,12 @@ def main() -> None:
                 print(f"round {number + 1}: {kind}, {reader}: {runs[reader][-1].rate:,.0f} a second", file=sys.stderr)
         for names, what in ((BATCHES, "batches"), (VALUES, "NumPy values")):
             names = {reader: name for reader, name in names.items() if reader in runs}
-            base, ours = next(iter(names.values())), list(names.values())[-1]
-            print(
-                f"\n| {kind}, as {what} | examples a second | times {base} | {ours} is so many times as fast | µs of"
-                " all cores |"
-            )
-            print("|---|---:|---:|---:|---:|")
-            print("\n".join(rows(names, runs)))
+            first, ours = next(iter(names.values())), list(names.values())[-1]
+            columns = f"{count:,} {kind}, as {what}", "examples a second", f"times {first}", "µs of all cores"
+            text += f"\n\n{tables.table(columns, rows(names, runs))}"
+            seconds = {name: 1 / statistics.median(run.rate for run in runs[reader]) for reader, name in names.items()}
+            slower += [f"{kind.capitalize()}: {loss}" for loss in tables.losses(seconds, ours) if "fast" not in loss]
+    tables.publish(text, args.write, losses=slower)
 
 
 if __name__ == "__main__":

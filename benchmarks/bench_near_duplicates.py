@@ -9,10 +9,13 @@ import statistics
 import time
 
 import numpy as np
-from measure import SHARDMILL, machine, make_images, measure
-from options import add_folder, add_rounds
+import tables
+from measure import SHARDMILL, make_images, measure
+from options import add_folder, add_rounds, add_write
 
 from shardmill.transforms.statistics.near_duplicates import ComparedImages, count_similar
+
+OURS = "the same with `--near_duplicates`"
 
 
 def find(number: int) -> tuple[float, int]:
@@ -33,12 +36,13 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
-    parser.add_argument("--hashes", type=int, nargs="*", default=[100_000, 1_280_000, 10_000_000])
+    parser.add_argument("--hashes", type=int, nargs="*", default=[100_000, 1_280_000])
     parser.add_argument("--kilobytes", type=float, default=25.0, help="of an image")
     add_rounds(parser)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
-    print(machine())
+    text, slower = "", list[str]()
     if args.images:
         source = make_images(args.folder, args.images, args.kilobytes)
         base = [SHARDMILL, "images", "--input", str(source), "--output", str(args.folder / "near"), "--overwrite"]
@@ -49,12 +53,16 @@ def main() -> None:
                     measure([*base, "--name", "n", *(["--near_duplicates"] if near else [])]).core_seconds
                 )
         plain, looked = (statistics.median(found) for found in seconds.values())
-        print(f"{args.images:,} images: {plain:.2f} s of core without, {looked:.2f} s with: x{looked / plain:.2f},")
-        print(f"  {(looked - plain) / args.images * 1e3:.2f} ms a picture")
+        rows = [["`shardmill images`", f"{plain:.2f}", "1.00"], [OURS, f"{looked:.2f}", f"{looked / plain:.2f}"]]
+        text = f"{tables.table([f'{args.images:,} images', 'core seconds', 'times'], rows)}\n\n"
+        slower = tables.losses({"`shardmill images`": plain, OURS: looked}, OURS, "core seconds")
+    rows = []
     for number in args.hashes:
         took, pairs = find(number)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        print(f"{number:,} hashes: {pairs:,} pairs in {took:.1f} s of core, {memory:,} MB")
+        rows.append([f"{number:,}", f"{pairs:,}", f"{took:.1f}", f"{memory:,}"])
+    text += tables.table(["hashes to compare", "pairs", "core seconds", "peak memory of the process, MB"], rows)
+    tables.publish(text, args.write, losses=slower)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Measure shardmill's readers and those of other libraries: JPEGs and rows of ten columns, in the page cache.
 
-`make bench-readers` makes the environments of the other libraries and runs this. Data are made once and kept in
-`--folder`. Each reader runs in a process of its own, in turns with the others, and the median of the rounds counts. It
-reads for some seconds, or to the end of the data.
+Environments of the other libraries are made once, and data, which are kept in `--folder`. Each reader runs in a process
+of its own, in turns with the others, and the median of the rounds counts. It reads for some seconds, or to the end of
+the data.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import environments
 import tables
 from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, make_images, make_table, processes_of, resident_bytes
 from options import add_folder, add_rounds, add_write
 
-REPOSITORY = BENCHMARKS.parent
 SHARDS = 16
 ACCESS = {"single": "one record at a time, at random", "shuffled": "shuffled", "in order": "in order"}
 KINDS = {"images": "JPEGs of 25 KB with their labels", "rows": "Rows of ten columns"}
@@ -84,11 +84,7 @@ _COLUMNS = ("per_core", "per_second", "first_seconds", "peak_bytes")
 
 def python_of(format_name: str) -> Path:
     """Return the interpreter that has the library of a format."""
-    name = ".venv-readers-mds" if format_name == "mds" else ".venv-readers"
-    python = REPOSITORY / name / "bin" / "python"
-    if not python.exists():
-        sys.exit(f"{python} is missing; `make bench-readers` makes it")
-    return python
+    return environments.python_of(environments.MDS if format_name == "mds" else environments.READERS)
 
 
 def prepare(folder: Path, kind: str, count: int) -> Path:

@@ -21,8 +21,9 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, Measured, machine, make_images, measure, staying_on
-from options import add_folder, add_rounds
+import tables
+from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, Measured, make_images, measure, staying_on
+from options import add_folder, add_rounds, add_write
 
 _MILLISECONDS = 30  # that a store takes to answer
 _VERSION = "1.0.1"
@@ -105,23 +106,25 @@ def differing(one: Path, other: Path) -> list[str]:
 
 def table(runs: dict[str, list[Measured]]) -> str:
     """A row each: medians of the rounds, and their part of the first row's."""
-    seconds = {name: statistics.median(run.seconds for run in rounds) for name, rounds in runs.items()}
-    base = next(iter(seconds.values()))
-    lines = ["| | seconds | of a full build | seconds of all cores | peak memory, MB |", "|---|---:|---:|---:|---:|"]
+    first, rows = next(iter(runs.values())), []
     for name, rounds in runs.items():
-        cores = statistics.median(run.core_seconds for run in rounds)
-        peak = max(run.peak_bytes for run in rounds) / 1e6
-        lines.append(f"| {name} | {seconds[name]:.1f} | {seconds[name] / base:.1%} | {cores:.1f} | {peak:.0f} |")
-    return "\n".join(lines)
+        cells = []
+        for field in ("seconds", "core_seconds"):
+            value, base = (statistics.median(getattr(run, field) for run in found) for found in (rounds, first))
+            cells += [f"{value:.1f}", f"{value / base:.1%}"]
+        rows.append([name, *cells, f"{max(run.peak_bytes for run in rounds) / 1e6:.0f}"])
+    of = "of a full build"
+    return tables.table(["", "seconds", of, "core seconds", of, "peak memory, MB"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=10_000, help="of about 25 KB (default: %(default)s)")
     parser.add_argument("--changed", type=float, default=0.01, help="part of them (default: %(default)s)")
-    add_rounds(parser)
+    add_rounds(parser, 1)
     parser.add_argument("--store", action="store_true", help=f"a store that answers after {_MILLISECONDS} ms")
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
     made = make_images(args.folder, args.images, kilobytes=25)
@@ -156,10 +159,11 @@ def main() -> None:
             if wrong := differing(*(bucket / output / "bench" / _VERSION for output in ("full", "reused"))):
                 sys.exit(f"the bytes differ: {', '.join(wrong[:3])}")
     shutil.rmtree(bucket, ignore_errors=True)
-    print(f"{args.images:,} JPEGs, {some:,} changed; median of {args.rounds}; {machine()}\n")
-    print(table(runs))
+    what = f"{args.images:,} JPEGs, `--resize 224x224`, {some:,} changed"
+    text = f"{what}; medians of {args.rounds} rounds:\n\n{table(runs)}"
     for name, said in asked.items():
-        print(f"\n{name}, in the last round: {said}")
+        text += f"\n\n{name}, in the last round: {said}"
+    tables.publish(text, args.write)
 
 
 if __name__ == "__main__":

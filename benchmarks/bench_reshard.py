@@ -7,4 +7,5 @@ of their own with start-up included, in turns.
 from compare import against_the_loop
 
 if __name__ == "__main__":
-    against_the_loop(__doc__, "reshard", "tfrecords", "loop_reshard.py")
+    what, other = "records, reshuffled", "`tf.data` with a shuffle buffer"
+    against_the_loop(__doc__, "reshard", "tfrecords", "loop_reshard.py", what, other)

@@ -1,70 +1,21 @@
-"""Whether `shardmill csv` grows with its data and no faster, and what many shards cost.
-
-Ten times the rows into ten times the shards, as a table of a hundred gigabytes has them, must take at most 10.5 times
-as long, in less than a gigabyte of memory; 4,000 shards of a table at most 15 % longer than ten of it. Exits with 1
-otherwise. What is written is three times the CSV, twice: 36 GB beside the 6 GB of the larger table.
-
-Beside many shards stands what as many files take of which nothing is asked: made, written, synced and renamed.
-"""
+"""Measure the cost of many shards: `shardmill csv` of one table into ten shards and into thousands, beside the time to
+make, write, sync and rename as many files."""
 
 import argparse
 import os
-import shlex
 import shutil
 import statistics
-import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from measure import SHARDMILL, Measured, machine, make_table, measure
-from options import add_folder, add_rounds
+import tables
+from against import in_turns
+from measure import SHARDMILL, make_table
+from options import add_folder, add_rounds, add_write
 
-_TIMES, _MOST_TIMES, _MOST_BYTES = 10, 10.5, 1e9
-_FEW, _MANY, _MOST_MORE = 10, 4_000, 1.15
+_FEW = 10
 _GROWTH = 3  # a record, by its row
 _WRITTEN = 1 << 18  # bytes of a bare file at once
-_BARE_ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class Case:
-    """A table, the shards that it becomes, and how long that took."""
-
-    source: Path
-    shards: int
-    runs: list[Measured] = field(default_factory=list)
-
-    def command(self, output: Path) -> list[str]:
-        """What is measured."""
-        words = ["--input", str(self.source), "--output", str(output), "--name", "bench"]
-        return [SHARDMILL, "csv", *words, "--num_shards", str(self.shards)]
-
-    @property
-    def seconds(self) -> float:
-        """The median."""
-        return statistics.median(run.seconds for run in self.runs)
-
-    @property
-    def core_seconds(self) -> float:
-        """The median of those of all cores together."""
-        return statistics.median(run.core_seconds for run in self.runs)
-
-    @property
-    def peak_bytes(self) -> int:
-        """The highest."""
-        return max(run.peak_bytes for run in self.runs)
-
-
-def in_turns(cases: list[Case], output: Path, rounds: int) -> None:
-    """Measure each case so often."""
-    for number in range(rounds):
-        for case in cases:
-            shutil.rmtree(output, ignore_errors=True)
-            case.runs.append(measure(case.command(output)))
-            said = f"{case.source.name} into {case.shards:,}: {case.runs[-1].seconds:.1f} s"
-            print(f"round {number + 1}: {said}", file=sys.stderr)
-    shutil.rmtree(output, ignore_errors=True)
 
 
 def bare_files(folder: Path, number: int, size_bytes: int) -> float:
@@ -86,64 +37,34 @@ def bare_files(folder: Path, number: int, size_bytes: int) -> float:
     return seconds
 
 
-def table(cases: list[Case]) -> str:
-    """A row for each case, beside the one before."""
-    lines = [
-        "| MB of CSV | shards | seconds | times those before | core seconds | times those before | peak, MB |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for before, case in zip([None, *cases], cases):
-        clock, cores = (
-            ("", "")
-            if before is None
-            else (f"{case.seconds / before.seconds:.2f}", f"{case.core_seconds / before.core_seconds:.2f}")
-        )
-        size = case.source.stat().st_size / 1e6
-        lines.append(
-            f"| {size:.0f} | {case.shards:,} | {case.seconds:.1f} | {clock} | {case.core_seconds:.1f} | {cores} |"
-            f" {case.peak_bytes / 1e6:.0f} |"
-        )
-    return "\n".join(lines)
-
-
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--rows", type=int, default=8_800_000, help="of the smaller table, 0 for none (default: %(default)s)"
-    )
-    parser.add_argument("--shards", type=int, default=80, help="of the smaller table (default: %(default)s)")
-    parser.add_argument("--many_rows", type=int, default=3_000_000, help="of that with many shards, 0 for none")
-    add_rounds(parser, 1)
+    parser.add_argument("--rows", type=int, default=3_000_000, help="of the table (default: %(default)s)")
+    parser.add_argument("--shards", type=int, default=4_000, help="default: %(default)s")
+    add_rounds(parser)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
-    output, failed = args.folder / "output", False
-    print(machine())
-    if args.many_rows:
-        source = make_table(args.folder, "csv", args.many_rows)
-        few, many = cases = [Case(source, shards) for shards in (_FEW, _MANY)]
-        in_turns(cases, output, args.rounds)
-        met = many.seconds <= _MOST_MORE * few.seconds
-        failed |= not met
-        said = "many cost little" if met else "MANY COST TOO MUCH"
-        print(f"`{shlex.join(many.command(output))}`\n\n{table(cases)}\n\n{said}\n")
-        size = _GROWTH * source.stat().st_size
-        ten, thousands = (
-            statistics.median(bare_files(output, case.shards, size) for _ in range(_BARE_ROUNDS)) for case in cases
-        )
-        each, ours = (
-            (more - less) / (_MANY - _FEW) * 1000 for less, more in ((ten, thousands), (few.seconds, many.seconds))
-        )
-        print(f"bare files: {ten:.1f} and {thousands:.1f} s, {each:.2f} ms more a file; a shard {ours:.2f} ms\n")
-    if args.rows:
-        less, more = cases = [
-            Case(make_table(args.folder, "csv", args.rows * times), args.shards * times) for times in (1, _TIMES)
-        ]
-        in_turns(cases, output, args.rounds)
-        met = more.seconds <= _MOST_TIMES * less.seconds and more.peak_bytes < _MOST_BYTES
-        failed |= not met
-        print(f"`{shlex.join(more.command(output))}`\n\n{table(cases)}\n\n{'linear' if met else 'NOT LINEAR'}\n")
-    return int(failed)
+    source, output = make_table(args.folder, "csv", args.rows), args.folder / "output"
+    command = [SHARDMILL, "csv", "--input", str(source), "--output", str(output), "--name", "bench", "--num_shards"]
+    shards = {f"`shardmill csv` into {number:,} shards": number for number in (_FEW, args.shards)}
+    runs = in_turns({name: [*command, str(number)] for name, number in shards.items()}, output, args.rounds)
+    seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+    cores = {name: statistics.median(run.core_seconds for run in found) for name, found in runs.items()}
+    size = _GROWTH * source.stat().st_size
+    for number in shards.values():
+        took = [bare_files(output, number, size) for _ in range(args.rounds)]
+        seconds[f"{number:,} bare files"] = statistics.median(took)
+    few, many, few_bare, many_bare = seconds.values()
+    each, bare = (1000 * (more - less) / (args.shards - _FEW) for less, more in ((few, many), (few_bare, many_bare)))
+    rows = [[name, f"{value:.1f}", f"{cores[name]:.1f}" if name in cores else ""] for name, value in seconds.items()]
+    shown = tables.table([f"{args.rows:,} rows", "seconds", "core seconds"], rows)
+    tables.publish(
+        f"Medians of {args.rounds} rounds:\n\n{shown}\n\nA shard takes {each:.2f} ms, a bare file {bare:.2f} ms.",
+        args.write,
+        losses=tables.losses({"A shard": each, "a bare file": bare}, "A shard", "time"),
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

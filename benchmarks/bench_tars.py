@@ -11,9 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import tables
 from against import in_turns
-from measure import BENCHMARKS, SHARDMILL, Measured, machine
-from options import add_folder, add_rounds
+from measure import BENCHMARKS, SHARDMILL, Measured
+from options import add_folder, add_rounds, add_write
+
+LOOP, OURS, COPIES = "a loop over tarfile", "`shardmill webdataset`", "copies alone"
 
 
 def make_tars(data: Path, samples: int, kilobytes: float) -> Path:
@@ -24,26 +27,26 @@ def make_tars(data: Path, samples: int, kilobytes: float) -> Path:
     return Path(made.stdout.strip())
 
 
-def table(runs: dict[str, list[Measured]]) -> str:
+def table(runs: dict[str, list[Measured]], medians: dict[str, float]) -> str:
     """A row each: medians of the rounds, and how many times as fast as the first row."""
-    lines = [
-        "| | seconds | times as fast as the loop | seconds of all cores | peak memory of a process, MB |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    base = statistics.median(run.seconds for run in next(iter(runs.values())))
+    rows = []
     for name, rounds in runs.items():
-        seconds, cores = (statistics.median(getattr(run, w) for run in rounds) for w in ("seconds", "core_seconds"))
+        cores = statistics.median(run.core_seconds for run in rounds)
         peak = max(run.peak_bytes for run in rounds) / 1e6
-        lines.append(f"| {name} | {seconds:.1f} | {base / seconds:.2f} | {cores:.1f} | {peak:.0f} |")
-    return "\n".join(lines)
+        rows.append(
+            [name, f"{medians[name]:.1f}", f"{medians[LOOP] / medians[name]:.2f}", f"{cores:.1f}", f"{peak:.0f}"]
+        )
+    columns = "", "seconds", "times as fast as the loop", "core seconds", "peak memory of a process, MB"
+    return tables.table(columns, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=100_000, help="(default: %(default)s)")
+    parser.add_argument("--samples", type=int, default=40_000, help="(default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="of an image, about (default: %(default)s)")
     add_rounds(parser)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
     tars = make_tars(args.folder, args.samples, args.kilobytes)
@@ -51,14 +54,16 @@ def main() -> None:
     output = args.folder / "output"
     flags = ("--input", str(tars), "--output", str(output), "--name", "bench")
     commands: dict[str, list[str]] = {
-        "a loop over tarfile": [sys.executable, str(BENCHMARKS / "loop_tars.py"), str(tars), str(output / "loop")],
-        "`shardmill webdataset`": [SHARDMILL, "webdataset", *flags],
+        LOOP: [sys.executable, str(BENCHMARKS / "loop_tars.py"), str(tars), str(output / "loop")],
+        OURS: [SHARDMILL, "webdataset", *flags],
         "the same of one sample": [SHARDMILL, "webdataset", "--input", str(one), *flags[2:]],
-        "copies alone": [sys.executable, str(BENCHMARKS / "bare_copies.py"), str(tars), str(output)],
+        COPIES: [sys.executable, str(BENCHMARKS / "bare_copies.py"), str(tars), str(output)],
     }
     runs = in_turns(commands, output, args.rounds)
-    print(f"{args.samples:,} samples of {args.kilobytes:g} KB; median of {args.rounds}; {machine()}\n")
-    print(table(runs))
+    medians = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+    what = f"{args.samples:,} samples of {args.kilobytes:g} KB, medians of {args.rounds} rounds:"
+    slower = tables.losses({name: medians[name] for name in (LOOP, OURS, COPIES)}, OURS)
+    tables.publish(f"{what}\n\n{table(runs, medians)}", args.write, losses=slower)
 
 
 if __name__ == "__main__":

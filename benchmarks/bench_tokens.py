@@ -11,11 +11,13 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from compare import Case, add_options, compare, loop_case, report, shardmill_command
+import tables
+from compare import LOOP, Case, add_options, compare, loop_case, medians, report, shardmill_command
 from measure import BENCHMARKS
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 WORDS, LEAST, MOST = 50_000, 20, 400  # different words; words of a text
+OURS, ALONE = "`shardmill text --pack_to`", "`tokenizers` alone"
 TOKENS, TRAINED_ON, END, BLOCK = 32_000, 20_000, "<|endoftext|>", 2048
 
 
@@ -52,8 +54,8 @@ def make_tokenizer(source: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser)
-    parser.set_defaults(rows=200_000)
+    add_options(parser, 200_000)
+    parser.set_defaults(loop_rows=20_000)
     args = parser.parse_args()
 
     source = make_texts(args.folder, args.rows)
@@ -63,12 +65,13 @@ def main() -> None:
     loop = loop_case("loop_tokens.py", source, output, args)
     alone = (sys.executable, str(BENCHMARKS / "only_tokenizers.py"), str(source), str(tokenizer))
     cases = {
-        "the loop": Case((*loop.command, *flags), loop.rounds, loop.rows),
-        "shardmill text --pack_to": Case((*shardmill_command("text", source, output), *flags), args.rounds),
-        "tokenizers alone": Case(alone, args.rounds),
+        LOOP: Case((*loop.command, *flags), loop.rounds, loop.rows),
+        OURS: Case((*shardmill_command("text", source, output), *flags), args.rounds),
+        ALONE: Case(alone, args.rounds),
     }
     runs = compare(cases, output, args.rows, max(args.rounds, args.loop_rounds))
-    print(report(cases, runs, args.rows, source))
+    text = report(cases, runs, args.rows, source)
+    tables.publish(text, args.write, losses=tables.losses(medians(runs), OURS))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What --transform costs: the same table with it and without, in turns, start-up included; with --stock, --materialize
-and --module_file against Beam's and TensorFlow Transform's own transforms (stock_transform.py), with their memory; and,
-with --distinct, how much memory a vocabulary of so many different texts takes.
+"""Measure `--transform`, `--materialize` and `--module_file` against Beam's and TensorFlow Transform's own transforms
+(stock_transform.py), and against the same job without preprocessing.
 
-TensorFlow Transform writes the graph in a process of its own, so the command's peak is that of the larger of the two.
+All on the same table, in turns, start-up included. With --distinct, measure how much memory a vocabulary of so many
+different texts takes.
 """
 
 import argparse
@@ -10,9 +10,10 @@ import statistics
 import sys
 from pathlib import Path
 
+import tables
 from against import in_turns
-from compare import Case, add_options, compare, report, shardmill_command
-from measure import BENCHMARKS, machine, make_table, measure
+from compare import add_options, shardmill_command
+from measure import BENCHMARKS, Measured, machine, make_table, measure
 
 # Two z-scores, one bucketize, two vocabularies: columns of benchmarks/make_table.py.
 TRANSFORM = """\
@@ -39,29 +40,36 @@ def make_distinct(parent: Path, rows: int) -> Path:
     return path
 
 
-def against_stock(source: Path, output: Path, transform: Path, rounds: int) -> str:
-    """Each of our routes and its stock one, in turns: seconds, seconds of all cores, peak memory of one process."""
+STOCK, OURS = "`ReadFromText`, dictionaries, `AnalyzeAndTransformDataset`", "`shardmill csv --transform --materialize`"
+STOCK_BATCHES, MODULE = "record batches, `AnalyzeDataset`, raw examples", "`shardmill csv --module_file`"
+PLAIN, GRAPH = "`shardmill csv`", "`shardmill csv --transform`"
+
+
+def commands(source: Path, output: Path, transform: Path) -> dict[str, tuple[str, ...]]:
+    """Return each of our commands, and what it is compared with."""
     stock = (sys.executable, str(BENCHMARKS / "stock_transform.py"))
     plain = shardmill_command("csv", source, output)
-    commands = {
-        "stock, dictionaries to transformed examples": (*stock, "dicts", str(source), str(output)),
-        "shardmill csv --transform --materialize": (*plain, "--transform", str(transform), "--materialize"),
-        "stock, record batches, analyzed": (*stock, "batches", str(source), str(output)),
-        "shardmill csv --module_file": (*plain, "--module_file", str(BENCHMARKS / "preprocessing.py")),
+    return {
+        STOCK: (*stock, "dicts", str(source), str(output)),
+        OURS: (*plain, "--transform", str(transform), "--materialize"),
+        STOCK_BATCHES: (*stock, "batches", str(source), str(output)),
+        MODULE: (*plain, "--module_file", str(BENCHMARKS / "preprocessing.py")),
+        PLAIN: plain,
+        GRAPH: (*plain, "--transform", str(transform)),
     }
-    found = in_turns(commands, output, rounds)
-    lines = ["| | seconds | seconds of all cores | peak memory, MB |", "|---|---:|---:|---:|"]
-    for name, runs in found.items():
-        seconds, cores = (statistics.median(values) for values in zip(*((r.seconds, r.core_seconds) for r in runs)))
-        lines.append(f"| {name} | {seconds:.1f} | {cores:.1f} | {max(run.peak_bytes for run in runs) / 1e6:,.0f} |")
-    return "\n".join(lines)
+
+
+def median(runs: list[Measured]) -> Measured:
+    """Return the medians of seconds, and the highest peak."""
+    seconds, cores = (statistics.median(values) for values in zip(*((r.seconds, r.core_seconds) for r in runs)))
+    return Measured(seconds, cores, max(run.peak_bytes for run in runs))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser)
+    add_options(parser, 300_000)
+    parser.set_defaults(rounds=1)
     parser.add_argument("--distinct", type=int, default=0, help="texts of one vocabulary (default: not measured)")
-    parser.add_argument("--stock", action="store_true", help="against the stock routes")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     output, transform = args.folder / "output", args.folder / "transform.yaml"
@@ -75,16 +83,24 @@ def main() -> None:
         return
     transform.write_text(TRANSFORM)
     source = make_table(args.folder, "csv", args.rows)
-    if args.stock:
-        print(f"{args.rows:,} rows; medians of {args.rounds}; {machine()}\n")
-        print(against_stock(source, output, transform, args.rounds))
-        return
-    plain = shardmill_command("csv", source, output)
-    cases = {
-        "shardmill csv": Case(plain, args.rounds),
-        "shardmill csv --transform": Case((*plain, "--transform", str(transform)), args.rounds),
-    }
-    print(report(cases, compare(cases, output, args.rows, args.rounds), args.rows, source))
+    runs = in_turns(commands(source, output, transform), output, args.rounds)
+    medians = {name: median(measured) for name, measured in runs.items()}
+    rows = [
+        [name, f"{one.seconds:.1f}", f"{one.core_seconds:.1f}", f"{one.peak_bytes / 1e6:,.0f}"]
+        for name, one in medians.items()
+    ]
+    seconds = {name: one.seconds for name, one in medians.items()}
+    what = f"{args.rows:,} rows"
+    shown = tables.table(["", "seconds", "core seconds", "peak memory, MB"], rows)
+    tables.publish(
+        f"{what}, medians of {args.rounds} rounds:\n\n{shown}",
+        args.write,
+        losses=tables.losses({PLAIN: seconds[PLAIN], GRAPH: seconds[GRAPH]}, GRAPH),
+        readme=[
+            f"| Preprocessing of {what} | Beam with TensorFlow Transform | {seconds[STOCK]:.1f} | {seconds[OURS]:.1f} |"
+            " `bench_transform.py` |"
+        ],
+    )
 
 
 if __name__ == "__main__":

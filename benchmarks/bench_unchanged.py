@@ -9,8 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from measure import SHARDMILL, machine, measure
-from options import add_folder, add_rounds
+import tables
+from measure import SHARDMILL, measure
+from options import add_folder, add_rounds, add_write
 
 _CSV_FILES = 40
 
@@ -36,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=100_000, help="of files (default: %(default)s)")
     add_folder(parser)
+    add_write(parser)
     add_rounds(parser)
     args = parser.parse_args()
     root = args.folder / "unchanged"
@@ -43,18 +45,20 @@ def main() -> None:
     root.mkdir(parents=True)
     files(root, args.number)
     recipes = {"tree": "text: {record: file, input: %s}", "csv": "csv: {input: %s}"}
-    print(machine())
     begun = time.perf_counter()
-    print(f"listing the tree alone: {listed(root / 'tree'):,} files, {time.perf_counter() - begun:.2f} s")
+    number = listed(root / "tree")
+    rows = [[f"{number:,} files, listed only", f"{time.perf_counter() - begun:.2f}"]]
     for name, command in recipes.items():
         recipe = root / f"{name}.yaml"
         recipe.write_text(f"name: {name}\noutput: {root}/out\n{command % (root / name)}\n")
         measure([SHARDMILL, "rebuild", str(recipe)])
         seconds = [measure([SHARDMILL, "rebuild", str(recipe)]).seconds for _ in range(args.rounds)]
-        print(f"{name}: nothing to do, {statistics.median(seconds):.2f} s (median of {args.rounds})")
+        what = {"tree": f"{number:,} files", "csv": f"{_CSV_FILES} CSV files"}[name]
+        rows.append([f"`rebuild` of {what}: nothing to do", f"{statistics.median(seconds):.2f}"])
     if len(list((root / "out").glob("*/1.*"))) != len(recipes):
         sys.exit("more than one version of a data set was built: it was not unchanged")
     shutil.rmtree(root)
+    tables.publish(tables.table(["", "seconds"], rows), args.write)
 
 
 if __name__ == "__main__":

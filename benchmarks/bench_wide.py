@@ -11,12 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import tables
 from compare import SHARDS
-from measure import BENCHMARKS, SHARDMILL, Measured, machine, measure
-from options import add_folder, add_rounds
+from measure import BENCHMARKS, SHARDMILL, Measured, measure
+from options import add_folder, add_rounds, add_write
 
-TABLES = ("genes:200x20000", "genes:5000x2000", "pixels:42000x785")
-LOOP, FIRST, SECOND = "the loop", "shardmill csv", "its second version"
+TABLES = ("genes:200x20000", "pixels:10000x785")
+LOOP, FIRST, SECOND = "the loop", "`shardmill csv`", "its second version"
 
 
 def make_table(folder: Path, table: str) -> Path:
@@ -57,12 +58,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="+", default=TABLES, help="as kind:ROWSxCOLUMNS (default: all)")
     parser.add_argument("--loop_rounds", type=int, default=1, help="of the loop, which is slow (default: %(default)s)")
-    add_rounds(parser)
+    add_rounds(parser, 1)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
-    print(f"Medians; start-up included; {machine()}\n")
-    print("| table | | seconds | times as fast as the loop | of the first version | seconds of all cores | peak, MB |")
-    print("|---|---|---:|---:|---:|---:|---:|")
+    rows, slower = [], list[str]()
     for table in args.tables:
         source = make_table(args.folder, table)
         runs = measure_table(source, args.folder / "output", args.rounds, args.loop_rounds)
@@ -70,11 +70,11 @@ def main() -> None:
         for name, found in runs.items():
             cores = statistics.median(run.core_seconds for run in found)
             peak = statistics.median(run.peak_bytes for run in found) / 1e6
-            print(
-                f"| {table} | {name} | {seconds[name]:.1f} | {seconds[LOOP] / seconds[name]:.2f} |"
-                f" {seconds[name] / seconds[FIRST]:.2f} | {cores:.1f} | {peak:.0f} |",
-                flush=True,
-            )
+            ratios = f"{seconds[LOOP] / seconds[name]:.2f}", f"{seconds[name] / seconds[FIRST]:.2f}"
+            rows.append([f"{table}, {name}", f"{seconds[name]:.1f}", *ratios, f"{cores:.1f}", f"{peak:,.0f}"])
+        slower += [f"{table}: {loss}" for loss in tables.losses({name: seconds[name] for name in (LOOP, FIRST)}, FIRST)]
+    columns = "", "seconds", "times as fast as the loop", "of the first version", "core seconds", "peak memory, MB"
+    tables.publish(f"Medians, start-up included:\n\n{tables.table(columns, rows)}", args.write, losses=slower)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """Time several commands in turns, some of them on a part of the rows, and show them beside the first."""
 
 import argparse
-import shlex
 import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import row_seconds
-from measure import BENCHMARKS, SHARDMILL, machine, make_table, measure
-from options import add_folder, add_rounds
+import tables
+from measure import BENCHMARKS, SHARDMILL, make_table, measure
+from options import add_folder, add_rounds, add_write
 
+LOOP, COPY = "the loop", "a copy of the bytes (`cat`)"
 SHARDS = 10  # that every command makes
 
 
@@ -40,19 +41,22 @@ class Times:
     core_seconds: float
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, rows: int = 3_000_000) -> None:
     """The options that the benchmarks of tables have in common."""
-    parser.add_argument("--rows", type=int, default=3_000_000, help="default: %(default)s")
+    parser.add_argument("--rows", type=int, default=rows, help="default: %(default)s")
     add_rounds(parser)
     parser.add_argument("--loop_rounds", type=int, default=1, help="of the loop, which is slow (default: %(default)s)")
-    parser.add_argument("--loop_rows", type=int, help="to time the loop on, its cost a row being scaled (default: all)")
+    parser.add_argument(
+        "--loop_rows", type=int, default=300_000, help="to time the loop on, its cost a row being scaled"
+    )
     add_folder(parser)
+    add_write(parser)
 
 
 def loop_case(script: str, source: Path, output: Path, args: argparse.Namespace) -> Case:
     """The loop of `script`, on as many rows as the options say."""
     command = (sys.executable, str(BENCHMARKS / script), str(source), str(output))
-    if args.loop_rows is None or args.loop_rows >= args.rows:
+    if args.loop_rows >= args.rows:
         return Case(command, args.loop_rounds)
     return Case((*command, "--rows", str(args.loop_rows)), args.loop_rounds, args.loop_rows)
 
@@ -88,23 +92,41 @@ def publish_once(command: tuple[str, ...], output: Path, kept: Path) -> None:
     (output / "bench" / "1.0.0").rename(kept)
 
 
-def against_the_loop(description: str | None, route: str, kind: str, loop: str) -> None:
-    """A benchmark of `shardmill` on a table in files of a `kind`, against a loop and a copy of the bytes."""
-    parser = argparse.ArgumentParser(description=description)
-    add_options(parser)
-    args = parser.parse_args()
+def against_the_loop(description: str | None, route: str, kind: str, loop: str, what: str, other: str) -> None:
+    """Compare `shardmill` on a table in files of a `kind` with a loop and a copy of the bytes.
 
-    source = make_table(args.folder, kind, args.rows)
+    Args:
+      description: of the script.
+      route: the command.
+      kind: of make_table.py.
+      loop: the script of it.
+      what: the rows in words.
+      other: the loop in words, for README.md.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    add_options(parser, 1_000_000)
+    parser.add_argument("--more_rows", type=int, default=0, help="of a second table (default: none)")
+    if route == "text":
+        parser.set_defaults(rows=3_000_000, more_rows=10_000_000)
+    args = parser.parse_args()
     output, kept = args.folder / "output", args.folder / "published"
-    command = shardmill_command(route, source, output)
-    publish_once(command, output, kept)
-    cases = {
-        "the loop": loop_case(loop, source, output, args),
-        f"shardmill {route}": Case(command, args.rounds),
-        "a copy of the bytes, read and written": copy_case(source, kept, output, args.rounds),
-    }
-    runs = compare(cases, output, args.rows, max(args.rounds, args.loop_rounds))
-    print(report(cases, runs, args.rows, source))
+    texts, slower, ours = [], list[str](), f"`shardmill {route}`"
+    for rows in filter(None, (args.rows, args.more_rows)):
+        args.rows = rows  # of which the loop reads a part
+        source = make_table(args.folder, kind, args.rows)
+        command = shardmill_command(route, source, output)
+        publish_once(command, output, kept)
+        cases = {
+            LOOP: loop_case(loop, source, output, args),
+            ours: Case(command, args.rounds),
+            COPY: copy_case(source, kept, output, args.rounds),
+        }
+        runs = compare(cases, output, args.rows, max(args.rounds, args.loop_rounds))
+        texts.append(report(cases, runs, args.rows, source))
+        seconds = medians(runs)
+        slower += [f"{args.rows:,} {what}: {loss}" for loss in tables.losses(seconds, ours)]
+        row = f"| {args.rows:,} {what} | {other} | {seconds[LOOP]:.1f} | {seconds[ours]:.1f} | `bench_{route}.py` |"
+    tables.publish("\n\n".join(texts), args.write, losses=slower, readme=[row])
 
 
 def compare(cases: Mapping[str, Case], output: Path, rows: int, rounds: int) -> dict[str, list[Times]]:
@@ -133,22 +155,22 @@ def _time(case: Case, output: Path, rows: int) -> Times:
     return Times(measured.seconds + more * seconds, measured.core_seconds + more * core_seconds)
 
 
-def report(cases: Mapping[str, Case], runs: Mapping[str, list[Times]], rows: int, source: Path) -> str:
-    """A row each: medians of the rounds, and speed against the first case; then the commands."""
+def medians(runs: Mapping[str, Sequence[Times]]) -> dict[str, float]:
+    """Return the median seconds of each case."""
+    return {name: statistics.median(run.seconds for run in rounds) for name, rounds in runs.items()}
+
+
+def report(cases: Mapping[str, Case], runs: Mapping[str, Sequence[Times]], rows: int, source: Path) -> str:
+    """Return a table with a row for each case: medians of the rounds, and speed against the first case."""
     size = int(subprocess.run(["du", "-sb", str(source)], check=True, stdout=subprocess.PIPE).stdout.split()[0])
-    seconds = {name: statistics.median(run.seconds for run in rounds) for name, rounds in runs.items()}
+    seconds, shown = medians(runs), []
     base = next(iter(seconds.values()))
-    lines = [
-        f"{rows:,} rows, {size / 1e9:.2f} GB in the page cache; medians; start-up included; {machine()}",
-        "",
-        "| | seconds | rows a second | times as fast as the loop | seconds of all cores | rounds |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
     for name, rounds in runs.items():
         case, taken = cases[name], seconds[name]
         scaled = "" if case.rows is None else f" (scaled from {case.rows:,} rows)"
         cores = statistics.median(run.core_seconds for run in rounds)
-        lines.append(
-            f"| {name}{scaled} | {taken:.1f} | {rows / taken:,.0f} | {base / taken:.2f} | {cores:.1f} | {len(rounds)} |"
-        )
-    return "\n".join([*lines, "", *(f"{name}: `{shlex.join(case.command)}`" for name, case in cases.items())])
+        numbers = f"{taken:.1f}", f"{rows / taken:,.0f}", f"{base / taken:.2f}", f"{cores:.1f}", str(len(rounds))
+        shown.append([f"{name}{scaled}", *numbers])
+    columns = "", "seconds", "rows a second", f"times as fast as {next(iter(runs))}", "core seconds", "rounds"
+    title = f"{rows:,} rows, {size / 1e9:.2f} GB in the page cache; medians, start-up included:"
+    return f"{title}\n\n{tables.table(columns, shown)}"

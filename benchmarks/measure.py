@@ -1,6 +1,9 @@
 """Run a command as a process of its own: how long it took and how much memory it held."""
 
+import ctypes
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +19,8 @@ SHARDMILL = os.environ.get("SHARDMILL", str(Path(sys.executable).with_name("shar
 # An installation keeps its modules compiled; whoever forbids that would time Python's compiler, ten seconds of it for
 # TensorFlow.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+_PR_SET_CHILD_SUBREAPER = 36  # of prctl(2): processes that lose their parent become ours
+_SAMPLE_SECONDS = 0.25
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 
 
@@ -51,19 +56,41 @@ def measure(command: Sequence[str], cores: Collection[int] = ()) -> Measured:
     return Measured(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _RSS_UNIT)
 
 
+def measure_tree(command: Sequence[str]) -> Measured:
+    """Run `command` like `measure`; all processes below it count, those that outlive it too.
+
+    Their memory is read four times a second, and pages that they share count once. They end with the command.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before, peak, me = resource.getrusage(resource.RUSAGE_CHILDREN), 0, os.getpid()
+    with tempfile.TemporaryFile() as said:
+        os.sync()
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=ENVIRONMENT)
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SAMPLE_SECONDS)
+                break
+            peak = max(peak, resident_bytes(processes_of(me)[1:]))
+        seconds = time.perf_counter() - start
+        for left in processes_of(me)[1:]:
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, 0):
+                pass
+        if process.returncode:
+            said.seek(0)
+            sys.exit(f"{' '.join(command)} failed:\n{said.read().decode(errors='replace')}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Measured(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, peak)
+
+
 def staying_on(cores: Collection[int]) -> Callable[[], None] | None:
     """What has a new process use these cores alone, where the system can; None where none are given."""
     if not cores or not hasattr(os, "sched_setaffinity"):
         return None
     return lambda: os.sched_setaffinity(0, cores)
-
-
-def halves() -> tuple[list[int], list[int]]:
-    """The cores of this machine in two equal parts: for what is measured, and for what has cores of its own elsewhere;
-    both () where there is but one."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    half = len(cores) // 2
-    return cores[:half], cores[half : 2 * half]
 
 
 def make_images(data: Path, images: int, kilobytes: float, links: bool = False) -> Path:

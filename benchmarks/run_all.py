@@ -1,4 +1,4 @@
-"""Run all benchmarks of docs/benchmarks.md, one after another, and show the minutes of each.
+"""Run the benchmarks of docs/benchmarks.md, one after another, and show the minutes of each.
 
 A script that fails is named at the end, and the status is 1; the others run all the same.
 """
@@ -10,13 +10,32 @@ import sys
 import time
 from pathlib import Path
 
+import environments
+import tables
 from measure import BENCHMARKS, SHARDMILL
 
 # Each script, and its arguments for `--quick`. Its defaults are the sizes of the page.
 SCRIPTS = {
+    "bench_peers.py": "--images 20 --rows 100 --rounds 1",
     "bench_images.py": "--images 500 --rounds 1",
-    "bench_verify.py": "--images 100 --rows 2000 --rounds 1",
+    "bench_tars.py": "--samples 100 --rounds 1",
+    "bench_exports.py": "--annotations 100 --rounds 1",
+    "bench_tables.py": "--rows 4000 --loop_rows 1000 --beam_rows 1000 --rounds 1",
+    "bench_wide.py": "--tables genes:10x50 --rounds 1",
+    "bench_encoder.py": "--rows 1000 --rounds 1",
+    "bench_text.py": "--rows 4000 --more_rows 8000 --loop_rows 1000 --rounds 1",
+    "bench_tokens.py": "--rows 500 --loop_rows 100 --rounds 1",
+    "bench_transform.py": "--rows 1000 --rounds 1",
+    "bench_scale.py": "--rows 4000 --shards 20 --rounds 1",
+    "bench_unchanged.py": "--number 100 --rounds 1",
+    "bench_rebuild.py": "--images 100 --rounds 1",
+    "bench_load.py": "--images 512 --rows 2000 --loop_examples 1000 --rounds 1",
     "bench_readers.py": "--examples 1024 --rows 2048 --rounds 1 --seconds 0.1",
+    "bench_verify.py": "--images 100 --rows 2000 --rounds 1",
+    "bench_beam.py": "--rows 3000 --part_rows 1000 --rounds 1",
+    "bench_reshard.py": "--rows 4000 --loop_rows 1000 --rounds 1",
+    "bench_contents.py": "--rows 500000",
+    "bench_near_duplicates.py": "--images 100 --hashes 1000 --rounds 1",
 }
 # Tokenizers are not part of an installation without extras.
 WITH_EXTRAS = {"bench_tokens.py"}
@@ -27,18 +46,21 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="try everything on tiny inputs; write nothing")
     parser.add_argument("--only", nargs="+", choices=SCRIPTS, default=list(SCRIPTS), help="(default: all)")
     args = parser.parse_args()
-    failed, started = [], time.monotonic()
+    for environment in (environments.READERS, environments.MDS):
+        environments.python_of(environment)  # whose installation is no part of the minutes
+    failed, minutes = [], dict[str, float]()
     for name in args.only:
         start = time.monotonic()
         print(f"== {name}", flush=True)
         words = [*SCRIPTS[name].split(), "--folder", "bench-data/quick"] if args.quick else ["--write"]
         extras = str(Path(sys.executable).with_name("shardmill"))
-        environment = {**os.environ, "SHARDMILL": extras if name in WITH_EXTRAS else SHARDMILL}
-        done = subprocess.run([sys.executable, str(BENCHMARKS / name), *words], env=environment, check=False)
-        print(f"== {name}: {(time.monotonic() - start) / 60:.1f} minutes\n", flush=True)
+        variables = {**os.environ, "SHARDMILL": extras if name in WITH_EXTRAS else SHARDMILL}
+        done = subprocess.run([sys.executable, str(BENCHMARKS / name), *words], env=variables, check=False)
+        minutes[name] = (time.monotonic() - start) / 60
         if done.returncode:
             failed.append(name)
-    print(f"{(time.monotonic() - started) / 60:.1f} minutes in all")
+    print(f"\n{tables.table(['', 'minutes'], [[name, f'{value:.1f}'] for name, value in minutes.items()])}")
+    print(f"{sum(minutes.values()):.1f} minutes in all")
     if failed:
         print(f"failed: {', '.join(failed)}")
     return int(bool(failed))
