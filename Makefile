@@ -18,7 +18,7 @@ NATIVE := $(wildcard src/shardmill/_native*.c)
 NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/test_tfrecord.py shardmill/data/test_example_columns.py \
   transforms/publishing/test_verification.py \
   transforms/formats/test_tar.py transforms/formats/test_tar_samples.py transforms/formats/test_csv_parse.py \
-  transforms/files/test_image_headers.py transforms/files/test_plain_images.py \
+  transforms/files/test_image_headers.py transforms/files/test_plain_images.py transforms/inputs/test_coco_parse.py \
   transforms/stores/test_streams.py transforms/stores/test_local.py transforms/stores/test_storage.py)
 # Every method of CPython's has a parameter for its module.
 CC_CHECKED := $(CC) -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-parameter

@@ -600,6 +600,7 @@ static PyObject *read_ranges(PyObject *self, PyObject *args) {
   return good ? PyLong_FromSsize_t(whole) : done(0);
 }
 
+PyObject *parse_annotations(PyObject *self, PyObject *args); /* _native_json.c */
 PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
 PyObject *scan_members(PyObject *self, PyObject *args);
 PyObject *split_records(PyObject *self, PyObject *args);     /* _native_examples.c */
@@ -632,6 +633,7 @@ static PyMethodDef methods[] = {
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_images", read_images, METH_VARARGS, "read_images(root, paths, places, ranges, max_pixels, target, rows): the plain JPEGs and PNGs among files, or parts of files; their bytes."},
     {"frame_images", frame_images, METH_VARARGS, "frame_images(data, rows, names, labels, files, file_places, entries, entry_places, target, places, digests): framed Examples of images."},
+    {"parse_annotations", parse_annotations, METH_VARARGS, "parse_annotations(text): the columns of COCO's annotations without a fault; else None."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
     {"read_whole_files", read_whole_files, METH_VARARGS, "read_whole_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},

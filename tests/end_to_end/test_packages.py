@@ -70,6 +70,7 @@ def test_the_sdist_holds_every_module_and_the_source_of_the_compiled_one(sdist: 
         "src/shardmill/_native.c",
         "src/shardmill/_native_examples.c",
         "src/shardmill/_native_images.c",
+        "src/shardmill/_native_json.c",
         "src/shardmill/_native_tar.c",
         "pyproject.toml",
         "setup.py",
