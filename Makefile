@@ -230,7 +230,7 @@ flink: $(VENV)/installed
 spark: $(VENV)/installed
 	$(BIN)/python -m pytest tests/check_spark.py
 
-# Forty minutes and 50 GB of disk; writes the tables of docs/benchmarks.md. `make bench QUICK=1` tries all on tiny inputs.
+# Forty minutes and 25 GB of disk; writes the tables of docs/benchmarks.md. `make bench QUICK=1` tries all on tiny inputs.
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
 bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/run_all.py $(if $(QUICK),--quick)

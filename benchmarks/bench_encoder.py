@@ -18,7 +18,7 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed
 
-OURS = "shardmill's encoder"
+OURS, FRAMED = "shardmill's encoder", "the same with framing and checksums"
 _BATCH_ROWS = 65_536
 _LOOP_ROWS = 20_000
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
@@ -100,7 +100,7 @@ def main() -> None:
 
     works: dict[str, tuple[Callable[[], None], int]] = {
         OURS: (each(encode_examples, batches), args.rows),
-        "the same with framing and checksums": (each(encode_framed, batches), args.rows),
+        FRAMED: (each(encode_framed, batches), args.rows),
         "tfx-bsl's encoder": (each(tfx_bsl.encode, lists), args.rows),
         "the loop": (lambda: loop(few), len(few)),
     }
@@ -112,7 +112,8 @@ def main() -> None:
     size = sum(encode_examples(batch).nbytes for batch in batches) / args.rows
     what = f"{args.rows:,} rows of 10 features, {size:.0f} bytes a record; one thread:"
     medians = {name: statistics.median(found) for name, found in runs.items()}
-    tables.publish(f"{what}\n\n{table(runs)}", args.write, losses=tables.losses(medians, OURS, "time"))
+    slower = tables.losses({name: value for name, value in medians.items() if name != FRAMED}, OURS, "time")
+    tables.publish(f"{what}\n\n{table(runs)}", args.write, losses=slower)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def results(runs: dict[str, list[Measured]], total: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=50_000, help="of about 25 KB (default: %(default)s)")
     add_rounds(parser)
     add_folder(parser)
     add_write(parser)

@@ -83,11 +83,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000, help="in the data set (default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="of an image, on average (default: %(default)s)")
-    parser.add_argument("--rows", type=int, default=200_000, help="of a table, 250 bytes each (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=100_000, help="of a table, 250 bytes each (default: %(default)s)")
     parser.add_argument("--kind", choices=("images", "rows"), action="append", help="of data set (default: both)")
     add_rounds(parser, 1)
     parser.add_argument(
-        "--loop_examples", type=int, default=50_000, help="that the slow loops read at most (default: %(default)s)"
+        "--loop_examples", type=int, default=20_000, help="that the slow loops read at most (default: %(default)s)"
     )
     add_folder(parser)
     add_write(parser)

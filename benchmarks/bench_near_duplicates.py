@@ -35,7 +35,7 @@ def find(number: int) -> tuple[float, int]:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--images", type=int, default=4_000)
     parser.add_argument("--hashes", type=int, nargs="*", default=[100_000, 1_280_000])
     parser.add_argument("--kilobytes", type=float, default=25.0, help="of an image")
     add_rounds(parser)

@@ -8,4 +8,4 @@ from compare import against_the_loop
 
 if __name__ == "__main__":
     what, other = "records, reshuffled", "`tf.data` with a shuffle buffer"
-    against_the_loop(__doc__, "reshard", "tfrecords", "loop_reshard.py", what, other)
+    against_the_loop(__doc__, "reshard", "tfrecords", "loop_reshard.py", what, other, 500_000)

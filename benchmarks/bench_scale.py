@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=3_000_000, help="of the table (default: %(default)s)")
     parser.add_argument("--shards", type=int, default=4_000, help="default: %(default)s")
-    add_rounds(parser)
+    add_rounds(parser, 1)
     add_folder(parser)
     add_write(parser)
     args = parser.parse_args()

@@ -6,4 +6,5 @@ All on the same file in one run, as processes of their own with start-up include
 from compare import against_the_loop
 
 if __name__ == "__main__":
-    against_the_loop(__doc__, "text", "txt", "loop_text.py", "lines of text", "A loop with `TFRecordWriter`")
+    what, other = "lines of text", "A loop with `TFRecordWriter`"
+    against_the_loop(__doc__, "text", "txt", "loop_text.py", what, other, 3_000_000, 10_000_000)

@@ -54,8 +54,8 @@ def make_tokenizer(source: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, 200_000)
-    parser.set_defaults(loop_rows=20_000)
+    add_options(parser, 50_000)
+    parser.set_defaults(loop_rows=10_000)
     args = parser.parse_args()
 
     source = make_texts(args.folder, args.rows)

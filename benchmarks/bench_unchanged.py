@@ -35,7 +35,7 @@ def listed(folder: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=100_000, help="of files (default: %(default)s)")
+    parser.add_argument("--number", type=int, default=50_000, help="of files (default: %(default)s)")
     add_folder(parser)
     add_write(parser)
     add_rounds(parser)

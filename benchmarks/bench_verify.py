@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--routes", nargs="+", choices=list(_ROUTES), default=list(_ROUTES), help="(default: all)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of tables and texts (default: %(default)s)")
     add_images(parser, 20_000)
-    add_rounds(parser, 2)
+    add_rounds(parser, 1)
     add_folder(parser)
     add_write(parser)
     args = parser.parse_args()

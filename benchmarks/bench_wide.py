@@ -16,7 +16,7 @@ from compare import SHARDS
 from measure import BENCHMARKS, SHARDMILL, Measured, measure
 from options import add_folder, add_rounds, add_write
 
-TABLES = ("genes:200x20000", "pixels:10000x785")
+TABLES = ("genes:200x20000", "pixels:5000x785")
 LOOP, FIRST, SECOND = "the loop", "`shardmill csv`", "its second version"
 
 

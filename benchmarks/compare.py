@@ -92,7 +92,9 @@ def publish_once(command: tuple[str, ...], output: Path, kept: Path) -> None:
     (output / "bench" / "1.0.0").rename(kept)
 
 
-def against_the_loop(description: str | None, route: str, kind: str, loop: str, what: str, other: str) -> None:
+def against_the_loop(
+    description: str | None, route: str, kind: str, loop: str, what: str, other: str, rows: int, more_rows: int = 0
+) -> None:
     """Compare `shardmill` on a table in files of a `kind` with a loop and a copy of the bytes.
 
     Args:
@@ -102,17 +104,18 @@ def against_the_loop(description: str | None, route: str, kind: str, loop: str, 
       loop: the script of it.
       what: the rows in words.
       other: the loop in words, for README.md.
+      rows: of the first table.
+      more_rows: of a second table; 0 for none.
     """
     parser = argparse.ArgumentParser(description=description)
-    add_options(parser, 1_000_000)
-    parser.add_argument("--more_rows", type=int, default=0, help="of a second table (default: none)")
-    if route == "text":
-        parser.set_defaults(rows=3_000_000, more_rows=10_000_000)
+    add_options(parser, rows)
+    parser.set_defaults(loop_rows=rows // 5)
+    parser.add_argument("--more_rows", type=int, default=more_rows, help="of a second table (default: %(default)s)")
     args = parser.parse_args()
     output, kept = args.folder / "output", args.folder / "published"
     texts, slower, ours = [], list[str](), f"`shardmill {route}`"
-    for rows in filter(None, (args.rows, args.more_rows)):
-        args.rows = rows  # of which the loop reads a part
+    for count in filter(None, (args.rows, args.more_rows)):
+        args.rows = count  # of which the loop reads a part
         source = make_table(args.folder, kind, args.rows)
         command = shardmill_command(route, source, output)
         publish_once(command, output, kept)

@@ -36,7 +36,7 @@ def losses(measured: Mapping[str, float], ours: str, unit: str = "seconds") -> l
     return [
         f"{ours} takes {measured[ours] / value:.2f} times the {unit} of {name}."
         for name, value in measured.items()
-        if measured[ours] > _LEAST * value
+        if name != ours and measured[ours] > _LEAST * value
     ]
 
 
