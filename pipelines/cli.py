@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import shardmill
 from shardmill.errors import INTERRUPTED, TERMINATED, CorruptDataError, JobError, Terminated, UserError, handle_sigterm
-from shardmill.installed import check_beam
+from shardmill.installed import check_beam, run_one_command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
@@ -148,6 +148,7 @@ def program() -> NoReturn:
     Beam's import makes some hundred thousand objects that stay. Collecting garbage among them and freeing them one by
     one at the end took half a second of every command.
     """
+    run_one_command()
     gc.set_threshold(_GARBAGE_OBJECTS)
     os.environ.setdefault(*_ONE_THREAD)
     status = main()

@@ -7,6 +7,7 @@ from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import UserError
+from shardmill.installed import importing_beam
 from shardmill.pipelines.config.flags import EPILOG, BuildOutputOptions, Parser, add_flags, beam_options
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.pipelines.jobs.registry import KINDS
@@ -146,25 +147,27 @@ def _convert(
 ) -> int:
     kind.refuse(rest)
     kind.check_installed()
-    options = beam_options(rest, parser)
-    from shardmill.pipelines.jobs.runner import check_dataflow_submission
+    with importing_beam(not rest and _is_about_local_files(values)):
+        options = beam_options(rest, parser)
+        from shardmill.pipelines.jobs.runner import check_dataflow_submission
 
-    set_options(options)
-    if not dry and recipe is None:
-        check_dataflow_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
-    config = kind.make_config(values)
+        set_options(options)
+        if not dry and recipe is None:
+            check_dataflow_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
+        config = kind.make_config(values)
 
-    from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, run_recorded
-    from shardmill.pipelines.jobs.outcome import (
-        Interrupted,
-        begin_record,
-        exit_interrupted,
-        interruption_of_report,
-    )
-    from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
-    from shardmill.pipelines.nightly.recipe import omitted_flags, recipe_text, write_recipe
+        from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, run_recorded
+        from shardmill.pipelines.jobs.outcome import (
+            Interrupted,
+            begin_record,
+            exit_interrupted,
+            interruption_of_report,
+        )
+        from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
 
     if recipe is not None:
+        from shardmill.pipelines.nightly.recipe import omitted_flags, recipe_text, write_recipe
+
         check_input(config)
         if config.secret_flags:
             raise UserError(
@@ -206,6 +209,14 @@ def _convert(
             print(interrupted.record.without_page_checks.to_json(), flush=True)
         exit_interrupted(interrupted.__cause__)
     return 0
+
+
+_RUNS_OTHER_CODE = ("map", "map_batches", "module_file", "transform", "annotations")  # flags of jobs that import more
+
+
+def _is_about_local_files(values: Mapping[str, Any]) -> bool:
+    """Return True if no flag names a URL, or brings code that may use Beam itself."""
+    return not any(values.get(name) for name in _RUNS_OTHER_CODE) and "://" not in str(list(values.values()))
 
 
 def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutputOptions) -> None:

@@ -39,19 +39,15 @@ from rich.text import Text
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
 from shardmill.pipelines.config.beam_flags import CachedOptions
-from shardmill.pipelines.jobs.local_cluster import (
-    WorkerProcesses,
-    hold_log_level,
-    loopback_workers,
-    own_job_server,
-    replace_attribute,
-)
 from shardmill.pipelines.jobs.runner import (
+    WorkerProcesses,
     check_running_mode,
     dataflow_refusal,
     has_local_workers,
+    hold_log_level,
     is_local,
     make_runner,
+    replace_attribute,
     scratch_folder,
     server_timeout_s,
     submission_message,
@@ -449,6 +445,8 @@ def run_pipeline(
             stack.enter_context(hold_log_level("apache_beam", logging.CRITICAL))
             workers = stack.enter_context(WorkerProcesses())
         else:
+            from shardmill.pipelines.jobs.local_cluster import loopback_workers, own_job_server  # imports all runners
+
             worker_requested = threading.Event()
             watch = partial(JobWatch, options=options, worker_requested=worker_requested)
             options = stack.enter_context(loopback_workers(options, worker_requested))

@@ -1,16 +1,13 @@
-"""Workers and job servers that the launcher starts on its own machine."""
+"""Workers and job servers of a cluster that the launcher starts on its own machine."""
 
 import copy
 import logging
-import shlex
-import socket
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from apache_beam.options.pipeline_options import (
     DebugOptions,
@@ -21,104 +18,24 @@ from apache_beam.options.pipeline_options import (
     SparkRunnerOptions,
     WorkerOptions,
 )
-from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
-from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.portability.job_server import JavaJarJobServer, JobServer
 from apache_beam.runners.portability.spark_runner import SparkJarJobServer, SparkRunner
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from apache_beam.utils import thread_pool_executor
-from grpc import RpcError
 
 from shardmill.errors import UserError
+from shardmill.pipelines.jobs.runner import (
+    hold_log_level,
+    replace_attribute,
+    silence_broken_streams,
+    suppress_thread_tracebacks,
+)
 from shardmill.pipelines.jobs.worker import HOST
 from shardmill.transforms.stores.storage import hold_shared
 
-WORKER_EXIT_TIMEOUT_S = 10.0  # seconds for a worker that a disk holds; others end in milliseconds
-_READERS = ("beam_control_read", "read_grpc_client_inputs")  # Beam's threads that read what workers send
 _WORKERS = "run_worker"  # Beam's threads that are workers
-_LOGS = ("apache_beam.runners.worker.data_plane", "apache_beam.runners.worker.sdk_worker")
-_ignored: list[Callable[[threading.ExceptHookArgs], bool]] = []
-
-
-@contextmanager
-def silence_broken_streams(threads: str | tuple[str, ...]) -> Iterator[None]:
-    """Suppress tracebacks of broken gRPC streams; on exit, wait for the threads whose names start with `threads`."""
-    with ExitStack() as stack:
-        stack.enter_context(suppress_thread_tracebacks(lambda failed: isinstance(failed.exc_value, RpcError)))
-        for name in _LOGS:
-            stack.enter_context(hold_shared(("filter", name), partial(_hold_filter, logging.getLogger(name))))
-        yield
-        for thread in threading.enumerate():
-            if thread.name.startswith(threads):
-                thread.join(WORKER_EXIT_TIMEOUT_S)
-
-
-@contextmanager
-def suppress_thread_tracebacks(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterator[None]:
-    """Within this context, print no traceback of a thread that fails with an error for which `is_ignored` is true."""
-    with hold_shared("excepthook", _hold_thread_hook):
-        _ignored.append(is_ignored)
-        try:
-            yield
-        finally:
-            _ignored.remove(is_ignored)
-
-
-@contextmanager
-def hold_log_level(name: str, level: int) -> Iterator[None]:
-    """Within this context, set the level of a logger, for all runs that overlap."""
-    with hold_shared(("level", name), partial(_hold_level, logging.getLogger(name), level)):
-        yield
-
-
-@contextmanager
-def replace_attribute(target: Any, name: str, value: Any) -> Iterator[None]:
-    """Within this context, replace an attribute of a module or object."""
-    before = getattr(target, name)
-    setattr(target, name, value)
-    try:
-        yield
-    finally:
-        setattr(target, name, before)
-
-
-@contextmanager
-def _hold_thread_hook() -> Iterator[None]:
-    hook = threading.excepthook
-
-    def pass_on(failed: threading.ExceptHookArgs) -> None:
-        if not any(is_ignored(failed) for is_ignored in tuple(_ignored)):
-            hook(failed)
-
-    with replace_attribute(threading, "excepthook", pass_on):
-        yield
-
-
-@contextmanager
-def _hold_filter(log: logging.Logger) -> Iterator[None]:
-    log.addFilter(_is_other_record)
-    try:
-        yield
-    finally:
-        log.removeFilter(_is_other_record)
-
-
-@contextmanager
-def _hold_level(log: logging.Logger, level: int) -> Iterator[None]:
-    before = log.level
-    log.setLevel(level)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
-
-
-def _is_other_record(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not isinstance(record.exc_info[1], RpcError)
-
-
 _GRACE = 1  # seconds, at the end, for answers that are under way
 
 
@@ -306,56 +223,3 @@ def _collect_server_log(server: str) -> Iterator[deque[str]]:
         for name in _BEAM_LOGGERS:
             stack.enter_context(hold_log_level(name, logging.CRITICAL))
         yield lines
-
-
-_BACKLOG = 1024  # workers whose connections wait, as they all do until the end
-
-
-class WorkerProcesses:
-    """The socket that this launcher's workers connect to; leaving the context ends them and waits for their end.
-
-    Each worker first connects to it (see worker.py), and ends when the launcher closes the connection. If the launcher
-    is killed, the system closes it. So no worker outlives its launcher.
-    """
-
-    def __init__(self) -> None:
-        self._server = socket.create_server((HOST, 0), backlog=_BACKLOG)
-        self._server.setblocking(False)
-
-    @property
-    def command(self) -> str:
-        """Return the shell command that starts a worker; without `exec` a shell would stay above it."""
-        port = str(self._server.getsockname()[1])
-        return "exec " + shlex.join([sys.executable, "-m", "shardmill.pipelines.jobs.worker", port])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        connections = []
-        with self._server, suppress(BlockingIOError):
-            while True:
-                connections.append(self._server.accept()[0])
-        # One that connects from here on is refused, and ends as well.
-        with silence_broken_streams(_READERS):
-            for connection in connections:
-                with suppress(OSError):  # it has ended already
-                    connection.shutdown(socket.SHUT_WR)
-            for connection in connections:
-                connection.settimeout(WORKER_EXIT_TIMEOUT_S)
-                with connection, suppress(OSError):
-                    connection.recv(1)  # nothing, once the worker is gone
-
-
-class LocalRunner(FnApiRunner):
-    """Beam's local runner, with our command for worker processes."""
-
-    def __init__(self, workers: WorkerProcesses | None, **more: Any) -> None:
-        super().__init__(**more)
-        self._workers = workers
-
-    def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
-        for environment in pipeline_proto.components.environments.values():
-            if self._workers is not None and environment.urn == python_urns.SUBPROCESS_SDK:
-                environment.payload = self._workers.command.encode()
-        return super().run_via_runner_api(pipeline_proto, options)

@@ -3,11 +3,16 @@
 import ctypes
 import logging
 import os
+import shlex
+import socket
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from apache_beam.options.pipeline_options import (
     DirectOptions,
@@ -17,18 +22,20 @@ from apache_beam.options.pipeline_options import (
     SetupOptions,
     StandardOptions,
 )
+from apache_beam.portability import python_urns
+from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
 from apache_beam.runners.runner import create_runner
+from grpc import RpcError
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.beam_flags import cluster_flags
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.outcome import delete_folder, delete_stale_folders
+from shardmill.pipelines.jobs.worker import HOST
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.storage import hold_shared
 from shardmill.transforms.stores.zip_archive import archive_path
-
-if TYPE_CHECKING:
-    from shardmill.pipelines.jobs.local_cluster import WorkerProcesses
 
 _ANSWER_TIMEOUT_S = 5  # waited for a job server that answers at all
 _BEAM_TIMEOUT_S = 300  # its default for --job_server_timeout, for which it waits without a word
@@ -271,14 +278,147 @@ def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = No
     if not is_local(options):
         return options.view_as(StandardOptions).runner
     from apache_beam.portability.api import beam_provision_api_pb2
-    from apache_beam.runners.portability.fn_api_runner import fn_runner
     from apache_beam.runners.portability.portable_runner import JobServiceHandle
-
-    from shardmill.pipelines.jobs.local_cluster import LocalRunner
 
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
-    return LocalRunner(workers, provision_info=fn_runner.ExtendedProvisionInfo(provision))
+    return LocalRunner(workers, provision_info=ExtendedProvisionInfo(provision))
+
+
+_BACKLOG = 1024  # workers whose connections wait, as they all do until the end
+
+
+class WorkerProcesses:
+    """The socket that this launcher's workers connect to; leaving the context ends them and waits for their end.
+
+    Each worker first connects to it (see worker.py), and ends when the launcher closes the connection. If the launcher
+    is killed, the system closes it. So no worker outlives its launcher.
+    """
+
+    def __init__(self) -> None:
+        self._server = socket.create_server((HOST, 0), backlog=_BACKLOG)
+        self._server.setblocking(False)
+
+    @property
+    def command(self) -> str:
+        """Return the shell command that starts a worker; without `exec` a shell would stay above it."""
+        port = str(self._server.getsockname()[1])
+        return "exec " + shlex.join([sys.executable, "-m", "shardmill.pipelines.jobs.worker", port])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        connections = []
+        with self._server, suppress(BlockingIOError):
+            while True:
+                connections.append(self._server.accept()[0])
+        # One that connects from here on is refused, and ends as well.
+        with silence_broken_streams(_READERS):
+            for connection in connections:
+                with suppress(OSError):  # it has ended already
+                    connection.shutdown(socket.SHUT_WR)
+            for connection in connections:
+                connection.settimeout(WORKER_EXIT_TIMEOUT_S)
+                with connection, suppress(OSError):
+                    connection.recv(1)  # nothing, once the worker is gone
+
+
+class LocalRunner(FnApiRunner):
+    """Beam's local runner, with our command for worker processes."""
+
+    def __init__(self, workers: WorkerProcesses | None, **more: Any) -> None:
+        super().__init__(**more)
+        self._workers = workers
+
+    def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
+        for environment in pipeline_proto.components.environments.values():
+            if self._workers is not None and environment.urn == python_urns.SUBPROCESS_SDK:
+                environment.payload = self._workers.command.encode()
+        return super().run_via_runner_api(pipeline_proto, options)
+
+
+WORKER_EXIT_TIMEOUT_S = 10.0  # seconds for a worker that a disk holds; others end in milliseconds
+_READERS = ("beam_control_read", "read_grpc_client_inputs")  # Beam's threads that read what workers send
+_LOGS = ("apache_beam.runners.worker.data_plane", "apache_beam.runners.worker.sdk_worker")
+_ignored: list[Callable[[threading.ExceptHookArgs], bool]] = []
+
+
+@contextmanager
+def silence_broken_streams(threads: str | tuple[str, ...]) -> Iterator[None]:
+    """Suppress tracebacks of broken gRPC streams; on exit, wait for the threads whose names start with `threads`."""
+    with ExitStack() as stack:
+        stack.enter_context(suppress_thread_tracebacks(lambda failed: isinstance(failed.exc_value, RpcError)))
+        for name in _LOGS:
+            stack.enter_context(hold_shared(("filter", name), partial(_hold_filter, logging.getLogger(name))))
+        yield
+        for thread in threading.enumerate():
+            if thread.name.startswith(threads):
+                thread.join(WORKER_EXIT_TIMEOUT_S)
+
+
+@contextmanager
+def suppress_thread_tracebacks(is_ignored: Callable[[threading.ExceptHookArgs], bool]) -> Iterator[None]:
+    """Within this context, print no traceback of a thread that fails with an error for which `is_ignored` is true."""
+    with hold_shared("excepthook", _hold_thread_hook):
+        _ignored.append(is_ignored)
+        try:
+            yield
+        finally:
+            _ignored.remove(is_ignored)
+
+
+@contextmanager
+def hold_log_level(name: str, level: int) -> Iterator[None]:
+    """Within this context, set the level of a logger, for all runs that overlap."""
+    with hold_shared(("level", name), partial(_hold_level, logging.getLogger(name), level)):
+        yield
+
+
+@contextmanager
+def replace_attribute(target: Any, name: str, value: Any) -> Iterator[None]:
+    """Within this context, replace an attribute of a module or object."""
+    before = getattr(target, name)
+    setattr(target, name, value)
+    try:
+        yield
+    finally:
+        setattr(target, name, before)
+
+
+@contextmanager
+def _hold_thread_hook() -> Iterator[None]:
+    hook = threading.excepthook
+
+    def pass_on(failed: threading.ExceptHookArgs) -> None:
+        if not any(is_ignored(failed) for is_ignored in tuple(_ignored)):
+            hook(failed)
+
+    with replace_attribute(threading, "excepthook", pass_on):
+        yield
+
+
+@contextmanager
+def _hold_filter(log: logging.Logger) -> Iterator[None]:
+    log.addFilter(_is_other_record)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_other_record)
+
+
+@contextmanager
+def _hold_level(log: logging.Logger, level: int) -> Iterator[None]:
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _is_other_record(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], RpcError)
 
 
 # malloc.h of glibc

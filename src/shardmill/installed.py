@@ -1,10 +1,15 @@
-"""Optional dependencies: which extras are installed, and TensorFlow imported on first use."""
+"""Optional dependencies: which extras are installed, TensorFlow imported on first use, Beam imported without them."""
 
+import gc
 import importlib
 import importlib.util
 import json
 import os
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +20,97 @@ def check_beam() -> None:
     """Raise a UserError if Beam is not installed, as where `pip install --no-deps` installed what reading takes."""
     if importlib.util.find_spec("apache_beam") is None:
         raise UserError(f"this installation only reads data sets; to convert or verify, {install_hint()}")
+
+
+# Beam imports each of these if it is installed, for stores, databases, runners and notebooks. With all extras that
+# takes three quarters of a small job's time. A job on local files uses none of them through Beam.
+_UNUSED_BY_LOCAL_JOBS = (
+    *(
+        "IPython",
+        "apitools",
+        "azure",
+        "boto3",
+        "bson",
+        "dill",
+        "google.api_core",
+        "google.auth",
+        "google.cloud",
+        "hdfs",
+    ),
+    *("pandas", "pymongo", "requests"),
+)
+_HIDDEN = tuple(f"{name}." for name in _UNUSED_BY_LOCAL_JOBS)
+# Beam always imports these, and a local job calls nothing of them
+_LOADED_ON_USE = ("httplib2", "yaml")
+_runs_one_command = False
+
+
+def run_one_command() -> None:
+    """Declare that this process runs one command and no other code; see `importing_beam`."""
+    global _runs_one_command
+    _runs_one_command = True
+
+
+@contextmanager
+def importing_beam(for_local_files: bool) -> Iterator[None]:
+    """Let a process that runs one command import Beam faster while the context lasts; elsewhere, change nothing.
+
+    Garbage is not searched for among the imported objects, now or later. If Beam is `for_local_files`, it is imported
+    as if the libraries that it uses for other jobs were not installed. Other modules can import these afterwards.
+    """
+    if not _runs_one_command or "apache_beam" in sys.modules:
+        yield
+        return
+    import logging  # late: readers import this module
+
+    finder, level = _Hiding(), logging.root.manager.disable
+    gc.disable()
+    if for_local_files:
+        logging.disable(logging.WARNING)  # Beam warns of libraries that it does not find
+        sys.meta_path.insert(0, finder)
+        for name in _LOADED_ON_USE:
+            _import_on_use(name)
+    try:
+        yield
+        if for_local_files:
+            import pyarrow as pa
+
+            pa.array([None])  # looks for pandas, once; a table of pandas' cannot come from files
+    finally:
+        if for_local_files:
+            sys.meta_path.remove(finder)
+            logging.disable(level)
+        gc.freeze()
+        gc.enable()
+
+
+class _Hiding:
+    """A finder that finds no library of `_UNUSED_BY_LOCAL_JOBS`, see https://docs.python.org/3/library/importlib.html."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if f"{name}.".startswith(_HIDDEN):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _import_on_use(name: str) -> None:
+    """Let `import name` give a module that imports itself when its first attribute is read.
+
+    Python's own LazyLoader imports the module as soon as a second module imports it.
+    """
+
+    def load(attribute: str) -> Any:
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+            vars(module).update(vars(importlib.import_module(name)))
+            del module.__getattr__
+        return getattr(module, attribute)
+
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if spec is not None:
+        module: Any = ModuleType(name)
+        module.__spec__, module.__file__, module.__getattr__ = spec, spec.origin, load
+        sys.modules[name] = module
 
 
 def install_hint(extra: str = "", project: str = "shardmill") -> str:

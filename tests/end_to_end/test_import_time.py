@@ -12,7 +12,7 @@ import pytest
 import shardmill
 from shardmill import errors
 from shardmill.pipelines.jobs.registry import KINDS
-from tests.support.command import Run, write_files
+from tests.support.command import Run, image_tree, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -152,3 +152,51 @@ def test_names() -> None:
     assert all(callable(getattr(shardmill, name)) for name in shardmill.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'lod'"):
         _ = shardmill.lod
+
+
+# With all extras installed, Beam would import these, and Flink's and Spark's runners. A small job needs none of them.
+UNUSED = {
+    *("IPython", "apitools", "azure", "boto3", "botocore", "bson", "dill", "google.api_core"),
+    *(
+        "google.auth",
+        "google.cloud.storage",
+        "pandas",
+        "pymongo",
+        "pyparsing",
+        "requests",
+        "tensorflow",
+        "tfx_bsl",
+        "urllib3",
+    ),
+    *(f"apache_beam.{name}" for name in ("dataframe", "io.gcp.bigquery", "runners.interactive", "yaml")),
+    *(f"apache_beam.runners.portability.{name}" for name in ("flink_runner", "spark_runner")),
+    *("shardmill.pipelines.commands.verify", "shardmill.pipelines.nightly.recipe"),
+}
+
+
+def loaded_by_job(*words: str | Path) -> set[str]:
+    """The modules of a `shardmill` process just before it ends."""
+    return loaded(
+        "import contextlib, os, sys\nfrom shardmill.pipelines import cli\n"
+        f"sys.argv[1:] = {list(map(str, words))!r}\n"
+        "def leave(status):\n    assert status == 0\n    raise SystemExit\n"
+        "os._exit = leave\nwith contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):\n"
+        "    cli.program()"
+    )
+
+
+def test_a_job_on_local_files_imports_nothing_of_other_jobs(tmp_path: Path) -> None:
+    table = write_files(tmp_path / "in", {"a.csv": b"x,y\n" + b"1,2\n" * 50}) / "a.csv"
+    photos = write_files(tmp_path / "photos", image_tree(("cat", "dog"), 3))
+    where = ("--output", tmp_path, "--name")
+
+    for words in (("csv", "--input", table), ("text", "--input", table), ("images", "--input", photos)):
+        modules = loaded_by_job(*words, *where, words[0])
+        assert "apache_beam" in modules
+        assert modules & UNUSED == set(), words
+    function = tmp_path / "own.py"
+    function.write_text(
+        "import apache_beam as beam\n\nassert beam.io.WriteToBigQuery\n\ndef same(row):\n    return row\n"
+    )
+    modules = loaded_by_job("csv", "--input", table, "--map", f"{function}:same", *where, "mapped")
+    assert {"pandas", "pymongo", "apache_beam.io.gcp.bigquery"} <= modules

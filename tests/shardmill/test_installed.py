@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -80,3 +81,32 @@ def test_no_sentence_names_a_project_of_an_index() -> None:
         for file in path.rglob("*.py"):
             for line in file.read_text().splitlines():
                 assert "shardmill[" not in line or " @ " in line, f"{file}: {line}"
+
+
+def test_beam_for_local_files_is_imported_without_extras_that_others_can_import() -> None:
+    program = """
+import gc, importlib, logging, sys
+from shardmill import installed
+with installed.importing_beam(True):
+    assert gc.isenabled() and not gc.get_freeze_count()  # a process of others
+installed.run_one_command()
+with installed.importing_beam(True):
+    assert not gc.isenabled()
+    import apache_beam
+    assert apache_beam.io.mongodbio.MongoClient is None
+    try:
+        import requests
+    except ModuleNotFoundError as error:
+        assert error.name == "requests"
+assert gc.isenabled() and gc.get_freeze_count() and not logging.root.manager.disable
+before = set(sys.modules)
+for name in ("pandas", "pymongo", "requests"):
+    assert name not in before and importlib.import_module(name)
+stub = sys.modules["httplib2"]
+assert "pyparsing" not in sys.modules and stub.Http(timeout=1).timeout == 1 and "pyparsing" in sys.modules
+assert importlib.import_module("httplib2").Http is stub.Http
+with installed.importing_beam(True):
+    assert gc.isenabled()  # Beam is imported already
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -116,7 +116,7 @@ def read_documents(data: bytes, file: str, document: Document) -> list[Node]:
     return documents
 
 
-def _problem(error: yaml.MarkedYAMLError) -> str:
+def _problem(error: "yaml.MarkedYAMLError") -> str:
     problem = error.problem or str(error)
     if r"'\t'" in problem:
         return "a tab where YAML wants spaces; indent with spaces"

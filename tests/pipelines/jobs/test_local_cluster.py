@@ -19,7 +19,8 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, e
 from apache_beam.runners.runner import create_runner
 
 from shardmill.errors import UserError
-from shardmill.pipelines.jobs.local_cluster import WORKER_EXIT_TIMEOUT_S, loopback_workers, own_job_server
+from shardmill.pipelines.jobs.local_cluster import loopback_workers, own_job_server
+from shardmill.pipelines.jobs.runner import WORKER_EXIT_TIMEOUT_S
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.processes import is_there
 

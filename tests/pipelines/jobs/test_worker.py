@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.jobs.local_cluster import WorkerProcesses
+from shardmill.pipelines.jobs.runner import WorkerProcesses
 from shardmill.pipelines.jobs.worker import HOST
 from tests.support.command import REPOSITORY, SOURCE, Process, image, write_files
 
