@@ -29,6 +29,8 @@ RELIED_ON = {
     "step.fn = ": "transforms/workers/running.py",
     ".get_signature": "pipelines/jobs/launch.py",
     ".get_dofn_specs": "pipelines/jobs/launch.py",
+    '"_check_fn_use_yield_and_return"': "pipelines/jobs/launch.py",
+    '"_make_origin"': "pipelines/jobs/launch.py",
     "is_in_ipython": "pipelines/jobs/launch.py",
     "_worker_threads": "pipelines/jobs/local_cluster.py",
 }
@@ -129,6 +131,15 @@ def test_beam_asks_for_state_and_timers_where_they_are_remembered() -> None:
     with cache_signatures():
         assert userstate.get_dofn_specs(function) is userstate.get_dofn_specs(function)
     assert userstate.get_dofn_specs is asked
+
+
+def test_beam_parses_functions_and_takes_stacks_for_messages_alone() -> None:
+    """`_check_fn_use_yield_and_return` and `_make_origin`: without them there are a warning and a quotation less."""
+    functions, hints = (Path(module.__file__).read_text() for module in (core, decorators))
+    assert functions.count("_check_fn_use_yield_and_return(") == 2  # the definition
+    assert "if _check_fn_use_yield_and_return(self.fn.process):\n      _LOGGER.warning(" in functions
+    assert len(re.findall(r"origin=(?:cls|self)\._make_origin\(", hints)) == hints.count("._make_origin(") - 1
+    assert decorators.IOTypeHints.empty().origin == []
 
 
 def test_beam_asks_if_it_is_in_a_notebook_where_that_is_hidden() -> None:

@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -60,6 +60,7 @@ from shardmill.transforms.stores.storage import hold_shared
 from shardmill.transforms.workers.running import (
     FAILURE_FILE,
     Failure,
+    ReportingFn,
     read_failure,
     read_progress,
     report_failures,
@@ -317,12 +318,13 @@ _SIGNATURES: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
 
 @contextmanager
 def cache_signatures() -> Iterator[None]:
-    """Cache Beam's signatures of bound methods and its DoFn specs while the context lasts.
+    """Let Beam build and run graphs faster while the context lasts; the results stay Beam's own.
 
     Beam computes the signatures of the same few DoFn methods thousands of times a job, and each DoFn's state and timers
-    hundreds of times. That takes most of a second of a job's start-up. The results stay Beam's own. `get_signature` of
-    apache_beam/typehints/decorators.py and `get_dofn_specs` of apache_beam/transforms/userstate.py, 2.77, have no
-    public way to be called less.
+    hundreds of times. It also parses the source of each function to warn of some, and takes the stack at each type to
+    quote it in an error. Together that takes most of a second of a job's start-up. `get_signature` and `_make_origin`
+    of apache_beam/typehints/decorators.py, `get_dofn_specs` of apache_beam/transforms/userstate.py and
+    `_check_fn_use_yield_and_return` of apache_beam/transforms/core.py, 2.77, have no public way to be called less.
     """
     with hold_shared("signatures", _cache_results):
         yield
@@ -334,24 +336,23 @@ def _cache_results() -> Iterator[None]:
         for module in _MODULES:
             cached = _wrap_with_cache(module.get_signature, _function_of, _SIGNATURES)
             stack.enter_context(replace_attribute(module, "get_signature", cached))
-        # By DoFn, not by class: a DoFn may hold the function that it calls
-        cached = _wrap_with_cache(userstate.get_dofn_specs, lambda dofn: dofn, WeakKeyDictionary())
+        cached = _wrap_with_cache(userstate.get_dofn_specs, _methods_of, {})
         stack.enter_context(replace_attribute(userstate, "get_dofn_specs", cached))
+        stack.enter_context(replace_attribute(core, "_check_fn_use_yield_and_return", lambda _: False))
+        no_stack = classmethod(lambda *_, **__: [])
+        stack.enter_context(replace_attribute(decorators.IOTypeHints, "_make_origin", no_stack))
         yield
 
 
 def _wrap_with_cache(
-    function: Callable[[Any], Any], key_of: Callable[[Any], Any], known: "WeakKeyDictionary[Any, Any]"
+    function: Callable[[Any], Any], key_of: Callable[[Any], Any], known: MutableMapping[Any, Any]
 ) -> Callable[[Any], Any]:
     """Return `function` with its results kept in `known` by the key of its argument, unless that is None."""
 
     def cached(argument: Any) -> Any:
         if (key := key_of(argument)) is None:
             return function(argument)
-        try:
-            found = known.get(key)
-        except TypeError:  # of one that has no hash
-            return function(argument)
+        found = known.get(key)
         if found is None:
             found = known[key] = function(argument)
         return found
@@ -363,6 +364,13 @@ def _function_of(method: Any) -> FunctionType | None:
     """Return the plain function of a bound method; None for anything else."""
     function = method.__func__ if isinstance(method, MethodType) else None
     return function if isinstance(function, FunctionType) else None
+
+
+def _methods_of(dofn: beam.DoFn) -> tuple[Any, ...]:
+    """Return what decides the state and timers of a DoFn: its class, and the methods and names of its attributes."""
+    inner = dofn.wrapped if isinstance(dofn, ReportingFn) else dofn
+    held = (value.__func__ for value in vars(inner).values() if isinstance(value, MethodType))
+    return type(dofn), type(inner), *vars(inner), *held
 
 
 _START_TIMEOUT_S = 60  # until a worker must have begun

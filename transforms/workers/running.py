@@ -208,6 +208,11 @@ class ReportingFn(beam.DoFn):
         own = object.__getattribute__(self, "__dict__")
         return own[name] if name in own else getattr(own["_inner"], name)
 
+    @property
+    def wrapped(self) -> beam.DoFn:
+        """Return the inner DoFn."""
+        return self._inner
+
     def _inspect_process(self) -> Any:
         """Return the parameters of the inner `process`; their defaults tell Beam what to pass."""
         return self._inner.get_function_arguments("process")

@@ -32,7 +32,7 @@ from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise, pr
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.stores import patience
-from shardmill.transforms.workers.running import Failure
+from shardmill.transforms.workers.running import Failure, ReportingFn
 from tests.support import typed_api
 from tests.support.command import Run, tree_bytes, write_files
 
@@ -409,10 +409,6 @@ class Keeping(beam.DoFn):
     def process(self, element: Any, kept: Any = KEPT) -> None: ...
 
 
-class NoHash(Keeping):
-    __hash__ = None  # type: ignore[assignment]
-
-
 class Doing(beam.DoFn):
     """An object may hold a bound method of another object of its class, which keeps that one alive."""
 
@@ -422,7 +418,15 @@ class Doing(beam.DoFn):
     def process(self, element: Any) -> None: ...
 
 
-def test_what_a_dofn_keeps_is_asked_once_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+class Shadowing(Keeping):
+    """An object may hide a method of its class."""
+
+    def __init__(self, hides: bool) -> None:
+        if hides:
+            self.process = len
+
+
+def test_what_dofns_of_the_same_methods_keep_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     before = userstate.get_dofn_specs
 
@@ -431,9 +435,36 @@ def test_what_a_dofn_keeps_is_asked_once_of_each(monkeypatch: pytest.MonkeyPatch
         return before(dofn)
 
     monkeypatch.setattr(userstate, "get_dofn_specs", ask)
-    functions = [Doing(), Doing(Keeping().process), NoHash()]
-    with cache_signatures():
-        found = [[userstate.is_stateful_dofn(function) for function in functions] for _ in range(3)]
 
-    assert found == [[False, True, True]] * 3
-    assert [calls.count(function) for function in functions] == [1, 1, 3]
+    def functions() -> list[beam.DoFn]:
+        plain = [Doing(), Doing(Keeping().process), Shadowing(False), Shadowing(True)]
+        return [*plain, *(ReportingFn(function, "step", "unused") for function in plain)]
+
+    one = functions()
+    expected = [userstate.is_stateful_dofn(function) for function in one]
+    assert expected[:3] == [False, True, True]
+    del calls[:]
+    with cache_signatures():
+        found = [[userstate.is_stateful_dofn(function) for function in [*one, *functions()]] for _ in range(3)]
+
+    assert found == [expected * 2] * 3
+    assert calls == one
+
+
+def test_beam_neither_parses_functions_nor_takes_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(element: int) -> Any:
+        if element:
+            return [element]
+        yield element
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    before = core._check_fn_use_yield_and_return, decorators.IOTypeHints._make_origin
+    assert core._check_fn_use_yield_and_return(both)
+    monkeypatch.setattr(decorators.traceback, "format_stack", refuse)
+    with cache_signatures():
+        assert not core._check_fn_use_yield_and_return(both)
+        hints = beam.FlatMap(both).with_output_types(int).get_type_hints()
+    assert (hints.simple_output_type(""), hints.origin) == (int, [])
+    assert (core._check_fn_use_yield_and_return, decorators.IOTypeHints._make_origin) == before
