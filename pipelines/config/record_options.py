@@ -90,7 +90,7 @@ def _check_comment(mark: str) -> str | None:
     return "expected ASCII characters that are not letters, digits or spaces, for example '#' or '//'"
 
 
-DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
+DEFAULT_BLOCK_SIZE = 4 << 20  # bytes: large enough for vectorised work; ten times as much is in memory a thread
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
 
@@ -300,7 +300,7 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         parse=parse_size,
         check=lambda size: None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB",
         group="run",
-        default_words="16MiB",
+        default_words="4MiB",
         affects_output=False,
     )
 

@@ -14,6 +14,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Self
 
+import pyarrow as pa
 from apache_beam.options.pipeline_options import (
     DirectOptions,
     GoogleCloudOptions,
@@ -425,7 +426,7 @@ def _is_other_record(record: logging.LogRecord) -> bool:
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _LARGE_BYTES = 4 << 20  # more than a chunk of records under way, whose memory should be used again, not mapped afresh
 _NO_THRESHOLD = 1 << 30  # bytes, as a threshold: no buffer is as large
-_ARENAS = 4  # each keeps memory that it has freed; by default there are eight a core
+_ARENAS = 2  # each keeps memory that it has freed; by default there are eight a core
 
 
 def return_large_buffers() -> None:
@@ -447,6 +448,8 @@ def reuse_large_buffers() -> None:
     _set_malloc_option(_M_MMAP_THRESHOLD, _NO_THRESHOLD)
     _set_malloc_option(_M_TRIM_THRESHOLD, _NO_THRESHOLD)
     _set_malloc_option(_M_ARENA_MAX, _ARENAS)
+    # Arrow's own allocator would keep freed memory of each thread apart from NumPy's: another 100 MB.
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _set_malloc_option(parameter: int, value: int) -> None:

@@ -70,6 +70,7 @@ from shardmill.transforms.formats.format import (
     is_long_text,
     key_column_name,
     reject_file,
+    widen_block,
 )
 from shardmill.transforms.formats.line_blocks import (
     BOM,
@@ -115,7 +116,7 @@ class CsvFormat(RecordFormat):
     missing: tuple[str, ...] = MISSING  # texts that mean a missing value, also in quotes
     # (column, text) pairs or a mapping, text for missing values
     fill: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    block_size: int = 16 << 20  # approximate bytes of a block
+    block_size: int = 4 << 20  # approximate bytes of a block
     # What line 1 holds: the names ("first"), a row ("none"), or the names unless it looks like a row ("auto")
     header_line: str = "auto"
     skip_lines: int = 0  # lines to pass over at the start of each file
@@ -516,7 +517,8 @@ class CsvFormat(RecordFormat):
                 yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
             return
         begin, dialect = base + head.stop, self._dialect(file.name)
-        ranges = [part for _, part in read_ranges(stream, dialect, self.block_size, begin, head.rest)]
+        size = widen_block(self.block_size, len(columns))
+        ranges = [part for _, part in read_ranges(stream, dialect, size, begin, head.rest)]
         stitched = stitch(ranges, begin, head.next_line)
         if stitched.open_line is not None:
             end_byte = storage.read_range(file.path, file.size_bytes - 1, 1)

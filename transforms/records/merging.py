@@ -63,6 +63,7 @@ def fetch_ranges(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
 
 
 SEGMENT_BYTES = 8 << 20  # of a shard, merged at once
+_GOLDEN_RATIO = 0.6180339887498949  # whose multiples are spread evenly between whole numbers
 _MERGE_COPIES = 2  # times the size of a segment: as it was read, and in order
 
 
@@ -204,14 +205,16 @@ def _cut_piece(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
 
 
 def _sample_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
-    rows = sum(len(piece.keys) for piece in pieces)
+    """Return about `number` - 1 cuts between segments of about as many bytes."""
+    keys, ties, sizes = (concatenate_column(pieces, name) for name in ("keys", "ties", "sizes"))
     # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
-    step = max(1, rows // (32 * number))
-    keys = np.concatenate([piece.keys[::step] for piece in pieces])
-    ties = np.concatenate([piece.ties[::step] for piece in pieces])
-    weights = np.concatenate(
-        [np.add.reduceat(piece.sizes, np.arange(0, len(piece.sizes), step), dtype=np.int64) for piece in pieces]
-    )
+    step = max(1, len(keys) // (32 * number))
+    starts = np.arange(0, len(keys), step)
+    # One key of each stretch of rows, at places without a pattern. Keys of a piece are sorted: of many pieces as long
+    # as a stretch, the first keys are all small.
+    places = starts + (np.arange(len(starts)) * _GOLDEN_RATIO % 1 * step).astype(np.int64)
+    places = np.minimum(places, len(keys) - 1)
+    keys, ties, weights = keys.take(places), ties.take(places), np.add.reduceat(sizes, starts, dtype=np.int64)
     order = np.lexsort((ties, keys))
     before = np.cumsum(weights[order]) - weights[order]
     at = np.unique(np.searchsorted(before, np.arange(1, number) * (before[-1] + weights[order][-1]) // number))

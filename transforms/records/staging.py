@@ -30,7 +30,14 @@ from shardmill.transforms.columns.types import (
     merge_remarks,
 )
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
-from shardmill.transforms.formats.format import BlockRef, RecordFormat, check_unchanged, read_stacked, split_rows
+from shardmill.transforms.formats.format import (
+    BlockRef,
+    RecordFormat,
+    check_unchanged,
+    read_stacked,
+    split_rows,
+    widen_block,
+)
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
@@ -109,14 +116,15 @@ class TaskContentsWriter:
 MAX_SLICES = 10**7  # of all shards: what a shuffle of their descriptions takes in a minute or two
 MAX_RUN_BYTES = 1 << 30  # of a run, which waits on its worker's disk until it is whole
 _MIN_RUNS = 64  # so that there is something to do for as many threads of workers
-_MIN_SLICE_BYTES, _MIN_REMOTE_SLICE_BYTES = 8 << 10, 64 << 10  # that a request to a store brings at least
+_MIN_SLICE_BYTES, _MIN_REMOTE_SLICE_BYTES = 2 << 10, 64 << 10  # that a request to a store brings at least
+_REMOTE_RUN_BLOCKS = 4  # of a run in a store at least: each of its slices costs a request
 
 
 @dataclass(frozen=True)
 class RunSize:
     """The bytes of input that become one run, as a function of the total."""
 
-    block_size: int  # bytes read at once; minimum size of a run
+    block_size: int  # bytes read at once; minimum size of a run on a disk
     shards: Callable[[int], int]  # estimates the number of shards from the input's bytes
     remote: bool = False  # True if runs are in an object store
 
@@ -127,7 +135,8 @@ class RunSize:
         shards = max(1, self.shards(total))
         least = _MIN_REMOTE_SLICE_BYTES if self.remote else _MIN_SLICE_BYTES
         wanted = max(least * shards, -(-total // max(1, MAX_SLICES // shards)))
-        return max(self.block_size, min(wanted, total // _MIN_RUNS, MAX_RUN_BYTES))
+        block = self.block_size * (_REMOTE_RUN_BLOCKS if self.remote else 1)
+        return max(block, min(wanted, total // _MIN_RUNS, MAX_RUN_BYTES))
 
 
 STAGED, WEIGHED = "staged", "weighed"
@@ -412,6 +421,7 @@ def _prepare_rows(
     gathered: list[PreparedRows] = []
     size = count = 0
     later = LaterRecords(repeated, task)
+    block_size = widen_block(staging.block_size, len(layout.types))
     for block, rows in _read_rows(staging.format, task, layout):
         rows = later.reject(rows, block.file, staging.options.key)
         staged.record_count += len(rows.batch) + sum(reject.counted_records for reject in rows.rejects)
@@ -431,7 +441,7 @@ def _prepare_rows(
             gathered.append(prepared)
             size += prepared.batch.nbytes
             count += len(prepared.batch)
-        if size >= staging.block_size or count >= MAX_RUN_ROWS:
+        if size >= block_size or count >= MAX_RUN_ROWS:
             yield concatenate_rows(gathered)
             gathered, size, count = [], 0, 0
     if gathered:

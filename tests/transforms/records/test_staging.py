@@ -92,7 +92,7 @@ def test_there_must_be_examples_that_are_analyzed() -> None:
 
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
-DEFAULT = 16 * MIB
+DEFAULT = 4 * MIB
 
 
 def run_size(count: ShardCount, remote: bool = False) -> RunSize:
@@ -102,7 +102,7 @@ def run_size(count: ShardCount, remote: bool = False) -> RunSize:
 @pytest.mark.parametrize("total", [0, 1, MIB, 200 * MIB, 2 * GIB, 30 * GIB])
 @pytest.mark.parametrize("remote", [False, True])
 def test_runs_are_blocks_as_long_as_there_are_few_shards(total: int, remote: bool) -> None:
-    assert run_size(ShardCount(size_bytes=128 * MIB), remote)(total) == DEFAULT
+    assert run_size(ShardCount(size_bytes=128 * MIB), remote)(total) == (4 * DEFAULT if remote else DEFAULT)
 
 
 @pytest.mark.parametrize("total", [GIB, 10 * GIB, 100 * GIB, TIB])
@@ -110,7 +110,7 @@ def test_runs_are_blocks_as_long_as_there_are_few_shards(total: int, remote: boo
 def test_slices_are_worth_a_request_or_there_are_hardly_runs_enough(total: int, shards: int) -> None:
     size = run_size(ShardCount(number=shards), remote=True)(total)
     assert size / shards >= 64 << 10 or total / size <= 65 or size == MAX_RUN_BYTES
-    assert total / size >= 64 or size == DEFAULT
+    assert total / size >= 64 or size == 4 * DEFAULT
 
 
 @pytest.mark.parametrize("remote", [False, True])
