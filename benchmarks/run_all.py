@@ -30,6 +30,7 @@ SCRIPTS = {
     "bench_unchanged.py": "--number 100 --rounds 1",
     "bench_rebuild.py": "--images 100 --rounds 1",
     "bench_load.py": "--images 512 --rows 2000 --loop_examples 1000 --rounds 1",
+    "bench_lock.py": "--scale 0.01 --rounds 1",
     "bench_readers.py": "--examples 1024 --rows 2048 --rounds 1 --seconds 0.1",
     "bench_verify.py": "--images 100 --rows 2000 --rounds 1",
     "bench_beam.py": "--rows 3000 --part_rows 1000 --rounds 1",
@@ -38,7 +39,7 @@ SCRIPTS = {
     "bench_near_duplicates.py": "--images 100 --hashes 1000 --rounds 1",
 }
 # Tokenizers are not part of an installation without extras.
-WITH_EXTRAS = {"bench_tokens.py"}
+WITH_EXTRAS = {"bench_lock.py", "bench_tokens.py"}
 
 
 def main() -> int:
