@@ -218,7 +218,7 @@ class RecordsConfig(RecordOptions):
         if self.spec.name == "webdataset":
             from shardmill.transforms.formats.tar import TarFormat
 
-            return TarFormat(self.block_size, self.fill, self.drop, self.key_until)
+            return TarFormat(self.block_size, self.fill, self.drop, self.key_until, self._leaves_images)
         if self.spec.name == "tfrecords":
             from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
@@ -230,6 +230,13 @@ class RecordsConfig(RecordOptions):
         if self.separator or self.text_unit == "paragraph":
             return DocumentsFormat(*lines, separator=self.separator)
         return LinesFormat(*lines, are_texts=self.text_unit == "line")
+
+    @property
+    def _leaves_images(self) -> bool:
+        """Return True if images may stay in their files until shards are written; nothing else then reads records."""
+        from shardmill.transforms.stores.storage import is_local
+
+        return is_local(self.directory) and not self.materialize and self.module_file is None
 
     @property
     def input_format(self) -> "RecordFormat":

@@ -54,7 +54,7 @@ from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
 from shardmill.transforms.values.tokens_encoding import CUT, INPUT_IDS, LOST, Tokenization, total_tokens
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
-from shardmill.transforms.workers.elements import get_single
+from shardmill.transforms.workers.elements import MergeFn, get_single
 from shardmill.transforms.workers.rejects import RejectsPart
 from shardmill.transforms.workers.running import report_plan
 
@@ -96,6 +96,10 @@ def read_layout(
     configuration that has none of its own.
     """
     options = config.table_options
+    infer = None
+    if config.function is None and config.format.infers_with_index and planned is None and options.needs_inference:
+        columns = wanted_columns(options)
+        infer = (None if columns is None else tuple(columns), tuple(options.label_values))
     indexed = root | "Index" >> IndexBlocks(
         config.files if spooled is None else spooled,
         config.kind,
@@ -105,6 +109,7 @@ def read_layout(
         config.folders,
         FileRules(config.on_damaged_file == "reject", options.on_other_columns == "reject", options.drop, options.only),
         temporary,
+        infer,
     )
     mapped: Iterable[MapFindings] = ()
     if config.function is not None:
@@ -124,6 +129,9 @@ def read_indexed(
     inferred: Any = ()
     if planned is not None:
         inferred = (planned.inferred,)
+    elif indexed.inferred is not None:
+        merge = beam.CombineGlobally(MergeFn(Inferred, Inferred.merge)).without_defaults()
+        inferred = AsIter(indexed.inferred | "MergeInferred" >> merge)
     elif config.spec.unit == "row" and options.needs_inference:
         columns = wanted_columns(options)
         infer = InferColumns(config.format, columns, options.label_values, config.read_threads)

@@ -414,7 +414,8 @@ def plan_mapped_files(root: beam.Pipeline, path: str, config: FilesConfig, route
 
 
 def _plan(reading: Reading, config: RecordsConfig, path: str) -> None:
-    reads_per_block = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
+    infers_apart = reading.inferred != () and reading.indexed.inferred is None
+    reads_per_block = 1 + infers_apart + (config.on_mixed == "reject") + (config.stratify_by is not None)
     blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
     side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)
     _ = reading.indexed.summary | "Save" >> beam.Map(_save_dry_run, *side, path)

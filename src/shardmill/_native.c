@@ -600,6 +600,84 @@ static PyObject *read_ranges(PyObject *self, PyObject *args) {
   return good ? PyLong_FromSsize_t(whole) : done(0);
 }
 
+/* Parts of files of which many are of one: a file is opened once, and the disk is asked for what follows before it is waited for. */
+
+enum { OPEN_AT_ONCE = 32 };
+
+struct span_request {
+  const char **names; /* of the files; NULL of what is no path */
+  const int64_t *files, *offsets, *sizes, *places;
+  uint8_t *target;
+};
+
+/* Read the requests from `first` to before `stop`, of at most OPEN_AT_ONCE files; how many before the first that fails. */
+static Py_ssize_t read_some_spans(const struct span_request *all, Py_ssize_t first, Py_ssize_t stop) {
+  int descriptors[OPEN_AT_ONCE], opened = 0;
+  for (Py_ssize_t n = first; n < stop; n++) {
+    if (n == first || all->files[n] != all->files[n - 1]) {
+      const char *name = all->names[all->files[n]];
+      descriptors[opened++] = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    }
+#ifdef POSIX_FADV_WILLNEED
+    if (descriptors[opened - 1] >= 0) posix_fadvise(descriptors[opened - 1], all->offsets[n], all->sizes[n], POSIX_FADV_WILLNEED);
+#endif
+  }
+  Py_ssize_t whole = 0, n = first;
+  for (int file = 0, good = 1; good && n < stop; n++) {
+    if (n > first && all->files[n] != all->files[n - 1]) file++;
+    int64_t done = 0;
+    while (descriptors[file] >= 0 && done < all->sizes[n]) {
+      ssize_t got = pread(descriptors[file], all->target + all->places[n] + done, all->sizes[n] - done, all->offsets[n] + done);
+      if (got <= 0) break;
+      done += got;
+    }
+    good = descriptors[file] >= 0 && done == all->sizes[n];
+    whole += good;
+  }
+  for (int file = 0; file < opened; file++)
+    if (descriptors[file] >= 0) close(descriptors[file]);
+  return whole;
+}
+
+static PyObject *read_spans(PyObject *self, PyObject *args) {
+  PyObject *paths;
+  Py_buffer files, offsets, sizes, target, places;
+  if (!PyArg_ParseTuple(args, "O!y*y*y*w*y*", &PyList_Type, &paths, &files, &offsets, &sizes, &target, &places)) return NULL;
+  Py_ssize_t known = PyList_Size(paths), count = files.len / 8, done_with = 0;
+  struct span_request all = {NULL, files.buf, offsets.buf, sizes.buf, places.buf, target.buf};
+  int good = files.len % 8 == 0 && offsets.len == files.len && sizes.len == files.len && places.len == files.len;
+  for (Py_ssize_t n = 0; good && n < count; n++) {
+    good = all.files[n] >= (n ? all.files[n - 1] : 0) && all.files[n] < known && all.offsets[n] >= 0 && all.sizes[n] >= 0;
+    good = good && all.places[n] >= 0 && all.places[n] <= target.len && all.sizes[n] <= target.len - all.places[n];
+  }
+  PyObject **encoded = PyMem_Calloc(known ? known : 1, sizeof *encoded);
+  all.names = PyMem_Calloc(known ? known : 1, sizeof *all.names);
+  int has_memory = encoded && all.names;
+  if (good && has_memory) {
+    for (Py_ssize_t n = 0; n < known; n++) {
+      if (PyUnicode_FSConverter(PyList_GetItem(paths, n), encoded + n)) all.names[n] = PyBytes_AsString(encoded[n]);
+      else PyErr_Clear(); /* no path: Python says so */
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    while (done_with < count) {
+      Py_ssize_t stop = done_with;
+      for (int opened = 0; stop < count; stop++) {
+        opened += stop == done_with || all.files[stop] != all.files[stop - 1];
+        if (opened > OPEN_AT_ONCE) break;
+      }
+      Py_ssize_t whole = read_some_spans(&all, done_with, stop), wanted = stop - done_with;
+      done_with += whole;
+      if (whole < wanted) break;
+    }
+    Py_END_ALLOW_THREADS;
+    for (Py_ssize_t n = 0; n < known; n++) Py_XDECREF(encoded[n]);
+  }
+  PyMem_Free(encoded), PyMem_Free(all.names);
+  PyBuffer_Release(&files), PyBuffer_Release(&offsets), PyBuffer_Release(&sizes), PyBuffer_Release(&target), PyBuffer_Release(&places);
+  if (!has_memory) return PyErr_NoMemory();
+  return good ? PyLong_FromSsize_t(done_with) : done(0);
+}
+
 PyObject *parse_annotations(PyObject *self, PyObject *args); /* _native_json.c */
 PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
 PyObject *scan_members(PyObject *self, PyObject *args);
@@ -638,6 +716,7 @@ static PyMethodDef methods[] = {
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
     {"read_whole_files", read_whole_files, METH_VARARGS, "read_whole_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},
     {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
+    {"read_spans", read_spans, METH_VARARGS, "read_spans(paths, files, offsets, sizes, target, places): parts of path files[n] to places[n]; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};
 
 static int prepare(PyObject *module) {

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shardmill.transforms.records import staging
 from tests.support.golden_cases import CALLS, CASES, DIGESTS, digests
 from tests.support.golden_inputs import write_inputs
 
@@ -27,6 +29,22 @@ def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.M
     monkeypatch.chdir(inputs)
 
     assert digests(case) == GOLDEN[case]
+
+
+def test_images_left_in_tars_do_not_show(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(inputs)
+    left: list[int] = []
+    leave = staging._leave_images
+
+    def counting(*arguments: Any) -> Any:
+        records = leave(*arguments)
+        left.append(0 if records.references is None else int((records.references["length"] > 0).sum()))
+        return records
+
+    monkeypatch.setattr(staging, "_LEAST_CACHED", 1)
+    monkeypatch.setattr(staging, "_leave_images", counting)
+    assert digests("webdataset", output="left") == GOLDEN["webdataset"]
+    assert sum(left) == 8  # one of nine is cut, and the other tar is compressed
 
 
 def test_how_records_are_cut_does_not_show() -> None:

@@ -384,8 +384,13 @@ def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
 
 def example_sizes(batch: pa.RecordBatch) -> np.ndarray:
     """Return the size in bytes of each record of `encode_examples(batch)`, int64 (rows,), from lengths alone."""
-    entries = _entries_sizes(feature_columns(batch), batch.num_rows)
+    entries = entry_sizes(batch)
     return entries + 1 + varint_widths(entries)
+
+
+def entry_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """Return the size in bytes of each row's entries as in `encode_entries(batch)`, int64 (rows,)."""
+    return _entries_sizes(feature_columns(batch), batch.num_rows)
 
 
 def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True) -> tuple[pa.Buffer, np.ndarray]:

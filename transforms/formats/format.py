@@ -165,6 +165,11 @@ def key_column_name(name: str) -> str:
     return f"{KEY_PREFIX}{name}"
 
 
+# Columns of a batch that say where the largest image of each row is in the row's file, if it can be read from there
+# again: its offset in bytes, and the number of its column among the requested ones; -1 without such an image
+IMAGE_OFFSET, IMAGE_COLUMN = "\0image:offset", "\0image:column"
+
+
 class RawBatch(NamedTuple):
     """Records of one block as their file has them, with nested values and without conversion to features."""
 
@@ -251,8 +256,16 @@ class RecordFormat(Protocol):
         OSError: if the file cannot be read; `read` makes Rejects of most.
     """
 
+    infers_with_index = False  # True if `index_and_infer` reads a file once for both
+
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all."""
+
+    def index_and_infer(
+        self, file: FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
+        """Yield what `index` yields, and what `infer` finds in all blocks together."""
+        raise NotImplementedError
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns that the file's header names, in order; () if the format names none before the records."""

@@ -17,6 +17,8 @@ from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
+    IMAGE_COLUMN,
+    IMAGE_OFFSET,
     OBJECTS,
     STAGE,
     BlockRef,
@@ -47,6 +49,7 @@ from shardmill.transforms.formats.tar_samples import (
     TarReader,
     is_objects_value,
 )
+from shardmill.transforms.stores.storage import is_local
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
 EMPTY_FILE = "tar file without a sample"
@@ -75,6 +78,9 @@ class TarFormat(RecordFormat):
     fill: tuple[tuple[str, str], ...] = ()  # see JsonLinesFormat
     drop: tuple[str, ...] = ()  # see JsonLinesFormat
     key_until: str = ""  # `first_dot` or `last_dot` of a name; "" for the first dot unless that looks wrong
+    locates_images: bool = False  # rows have IMAGE_OFFSET and IMAGE_COLUMN
+
+    infers_with_index = True
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield blocks of whole samples; damage is left to `read`, so the last block ends where the file does.
@@ -84,14 +90,29 @@ class TarFormat(RecordFormat):
         Raises:
             UserError: if keys seem to be cut too early, or if no sample has more than a label.
         """
+        for item in self._index(file, None):
+            assert not isinstance(item, Inferred)
+            yield item
+
+    def index_and_infer(
+        self, file: FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
+        """Yield what `index` yields, and then what `infer` finds in all blocks, from one pass over the file."""
+        yield from self._index(file, _Inference(self, file.name, columns, values_of))
+
+    def _index(
+        self, file: FileRef, inference: "_Inference | None"
+    ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
         packed = is_compressed(file.name)
         start = first = 0
         last, whole = 0, True
         keys, has_content = array("Q"), False  # the hashes of all keys
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
-            reader = self._reader(stream, 0, None, 1, ALL_MEMBERS)
+            reader = self._reader(stream, 0, None, 1, ALL_MEMBERS if inference is None else IMAGE_MEMBERS)
             try:
                 for piece in reader.pieces(is_end=True):
+                    if inference is not None:
+                        inference.add(piece)
                     for sample in piece.samples:
                         keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
                         has_content = has_content or any(holds != "class" for holds, _, _ in sample.parts.values())
@@ -122,46 +143,18 @@ class TarFormat(RecordFormat):
         else:
             records = last + 1 - max(first, 1) if whole else None
             yield BlockRef(file, start, file.size_bytes - start, max(first, 1), records=records)
+        if inference is not None:
+            yield inference.result()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
         """Infer the types from the members' names and the JSON objects, and mark columns of images and of class ids."""
-        wanted = None if columns is None else list(dict.fromkeys(columns))
-        values: dict[str, set[str]] = {column.name: set() for column in values_of}
-        merged = Inferred()
+        inference = _Inference(self, block.file.name, columns, values_of)
         for piece in self._pieces(block, IMAGE_MEMBERS):
-            if isinstance(piece, Reject):
-                continue
-            rows = self._rows(piece, block.file.name)
-            requested = None if wanted is None else [name for name in wanted if name not in rows.images]
-            types, kept, _ = rows.objects.infer(requested, self.drop)
-            declared: dict[str, DeclaredColumn] = {}
-            for name, lies in rows.images.items():
-                if wanted is None or name in wanted:
-                    present = 0 if name in self.drop else len(lies.keys() & set(kept.line_numbers.tolist()))
-                    types[name] = ColumnType("bytes", None, present)
-                    declared[name] = DeclaredColumn("image", is_required=True)
-            for name in sorted(rows.classes):
-                if ids := [item[name] for item in kept.objects if name in item]:
-                    declared[name] = DeclaredColumn("class_label", num_classes=max(ids) + 1, is_required=True)
-            for name in types:
-                if name.startswith(JSON_PREFIX):
-                    own = name.removeprefix(JSON_PREFIX)
-                    message = (
-                        f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r}"
-                        " already"
-                    )
-                    declared[name] = DeclaredColumn("text", message=message)
-            if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.declared_column) is not None:
-                declared[OBJECTS] = of_objects
-            for column in values_of:
-                if len(values[column.name]) <= MAX_VALUES:
-                    values[column.name] |= kept.texts(column)
-            classes = {OBJECTS: rows.seen.classes} if OBJECTS in declared else {}
-            merged = merged.merge(Inferred(types, len(kept.objects), classes, declared))
-        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.declared)
+            if not isinstance(piece, Reject):
+                inference.add(piece)
+        yield inference.result()
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows, some samples at a time."""
@@ -169,12 +162,16 @@ class TarFormat(RecordFormat):
             if isinstance(piece, Reject):
                 yield empty_rows(types, [piece], keys)
                 continue
-            found = self._rows(piece, block.file.name)
+            found = self.rows(piece, block.file.name)
             images = {name for name in types if name in found.images}
             rows = found.objects.read({name: kind for name, kind in types.items() if name not in images}, keys)
             arrays = {name: rows.batch[name] for name in rows.batch.schema.names}
-            arrays |= {name: found.images_of(name, rows.lines, piece) for name in images}
+            spans = {name: found.spans_of(name, rows.lines) for name in images}
+            arrays |= {name: _images_at(spans[name], piece) for name in images}
             ordered = {name: arrays.pop(name) for name in types} | arrays
+            if self.locates_images:
+                can_refer = is_local(block.file.path) and not is_compressed(block.file.name) and block.file.revision
+                ordered |= _locate_images(spans if can_refer else {}, list(types), len(rows.lines))
             batch = to_batch(ordered, len(rows.lines))
             yield Rows(batch, rows.lines, rows.rejects, rounded=rows.rounded, odd=rows.odd)
 
@@ -184,9 +181,9 @@ class TarFormat(RecordFormat):
             if isinstance(piece, Reject):
                 yield piece
                 continue
-            found = self._rows(piece, block.file.name)
+            found = self.rows(piece, block.file.name)
             for name in found.images:
-                images = found.images_of(name, found.objects.line_numbers, piece).to_pylist()
+                images = _images_at(found.spans_of(name, found.objects.line_numbers), piece).to_pylist()
                 for row, image in zip(found.objects.objects, images, strict=True):
                     row[name] = image
             yield found.objects
@@ -209,7 +206,7 @@ class TarFormat(RecordFormat):
         until_last = self.key_until == "last_dot"
         return TarReader(stream, offset, length, first, self.block_size, *unread, until_last_dot=until_last)
 
-    def _rows(self, piece: TarPiece, name: str) -> "_Rows":
+    def rows(self, piece: TarPiece, name: str) -> "_Rows":
         """Convert the samples of a piece of file `name` to rows."""
         found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, [], 0), {}, set(), ObjectFields())
         objects, lines, numbers, rejects = [], [], [], []
@@ -233,6 +230,55 @@ class TarFormat(RecordFormat):
         return replace(found, objects=rows)
 
 
+class _Inference:
+    """The types and values found in the samples of one file."""
+
+    def __init__(
+        self, format_: TarFormat, name: str, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> None:
+        """Start without samples of the file `name`; the other arguments are those of `RecordFormat.infer`."""
+        self._format, self._name, self._values_of = format_, name, values_of
+        self._wanted = None if columns is None else list(dict.fromkeys(columns))
+        self._values: dict[str, set[str]] = {column.name: set() for column in values_of}
+        self._merged = Inferred()
+
+    def add(self, piece: TarPiece) -> None:
+        """Add the samples of a piece, whose images need not be read."""
+        wanted, drop = self._wanted, self._format.drop
+        rows = self._format.rows(piece, self._name)
+        requested = None if wanted is None else [name for name in wanted if name not in rows.images]
+        types, kept, _ = rows.objects.infer(requested, drop)
+        declared: dict[str, DeclaredColumn] = {}
+        for name, lies in rows.images.items():
+            if wanted is None or name in wanted:
+                present = 0 if name in drop else len(lies.keys() & set(kept.line_numbers.tolist()))
+                types[name] = ColumnType("bytes", None, present)
+                declared[name] = DeclaredColumn("image", is_required=True)
+        for name in sorted(rows.classes):
+            if ids := [item[name] for item in kept.objects if name in item]:
+                declared[name] = DeclaredColumn("class_label", num_classes=max(ids) + 1, is_required=True)
+        for name in types:
+            if name.startswith(JSON_PREFIX):
+                own = name.removeprefix(JSON_PREFIX)
+                message = (
+                    f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r} already"
+                )
+                declared[name] = DeclaredColumn("text", message=message)
+        if OBJECTS in types and OBJECTS not in drop and (of_objects := rows.seen.declared_column) is not None:
+            declared[OBJECTS] = of_objects
+        for column in self._values_of:
+            if len(self._values[column.name]) <= MAX_VALUES:
+                self._values[column.name] |= kept.texts(column)
+        classes = {OBJECTS: rows.seen.classes} if OBJECTS in declared else {}
+        self._merged = self._merged.merge(Inferred(types, len(kept.objects), classes, declared))
+
+    def result(self) -> Inferred:
+        """Return what is known of all samples added."""
+        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in self._values.items()}
+        merged = self._merged
+        return Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.declared)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
     """Samples of a tar file, as rows."""
@@ -242,14 +288,36 @@ class _Rows:
     classes: set[str]  # columns of class ids
     seen: ObjectFields  # field names and classes of objects in images
 
-    def images_of(self, name: str, numbers: np.ndarray, piece: TarPiece) -> pa.Array:
-        """Return a column of the images of samples `numbers`; null for samples without one."""
-        parts = [self.images[name].get(number) for number in numbers.tolist()]
-        starts = np.array([0 if part is None else part[1] - piece.base for part in parts], np.int64)
-        sizes = np.array([0 if part is None else part[2] for part in parts], np.int64)
-        column = slices(piece.data, starts, starts + sizes)
-        present = np.array([part is not None for part in parts], bool)
-        return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
+    def spans_of(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Return offset in the file and size of an image of each of the samples `numbers`: int64, shape (rows, 2).
+
+        Both are -1 for samples without one.
+        """
+        of_column = self.images[name]
+        parts = [of_column.get(number, _NO_IMAGE)[1:] for number in numbers.tolist()]
+        return np.array(parts, np.int64).reshape(-1, 2)
+
+
+_NO_IMAGE: SamplePart = ("image", -1, -1)
+
+
+def _images_at(spans: np.ndarray, piece: TarPiece) -> pa.Array:
+    """Return a column of images by their offsets and sizes; null for samples without one."""
+    present = spans[:, 1] >= 0
+    starts = np.where(present, spans[:, 0] - piece.base, 0)
+    column = slices(piece.data, starts, starts + np.maximum(spans[:, 1], 0))
+    return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
+
+
+def _locate_images(spans: Mapping[str, np.ndarray], names: Sequence[str], rows: int) -> dict[str, pa.Array]:
+    """Return the columns IMAGE_OFFSET and IMAGE_COLUMN of the images at `spans`, by column."""
+    offsets, columns, sizes = np.full(rows, -1, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
+    for number, name in enumerate(names):
+        if name in spans:
+            larger = spans[name][:, 1] > sizes
+            offsets[larger], sizes[larger] = spans[name][larger, 0], spans[name][larger, 1]
+            columns[larger] = number
+    return {IMAGE_OFFSET: pa.array(offsets), IMAGE_COLUMN: pa.array(columns)}
 
 
 def _check_key(sample: Sample, file_name: str) -> None:

@@ -8,12 +8,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton
+from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
+from shardmill.transforms.columns.types import Inferred, ValuesOf
 from shardmill.transforms.formats.format import (
     BlockRef,
     FileRef,
@@ -39,17 +40,20 @@ from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
 from shardmill.transforms.workers.rejects import OTHER_COLUMNS, RejectsPart
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
+_INFERRED = "inferred"
+InferredColumns = tuple[tuple[str, ...] | None, tuple[ValuesOf, ...]]  # columns and values, as `RecordFormat.infer` has
 _BLOCK_BYTES = 200  # of a serialized BlockRef without its names
 
 Task = tuple[BlockRef, ...]  # the blocks of one run: blocks of about as many bytes as a run has, or one that is larger
 
 
 class IndexedBlocks(NamedTuple):
-    """The result of indexing record files: tasks, rejects, and one InputSummary of all files."""
+    """The result of indexing record files: tasks, rejects, one InputSummary of all files, and the inferred types."""
 
     tasks: beam.PCollection[Task]
     rejects: beam.PCollection[RejectsPart]
     summary: beam.PCollection[InputSummary]
+    inferred: beam.PCollection[Inferred] | None = None  # one for each file, if types are inferred with the index
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class IndexBlocks(beam.PTransform):
     roles: FolderRoles | None = None  # folder roles of --folders, if given
     rules: FileRules = FileRules()  # what to do with single files
     temporary: str | None = None  # temporary directory of the job; None in a dry run
+    infer: InferredColumns | None = None  # columns whose types are inferred, for a format that `infers_with_index`
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
         """List on one worker, index each file on any, gather the blocks of small files into tasks."""
@@ -105,10 +110,16 @@ class IndexBlocks(beam.PTransform):
         else:
             pattern = pbegin | "Pattern" >> beam.Create([self.files])
         listed = pattern | "List" >> list_.with_outputs(REJECTS, SUMMARIES, main="files")
-        index = partial(index_file, self.format, temporary=self.temporary, rejects_damaged=self.rules.rejects_damaged)
+        index = partial(
+            index_file,
+            self.format,
+            temporary=self.temporary,
+            rejects_damaged=self.rules.rejects_damaged,
+            infer=self.infer,
+        )
         index_files = beam.ParDo(ThreadedFlatMap(index, self.threads))
         spread = listed["files"] | "SpreadFiles" >> Spread(attrgetter("path"))
-        indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
+        indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, _INFERRED, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
         if self.rules.rejects_other_columns:
             merge = beam.CombineGlobally(MergeFn(InputSummary, InputSummary.merge))
@@ -123,7 +134,8 @@ class IndexBlocks(beam.PTransform):
             | "Gather" >> beam.ParDo(gather)
             | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.path}\0{task[0].offset}")
         )
-        return IndexedBlocks(tasks, *combine_outputs(*steps))
+        inferred = None if self.infer is None else indexed[_INFERRED]
+        return IndexedBlocks(tasks, *combine_outputs(*steps), inferred)
 
 
 def _list_record_files(
@@ -169,22 +181,29 @@ def _leave_out(
 
 
 def index_file(
-    format_: RecordFormat, file: FileRef, temporary: str | None = None, rejects_damaged: bool = False
+    format_: RecordFormat,
+    file: FileRef,
+    temporary: str | None = None,
+    rejects_damaged: bool = False,
+    infer: InferredColumns | None = None,
 ) -> list[Any]:
-    """Return the blocks of a file; rejects and a summary of header and rejects, tagged.
+    """Return the blocks of a file; rejects, a summary of header and rejects, and types of columns to `infer`, tagged.
 
     With `rejects_damaged`, a file that contradicts the flags is a reject, and no error.
     """
     blocks: list[Any] = []
+    inferred: list[TaggedOutput] = []
     found = Findings(temporary)
     try:
-        for item in format_.index(file):
+        for item in format_.index(file) if infer is None else format_.index_and_infer(file, *infer):
             if isinstance(item, Reject):
                 found.reject(item)
             elif isinstance(item, SkippedItems):
                 found.summary.merge(InputSummary(skipped={item.kind: (item.count, item.first_item)}))
             elif isinstance(item, RecordNotice):
                 found.summary.merge(InputSummary(peculiarities={item.text: (item.count, item.first_record)}))
+            elif isinstance(item, Inferred):
+                inferred.append(TaggedOutput(_INFERRED, item))
             else:
                 blocks.append(item)
         header = format_.header(file) if not found.summary.rejected else ()
@@ -203,7 +222,7 @@ def index_file(
         return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     if header:
         found.summary.headers = {header: (1, file.name)}
-    return [*blocks, *found.outputs()]
+    return [*blocks, *inferred, *found.outputs()]
 
 
 def total_bytes(file: FileRef) -> int:

@@ -17,7 +17,7 @@ from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED, shown_line
 from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
-from shardmill.transforms.columns.example_bytes import frame, payload_hashes
+from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payload_hashes
 from shardmill.transforms.columns.example_decoding import (
     Kinds,
     count_kinds,
@@ -27,13 +27,14 @@ from shardmill.transforms.columns.example_decoding import (
     kind_misfits,
     merge_parts,
 )
-from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, example_sizes
+from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
 from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_exact_floats, parse_values, read_times
 from shardmill.transforms.columns.types import Inferred, Remarks, merge_remarks
-from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
+from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
 from shardmill.transforms.layout.columns import CUT, NAIVE
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.images import check_images, pictures_column, place_objects
+from shardmill.transforms.records.run_file import REFERENCE
 from shardmill.transforms.statistics.contents import hash_lines
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.values.options import Sequencing
@@ -190,6 +191,8 @@ class EncodedRows:
     # columns to count of rows that are not yet examples; None if rows are examples
     partial_columns: pa.RecordBatch | None = None
     is_compared: bool = True  # False for rows that are only parts of the examples to compare for duplicates
+    # dtype REFERENCE, shape (rows,), without file numbers: the images that are in the rows' files as they are
+    references: np.ndarray | None = None
 
     @property
     def counted_columns(self) -> pa.RecordBatch:
@@ -288,18 +291,44 @@ class TableEncoder:
         return prepared, rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
-        features, part = batch.select([feature.name for feature in layout.features]), None
+        features, part, references = batch.select([feature.name for feature in layout.features]), None, None
         if self.tokens is not None and self.tokens.is_packed:
             framed = frame(document_records(features[INPUT_IDS], self.tokens.end_id))
             part = pa.RecordBatch.from_arrays([pc.list_value_length(features[INPUT_IDS])], names=[INPUT_IDS])
         else:
-            framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
+            renamed = features.rename_columns(list(map(self.renames, features.schema.names)))
+            framed = encode_framed(renamed)
+            if IMAGE_OFFSET in batch.schema.names:
+                requested = batch[IMAGE_COLUMN].to_numpy()
+                places = {features.schema.get_field_index(name): requested == n for n, name in enumerate(layout.types)}
+                references = _locate_values(framed, renamed, batch[IMAGE_OFFSET].to_numpy(), places)
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
-        return EncodedRows(framed, features, self._select_helpers(batch), pictures=pictures, partial_columns=part)
+        helpers = self._select_helpers(batch)
+        return EncodedRows(framed, features, helpers, pictures=pictures, partial_columns=part, references=references)
 
     def _select_helpers(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         columns = {name: key_column_name(name) for name in self.helpers}
         return {name: batch[column] for name, column in columns.items() if column in batch.schema.names}
+
+
+def _locate_values(
+    framed: pa.LargeBinaryArray, features: pa.RecordBatch, offsets: np.ndarray, places: Mapping[int, Flags]
+) -> np.ndarray:
+    """Return where records have the images at `offsets` of their files: dtype REFERENCE, shape (rows,).
+
+    `places` tells which rows have their image in a column of `features`, given by its index, or -1 if it is none.
+    """
+    references, bounds = np.zeros(len(framed), REFERENCE), offsets_of(framed)
+    for place, is_there in places.items():
+        if place < 0 or not is_there.any():
+            continue
+        lengths = np.diff(offsets_of(features.column(place)))
+        # A value is the end of its feature's entry, and entries are in column order
+        following = entry_sizes(features.select(list(range(place + 1, features.num_columns))))
+        at = np.diff(bounds) - FOOTER_BYTES - following - lengths
+        for name, values in (("offset", offsets), ("length", lengths), ("at", at)):
+            references[name][is_there] = values[is_there]
+    return references
 
 
 @dataclass(frozen=True)

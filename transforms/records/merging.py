@@ -11,25 +11,33 @@ import pyarrow as pa
 
 from shardmill.data import spans
 from shardmill.transforms.columns.arrow import concatenate
+from shardmill.transforms.formats.format import FileRef, check_unchanged
 from shardmill.transforms.records.run_file import (
     ENTRY,
+    REFERENCE,
+    REFERRING_ENTRY,
+    InputFile,
     KeyedRecords,
     Run,
     RunPart,
     Slice,
     SortedRecords,
+    encode_files,
     entry_columns,
     extract_entries,
     interleave_entries,
+    read_files,
     sort_order,
     sort_records,
     to_slices,
+    with_references,
     write_sorted,
 )
 from shardmill.transforms.shards.divisions import Cuts
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.streams import read_ranges
+from shardmill.transforms.stores.protocol import changed_error
+from shardmill.transforms.stores.streams import read_ranges, read_spans
 from shardmill.transforms.workers.resources import Spool, memory_budget
 
 MAX_REQUESTS = 32  # what a store at some distance answers while the first of them is on its way
@@ -77,6 +85,8 @@ class Piece:
     ties: np.ndarray  # uint64, shape (n,)
     sizes: np.ndarray  # framed sizes in bytes, uint32, shape (n,)
     gap: int = 0  # bytes before each record to skip
+    references: np.ndarray | None = None  # dtype REFERENCE, shape (n,): values that are in `files` instead
+    files: tuple[InputFile, ...] = ()  # files that `references` number
 
     @property
     def record_bytes(self) -> int:
@@ -86,12 +96,19 @@ class Piece:
     @property
     def size_bytes(self) -> int:
         """The size in bytes in the source, including gaps between records."""
-        return self.record_bytes + self.gap * len(self.sizes)
+        return int(self.stored_sizes.sum()) + self.gap * len(self.sizes)
+
+    @property
+    def stored_sizes(self) -> np.ndarray:
+        """The bytes of each record in the source, without values that are left out: int64, shape (n,)."""
+        sizes = self.sizes.astype(np.int64)
+        return sizes if self.references is None else sizes - self.references["length"]
 
     def slice(self, start: int, stop: int, offset: int) -> "Piece":
         """Return the records from `start` to before `stop`, of which the first is at `offset`."""
         keys, ties, sizes = (array[start:stop] for array in (self.keys, self.ties, self.sizes))
-        return replace(self, offset=offset, keys=keys, ties=ties, sizes=sizes)
+        references = None if self.references is None else self.references[start:stop]
+        return replace(self, offset=offset, keys=keys, ties=ties, sizes=sizes, references=references)
 
 
 def concatenate_column(pieces: Sequence[Piece], name: str) -> np.ndarray:
@@ -112,21 +129,67 @@ class RunShards:
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
         """Read and merge the pieces of one task."""
-        with memory_budget().take(_MERGE_COPIES * sum(piece.size_bytes for piece in task)):
+        has_references = any(piece.references is not None for piece in task)
+        framed_bytes = sum(piece.record_bytes for piece in task) if has_references else 0
+        with memory_budget().take(_MERGE_COPIES * sum(piece.size_bytes for piece in task) + framed_bytes):
             data, order = merge_pieces(task)
+            if has_references:
+                data = _read_references(data, task, order)
         return EncodedChunk(data, len(order))
+
+
+def join_references(pieces: Sequence[Piece], files: dict[InputFile, int]) -> np.ndarray:
+    """Return the references of all pieces with the files' numbers in `files`, to which new files are added."""
+    joined = np.zeros(sum(len(piece.keys) for piece in pieces), REFERENCE)
+    start = 0
+    for piece in pieces:
+        part = joined[start : start + len(piece.keys)]
+        start += len(piece.keys)
+        if piece.references is not None:
+            part[:] = piece.references
+            numbers = np.array([files.setdefault(file, len(files)) for file in piece.files], np.uint32)
+            part["file"] = numbers[part["file"]]
+    return joined
+
+
+def _read_references(data: Any, pieces: Sequence[Piece], order: np.ndarray) -> np.ndarray:
+    """Return merged records with the values that are in input files; raise a JobError if one of those has changed."""
+    files: dict[InputFile, int] = {}
+    references = join_references(pieces, files).take(order)
+    sizes = concatenate_column(pieces, "sizes").take(order).astype(np.int64)
+    at, lengths = references["at"].astype(np.int64), references["length"].astype(np.int64)
+    ends, stored_ends = np.cumsum(sizes), np.cumsum(sizes - lengths)
+    starts, stored_starts = ends - sizes, stored_ends - (sizes - lengths)
+    framed = np.empty(int(ends[-1]), np.uint8)
+    spans.copy(data, stored_starts, at, framed, starts)
+    spans.copy(data, stored_starts + at, sizes - lengths - at, framed, starts + at + lengths)
+    rows = np.flatnonzero(lengths)
+    rows = rows.take(np.lexsort((references["offset"].take(rows), references["file"].take(rows))))
+    offsets, numbers = (references[name].take(rows).astype(np.int64) for name in ("offset", "file"))
+    paths = [path for path, _ in files]
+    read_spans(paths, numbers, offsets, lengths.take(rows), framed, (starts + at).take(rows))
+    check_unchanged(FileRef("", path, 0, revision=revision) for path, revision in files)
+    is_whole = spans.are_whole(framed, starts.take(rows), ends.take(rows))
+    if not is_whole.all():
+        raise changed_error(paths[numbers[int(is_whole.argmin())]])
+    return framed
 
 
 def read_pieces(slices: Sequence[Slice]) -> list[Piece]:
     """Return the records of slices as pieces; slices in an object store are downloaded."""
-    pieces = _make_local_pieces([part for part in slices if part.entries_at is not None])
+    local = [part for part in slices if part.entries_at is not None]
+    pieces = _make_local_pieces([part for part in local if not part.files_at], ENTRY)
+    pieces += _make_local_pieces([part for part in local if part.files_at], REFERRING_ENTRY)
     return pieces + _fetch_pieces([part for part in slices if part.entries_at is None])
 
 
 def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
-    """Return the framed records of all pieces, sorted, and the order in which the joined pieces were taken."""
+    """Return the framed records of all pieces, sorted, and the order in which the joined pieces were taken.
+
+    Values that are in input files are left out.
+    """
     order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
-    sizes = concatenate_column(pieces, "sizes").astype(np.int64)
+    sizes = concatenate_column(pieces, "stored_sizes")
     gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
     ends = np.cumsum(sizes + gaps)
     data = np.empty(int(ends[-1]), np.uint8)
@@ -148,19 +211,25 @@ def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: n
             piece.source.read_into(piece.offset, target[start:stop].data)
 
 
-def _make_local_pieces(slices: Sequence[Slice]) -> list[Piece]:
+def _make_local_pieces(slices: Sequence[Slice], dtype: np.dtype) -> list[Piece]:
     """Return the records of slices of runs on a disk, whose keys follow all records."""
     if not slices:
         return []
     ends = np.cumsum([0, *(part.rows for part in slices)])
-    entries = np.empty(ends[-1], ENTRY)
+    entries = np.empty(ends[-1], dtype)
     offsets = np.array([part.entries_at for part in slices], np.int64)
-    read_ranges([part.path for part in slices], offsets, entries.view(np.uint8), ends * ENTRY.itemsize)
-    keys, ties, sizes = entry_columns(entries)
-    return [
-        Piece(part.path, part.offset, keys[start:stop], ties[start:stop], sizes[start:stop])
-        for part, (start, stop) in zip(slices, pairwise(ends.tolist()), strict=True)
-    ]
+    read_ranges([part.path for part in slices], offsets, entries.view(np.uint8), ends * dtype.itemsize)
+    pieces = []
+    for part, (start, stop) in zip(slices, pairwise(ends.tolist()), strict=True):
+        piece = _make_piece(part.path, part.offset, entries[start:stop], ())
+        pieces.append(replace(piece, files=read_files(part.path, part.files_at)) if part.files_at else piece)
+    return pieces
+
+
+def _make_piece(source: str | Spool, offset: int, entries: np.ndarray, files: tuple[InputFile, ...]) -> Piece:
+    """Return the records of consecutive entries as a piece."""
+    references = entries["reference"] if entries.dtype == REFERRING_ENTRY else None
+    return Piece(source, offset, *entry_columns(entries), references=references, files=files)
 
 
 def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
@@ -256,16 +325,19 @@ class RunWriter:
         start = 0
         for part in batch.parts:
             stop = start + part.rows
-            keyed = entry_columns(batch.index[start:stop])
-            self._pieces.setdefault(part.group, []).append(Piece(self._spool, self._spooled, *keyed))
-            self._spooled += part.size_bytes
+            piece = _make_piece(self._spool, self._spooled, batch.index[start:stop], batch.files)
+            self._pieces.setdefault(part.group, []).append(piece)
+            self._spooled += piece.size_bytes
             start = stop
 
     def _merge(self) -> Run:
         parts, index, written = [], [], 0
+        files: dict[InputFile, int] | None = None
+        if any(piece.references is not None for pieces in self._pieces.values() for piece in pieces):
+            files = {}
         with storage.open_write(self._path) as file:
             for group, pieces in sorted(self._pieces.items()):
-                for records, entries in self._merge_segments(pieces):
+                for records, entries in self._merge_segments(pieces, files):
                     data = interleave_entries(records, entries) if self._self_contained else records
                     file.write(data)
                     index.append(entries)
@@ -274,13 +346,19 @@ class RunWriter:
                 parts.append(RunPart(group, rows, sum(piece.record_bytes for piece in pieces)))
             for entries in index:
                 file.write(entries.tobytes())
-        return Run(self._path, written, tuple(parts), self._self_contained)
+            if files is not None:
+                file.write(encode_files(list(files)))
+        return Run(self._path, written, tuple(parts), self._self_contained, files is not None)
 
-    def _merge_segments(self, pieces: Sequence[Piece]) -> Iterator[tuple[memoryview, np.ndarray]]:
-        """Yield sorted records some megabytes at a time, with the entries (key, tie, size) of each."""
+    def _merge_segments(
+        self, pieces: Sequence[Piece], files: dict[InputFile, int] | None
+    ) -> Iterator[tuple[memoryview, np.ndarray]]:
+        """Yield sorted records some megabytes at a time, with their entries, and with references if there are files."""
         for segment in cut_into_segments(pieces, self._segment_bytes):
             data, order = merge_pieces(segment)
             entries = np.empty(len(order), ENTRY)
             for name, column in (("key", "keys"), ("tie", "ties"), ("size", "sizes")):
                 entries[name] = concatenate_column(segment, column)[order]
+            if files is not None:
+                entries = with_references(entries, join_references(segment, files).take(order))
             yield data, entries

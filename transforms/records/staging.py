@@ -3,7 +3,7 @@
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -41,13 +41,22 @@ from shardmill.transforms.formats.format import (
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.records.encoding import PreparedRows, RecordEncoder, concatenate_rows, count_by_split
+from shardmill.transforms.records.encoding import (
+    EncodedRows,
+    PreparedRows,
+    RecordEncoder,
+    concatenate_rows,
+    count_by_split,
+)
 from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_stratum
 from shardmill.transforms.records.merging import RunWriter
 from shardmill.transforms.records.repeated_keys import KeyWriter, LaterRecords, RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import (
     ENTRY,
+    REFERENCE,
     SLICE,
+    InputFile,
+    KeyedRecords,
     Run,
     Slice,
     read_keys_at,
@@ -68,7 +77,7 @@ from shardmill.transforms.values.preprocessing_module import PreprocessingModule
 from shardmill.transforms.values.transform_graph import TRANSFORM_FN
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, in_global_window
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
-from shardmill.transforms.workers.resources import memory_budget
+from shardmill.transforms.workers.resources import container_bytes, memory_budget
 from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap
 
 _MAX_ROWS_HELD = 1 << 20  # held at once: 24 MB
@@ -340,7 +349,7 @@ def stage_task(
     out: list[Any] = []
     staged, size = StagedFindings(), 0
     max_run_bytes = staging.run_size(total_bytes(task[0].file))
-    self_contained = not storage.is_local(temporary)
+    self_contained, least = not storage.is_local(temporary), _least_reference(total_bytes(task[0].file))
     run = RunWriter(_make_run_path(temporary), self_contained)
     names = encode_names(dict.fromkeys(block.file.name for block in task))
     contents = TaskContentsWriter(storage.join(temporary, _CONTENTS), names, layout.splits)
@@ -359,7 +368,7 @@ def stage_task(
             records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
             if len(content_hashes):
                 contents.add(content_hashes, records.groups)
-            run.add(records)
+            run.add(_leave_images(records, rows, encoded, least))
             if staging.token_features:
                 tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.token_features)
                 out.append(TaggedOutput(WEIGHED, write_keys(_make_run_path(temporary), records, tokens)))
@@ -384,6 +393,32 @@ def stage_task(
         if gatherer is not None:
             staged.gathered.merge(gatherer.close())
         return [*out, staged]
+
+
+_LEAST_CACHED, _LEAST_UNCACHED = 4 << 10, 128 << 10
+
+
+def _least_reference(total: int) -> int:
+    """Return the bytes from which an image is not copied to a run but read again, in an input of `total` bytes.
+
+    If the whole input fits into memory, the system's cache has it. If not, each image is a request to a disk, which a
+    run's slices are too, of some hundred kilobytes.
+    """
+    return _LEAST_CACHED if total < container_bytes() // 2 else _LEAST_UNCACHED
+
+
+def _leave_images(records: KeyedRecords, rows: PreparedRows, encoded: EncodedRows, least: int) -> KeyedRecords:
+    """Return records with references to their images in the rows' files, if these have `least` bytes or more."""
+    if encoded.references is None:
+        return records
+    is_large = encoded.references["length"] >= least
+    if not is_large.any():
+        return records
+    references = np.where(is_large, encoded.references, np.zeros(1, REFERENCE))
+    files: dict[InputFile, int] = {}
+    numbers = [files.setdefault((file.path, file.revision), len(files)) for file, _ in rows.sources]
+    references["file"] = np.repeat(numbers, [len(lines) for _, lines in rows.sources])
+    return replace(records, references=references, files=tuple(files))
 
 
 def key_task(

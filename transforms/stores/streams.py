@@ -16,7 +16,7 @@ import zstandard
 from shardmill.data.spans import Positions
 from shardmill.metadata.file_names import TEMP_SUFFIX
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import TIME_STAMP, error_text
+from shardmill.transforms.stores.protocol import TIME_STAMP, changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
 _SINGLE_REQUEST_BYTES = 8 << 20  # in one request of an object store
@@ -275,7 +275,14 @@ class Decompressed(io.BufferedIOBase):
 
 try:
     from shardmill._native import read_ranges as _read_some
+    from shardmill._native import read_spans as _read_some_spans
 except ImportError:  # not compiled
+
+    def _read_some_spans(
+        paths: list[str], files: Positions, offsets: Positions, sizes: Positions, target: Any, places: Positions
+    ) -> int:
+        """Replace the C extension, as `_read_some` does."""
+        return 0
 
     def _read_some(paths: list[str], offsets: Positions, target: Any, places: Positions) -> int:
         """Replace the C extension if it is not compiled: return 0, so that every range is read alone."""
@@ -297,6 +304,32 @@ def read_ranges(paths: list[str], offsets: Positions, target: Any, target_offset
     done = _read_some(paths, offsets, target, target_offsets) if all(map(storage.is_local, paths)) else 0
     for n in range(done, len(paths)):
         storage.read_into(paths[n], int(offsets[n]), memoryview(target)[target_offsets[n] : target_offsets[n + 1]])
+
+
+def read_spans(
+    paths: list[str], files: Positions, offsets: Positions, sizes: Positions, target: Any, places: Positions
+) -> None:
+    """Copy spans of local files to their places in `target`; they are sorted by file, and by offset in a file.
+
+    Args:
+        paths: paths of the files.
+        files: index in `paths` of each span's file, int64, shape (n,), ascending.
+        offsets: first byte of each span in its file, int64, shape (n,).
+        sizes: bytes of each span, int64, shape (n,).
+        target: writable uint8, shape (m,).
+        places: offset of each span in `target`, int64, shape (n,).
+
+    Raises:
+        JobError: if a file is shorter than the spans say.
+        OSError: if a file cannot be read.
+    """
+    done = _read_some_spans(paths, files, offsets, sizes, target, places)
+    for n in range(done, len(files)):
+        path, place = paths[files[n]], int(places[n])
+        try:
+            storage.read_into(path, int(offsets[n]), memoryview(target)[place : place + int(sizes[n])])
+        except EOFError:
+            raise changed_error(path) from None
 
 
 _THREADS, _REMOTE_THREADS = 8, 32  # that read files: a disk has a queue, a store answers late

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from shardmill.data.tfrecord import mask_crcs
 from shardmill.errors import CorruptDataError
 
 try:
@@ -52,6 +53,14 @@ def frame(data: Any, offsets: Positions) -> None:
     arbitrary bytes.
     """
     _spans.frame(data, _as_positions(offsets))
+
+
+def are_whole(data: NDArray[np.uint8], starts: Positions, ends: Positions) -> NDArray[np.bool_]:
+    """Return True for each TFRecord data[start:end] whose payload has the checksum that follows it, shape (n,)."""
+    payload_ends = ends - _FOOTER_BYTES
+    found = checksums(data, starts + _HEADER_BYTES, payload_ends)
+    stored = gather(data, payload_ends, np.full(len(ends), _FOOTER_BYTES, np.int64))[0].view("<u4")
+    return mask_crcs(found) == stored
 
 
 def copy(data: Any, starts: Positions, sizes: Positions, target: Any, places: Positions) -> None:

@@ -3,12 +3,13 @@
 import gzip
 import tarfile
 import tracemalloc
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.formats import tar_samples
 from shardmill.transforms.formats.format import BlockRef, SkippedItems
 from shardmill.transforms.formats.tar import TarFormat
@@ -83,6 +84,23 @@ def test_what_columns_are(tmp_path: Path) -> None:
         ".json member": (1, "file.tar: 0.x.json"),
         "member whose name has no key and suffix": (3, "file.tar: .hidden.jpg"),
     }
+
+
+@pytest.mark.parametrize("block_size", [1, 5000, 1 << 24])
+@pytest.mark.parametrize("cut", [0, 1000, 20_000])
+@pytest.mark.parametrize("columns", [None, ["image", "width"]])
+def test_types_are_found_with_the_index(tmp_path: Path, block_size: int, cut: int, columns: list[str] | None) -> None:
+    content = tar([*SAMPLES, ("x.cls", b"no"), ("y.json", b'{"width": 0.5}')])
+    file = file_ref(tmp_path, content[: len(content) - cut])
+    format_, values_of = TarFormat(block_size, drop=("text",)), [ValuesOf("label")]
+    *items, found = format_.index_and_infer(file, columns, values_of)
+
+    assert items == list(format_.index(file))
+    blocks = [item for item in items if isinstance(item, BlockRef)]
+    apart = [part for block in blocks for part in format_.infer(block, columns, values_of)]
+    assert found == reduce(Inferred.merge, apart, Inferred())
+    assert isinstance(found, Inferred)
+    assert found.types["width"].dtype == ("int64" if cut else "float32")
 
 
 LINK, SPARSE = link("0.jpg"), tarfile.TarInfo("0.jpg")

@@ -1,5 +1,6 @@
 """Tests of transforms/records/run_file.py.
 
+* Values of records that stay in input files
 * Ranges of files come into a spool as they are, however they lie and however large they are
 * Runs
 * A run of many batches is the run of all their records at once, to the byte
@@ -7,6 +8,7 @@
 
 import io
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
-from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.errors import JobError
+from shardmill.transforms.columns.arrow import convert_batch, data_of
+from shardmill.transforms.columns.example_bytes import HEADER_BYTES
 from shardmill.transforms.records import staging
 from shardmill.transforms.records.merging import Piece, RunShards, RunWriter, cut_into_segments, fetch_ranges
 from shardmill.transforms.records.run_file import (
     ENTRY,
+    REFERENCE,
     SLICE,
     KeyedRecords,
     Run,
@@ -37,6 +42,7 @@ from shardmill.transforms.records.run_file import (
     write_sorted,
 )
 from shardmill.transforms.shards.divisions import Cuts, Division, to_cuts
+from shardmill.transforms.stores import storage, streams
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
 
@@ -304,3 +310,129 @@ def test_larger_runs_give_the_same_shards(command: str, tmp_path: Path, monkeypa
 
 def _lines(name: str) -> bytes:
     return b"".join(b"%d,%s%d\n" % (n, name.encode(), n * n) for n in range(400))
+
+
+VALUES = st.lists(
+    st.tuples(st.integers(0, 3) | st.integers(0, 2**64 - 1), st.integers(0, 1), st.integers(0, 3), st.integers(0, 40)),
+    min_size=1,
+    max_size=30,
+)
+
+
+def referring_records(folder: Path, rows: list[tuple[int, int, int, int]]) -> tuple[KeyedRecords, KeyedRecords]:
+    """Records of a key, a group, an input file (0 for none) and the length of their value: whole, and with references.
+
+    The files are written to `folder`, with other bytes around the values.
+    """
+    rng = np.random.default_rng(len(rows))
+    files, framed = [bytearray() for _ in range(4)], []
+    references = np.zeros(len(rows), REFERENCE)
+    for row, (key, _, file, length) in enumerate(rows):
+        head, value = f"{key}:{row}:".encode(), rng.bytes(length)
+        if file:
+            files[file] += b"other"
+            references[row] = (file - 1, len(files[file]), length, HEADER_BYTES + len(head))
+            files[file] += value
+        framed.append(tfrecord.frame_record(head + value + b"."))
+    named = []
+    for number, data in enumerate(files[1:]):
+        (folder / f"file-{number}").write_bytes(data)
+        named.append((str(folder / f"file-{number}"), storage.read_revision(str(folder / f"file-{number}"))))
+    keys, groups = (np.array([row[i] for row in rows], np.uint64) for i in (0, 1))
+    ties = np.arange(len(rows), dtype=np.uint64)
+    inline = KeyedRecords(pa.array(framed, pa.large_binary()), keys, ties, groups.astype(np.int64), NAMES)
+    return inline, replace(inline, references=references, files=tuple(named))
+
+
+def some(records: KeyedRecords, start: int, stop: int) -> KeyedRecords:
+    arrays = {name: getattr(records, name)[start:stop] for name in ("keys", "ties", "groups")}
+    references = None if records.references is None else records.references[start:stop]
+    return replace(records, framed=records.framed.slice(start, stop - start), references=references, **arrays)
+
+
+def shard_bytes(runs: list[Run], segment_bytes: int) -> list[bytes]:
+    divisions = {split: Division(0, 0, to_cuts([(2**63, 0)])) for split in NAMES}
+    slices: dict[tuple[str, int], list[Slice]] = {}
+    for run in runs:
+        for shard, part in slice_run(run, divisions):
+            slices.setdefault(shard, []).append(part)
+    source, shards = RunShards(segment_bytes), []
+    for _, parts in sorted(slices.items()):
+        _, tasks = source.plan([convert_batch([list(column) for column in zip(*parts, strict=True)], SLICE)])
+        shards.append(b"".join(bytes(source.encode(task).framed) for task in tasks))
+    return shards
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "python"])
+@settings(max_examples=60, deadline=None)
+@given(VALUES, st.integers(1, 9), st.integers(1, 300), st.booleans())
+def test_values_left_in_files_are_in_the_shards(
+    tmp_path_factory: pytest.TempPathFactory,
+    compiled: bool,
+    rows: list[tuple[int, int, int, int]],
+    step: int,
+    segment_bytes: int,
+    in_one_run: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    inline, referring = referring_records(folder, rows)
+    shards = []
+    for name, made in (("inline", inline), ("referring", referring)):
+        runs, writer = [], RunWriter(str(folder / name), segment_bytes=segment_bytes)
+        for start in range(0, len(rows), step):
+            part = some(made, start, start + step)
+            if in_one_run:
+                writer.add(part)
+            else:
+                runs.append(write_sorted(str(folder / f"{name}{start}"), sort_records(part)))
+        if (run := writer.close()) is not None:
+            runs.append(run)
+        assert all(run.has_references == (name == "referring") for run in runs)
+        assert sum(part.size_bytes for run in runs for part in run.parts) == len(data_of(inline.framed))
+        with pytest.MonkeyPatch.context() as patch:
+            if not compiled:
+                patch.setattr(streams, "_read_some_spans", lambda *arguments: 0)
+            shards.append(shard_bytes(runs, segment_bytes))
+    assert shards[0] == shards[1]
+
+
+def test_a_run_has_no_bytes_of_values_left_in_files(tmp_path: Path) -> None:
+    inline, referring = referring_records(tmp_path, [(1, 0, 1, 5000), (2, 0, 0, 300)])
+    run = write_sorted(str(tmp_path / "run"), sort_records(referring))
+
+    assert run.index_offset == len(data_of(inline.framed)) - 5000
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def change(path: Path) -> None:
+    """Change a byte of the file, but not its size, inode or time."""
+    times = path.stat()
+    with path.open("r+b") as file:
+        file.seek(5)
+        file.write(bytes([path.read_bytes()[5] ^ 1]))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def touch(path: Path) -> None:
+    os.utime(path, ns=(0, 0))
+
+
+@pytest.mark.parametrize("alter", [shorten, change, touch])
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "python"])
+def test_a_file_that_changes_before_shards_are_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alter: Callable[[Path], None], compiled: bool
+) -> None:
+    _, referring = referring_records(tmp_path, [(1, 0, 1, 30), (2, 0, 2, 40)])
+    run = write_sorted(str(tmp_path / "run"), sort_records(referring))
+    if not compiled:
+        monkeypatch.setattr(streams, "_read_some_spans", lambda *arguments: 0)
+    alter(tmp_path / "file-1")
+
+    with pytest.raises(JobError, match="file-1 was changed while the job read it"):
+        shard_bytes([run], 1 << 20)
+    (tmp_path / "file-1").unlink()
+    with pytest.raises(FileNotFoundError, match="file-1"):
+        shard_bytes([run], 1 << 20)

@@ -16,7 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
+from shardmill import _native
 from shardmill.transforms.stores import streams
 from shardmill.transforms.stores.streams import (
     TruncatedError,
@@ -218,3 +221,22 @@ def test_places_outside_are_refused(tmp_path: Path) -> None:
     for places in ((0, 11), (-1, 5), (5, 4), (0, 1, 2)):
         with pytest.raises(ValueError, match="outside its buffer"):
             read_ranges([str(path)], np.zeros(1, np.int64), target, np.array(places, np.int64))
+
+
+@given(st.lists(st.lists(st.integers(-3, 12) | st.integers(-(2**63), 2**63 - 1), max_size=4), min_size=4, max_size=4))
+def test_compiled_spans_are_within_their_buffers(columns: list[list[int]]) -> None:
+    files, offsets, sizes, places = (np.array(column, np.int64) for column in columns)
+    target = np.zeros(10, np.uint8)
+    try:
+        done = _native.read_spans([__file__, "/none"], files, offsets, sizes, target, places)
+    except ValueError:  # as for all compiled functions
+        return
+    data = Path(__file__).read_bytes()
+    assert 0 <= done <= len(files)
+    assert (sizes <= 10 - places).all()
+    assert (places >= 0).all()
+    if len(set(places.tolist())) == len(places) == done == 1:
+        offset, size, place = int(offsets[0]), int(sizes[0]), int(places[0])
+        assert target[place : place + size].tobytes() == data[offset : offset + size]
+    if done < len(files):
+        assert files[done] == 1 or offsets[done] + sizes[done] > len(data)
