@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import tables
 from measure import Measured, measure
 
 
@@ -25,16 +26,14 @@ def in_turns(commands: Mapping[str, Sequence[str]], output: Path, rounds: int) -
 
 
 def table(runs: Mapping[str, Sequence[Measured]], of_first: str) -> str:
-    """A row each: medians of the rounds, and against the first row, in words `of_first`."""
+    """Return a row each: medians of the rounds, and their ratios to the first row, in columns named `of_first`."""
     rows = {
         name: [statistics.median(getattr(run, what) for run in rounds) for what in ("seconds", "core_seconds")]
         for name, rounds in runs.items()
     }
-    first = next(iter(rows.values()))
-    lines = [f"| | seconds | {of_first} | seconds of all cores | {of_first} | peak memory, MB |"]
-    lines.append("|---|---:|---:|---:|---:|---:|")
+    first, shown = next(iter(rows.values())), []
     for name, (seconds, cores) in rows.items():
         peak = max(run.peak_bytes for run in runs[name]) / 1e6
-        shares = f"{seconds / first[0]:.2f}", f"{cores / first[1]:.2f}"
-        lines.append(f"| {name} | {seconds:.1f} | {shares[0]} | {cores:.1f} | {shares[1]} | {peak:.0f} |")
-    return "\n".join(lines)
+        numbers = f"{seconds:.1f}", f"{seconds / first[0]:.2f}", f"{cores:.1f}", f"{cores / first[1]:.2f}"
+        shown.append([name, *numbers, f"{peak:.0f}"])
+    return tables.table(["", "seconds", of_first, "core seconds", of_first, "peak memory, MB"], shown)

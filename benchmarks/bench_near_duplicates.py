@@ -15,7 +15,7 @@ from options import add_folder, add_rounds, add_write
 
 from shardmill.transforms.statistics.near_duplicates import ComparedImages, count_similar
 
-OURS = "the same with `--near_duplicates`"
+OURS = "`shardmill images --near_duplicates`"
 
 
 def find(number: int) -> tuple[float, int]:

@@ -19,6 +19,7 @@ SCRIPTS = {
     "bench_peers.py": "--images 20 --rows 100 --rounds 1",
     "bench_images.py": "--images 500 --rounds 1",
     "bench_tars.py": "--samples 100 --rounds 1",
+    "bench_annotations.py": "--images 500 --rounds 1",
     "bench_exports.py": "--annotations 100 --rounds 1",
     "bench_tables.py": "--rows 4000 --loop_rows 1000 --beam_rows 1000 --rounds 1",
     "bench_wide.py": "--tables genes:10x50 --rounds 1",
