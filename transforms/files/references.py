@@ -19,7 +19,7 @@ from shardmill.transforms.columns.types import TRUE, ColumnError, ColumnType, Sc
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
 from shardmill.transforms.inputs.folders import normalize_split
-from shardmill.transforms.inputs.found_files import COMPANIONS, REVISION
+from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION, parse_columns
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
@@ -141,9 +141,10 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
     if layout.object_classes is not None:
         objects = plan_objects(batch, layout.object_classes.ids)
         unknown = find_unknown_classes(batch, objects, layout.object_classes.source)
-    found = zip(range(len(batch)), *(batch[i].to_pylist() for i in range(8)), strict=True)
-    for row, name, size, uri, label, split, line, columns, identity in found:
-        values = json.loads(columns) if columns else {}
+    files = batch.select([item for item in FOUND.names if item != "columns"])
+    columns = (column.to_pylist() for column in files.columns)
+    found = zip(range(len(batch)), *columns, parse_columns(batch), strict=True)
+    for row, name, size, uri, label, split, line, identity, values in found:
         if line is None:
             folder_split, folder_label = layout.folders.locate(name)
             split, label = split or folder_split, label or folder_label

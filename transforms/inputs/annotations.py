@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -37,16 +36,18 @@ class Object(NamedTuple):
     pose: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatedImage:
-    """An image and the objects in it."""
+_NO_COLUMNS: Mapping[str, Any] = {}
+
+
+class AnnotatedImage(NamedTuple):
+    """An image and the objects in it. A frozen dataclass would take three times as long to create."""
 
     name: str  # file name relative to the input's root, or a path outside it
     position: int  # position in the annotations, from 1
     size: tuple[int, int] | None  # (width, height) in the boxes' unit: (1, 1) for fractions, None if unknown pixels
     objects: Sequence[Object] = ()
     split: str | None = None  # None if the annotations name none
-    columns: Mapping[str, Any] = field(default_factory=dict)  # other values of the image, by feature name
+    columns: Mapping[str, Any] = _NO_COLUMNS  # other values of the image, by feature name
     ignored_properties: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
     label: str | None = None  # class of the whole image, or an encoded list of classes
 

@@ -22,7 +22,7 @@ from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarTy
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.local import LinksInside
+from shardmill.transforms.stores.local import LinksInside, stat_plain_file
 from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text, web_url_problem
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
@@ -41,10 +41,13 @@ _FACTORS_ARRAY = np.array(_FACTORS, np.uint64)
 def hash_revision(file: FoundFile | FileStat) -> int | None:
     """Return the hash of a file's revision as the column REVISION has it; None if it is unknown."""
     if file.inode:
-        a, b, c = _FACTORS
-        mtime_ns = int(file.stamp[len(TIME_STAMP) :])
-        return ((file.size_bytes * a + mtime_ns * b + file.inode * c) & 0xFFFFFFFFFFFFFFFF) >> 48
+        return _hash_status(file.size_bytes, int(file.stamp[len(TIME_STAMP) :]), file.inode)
     return xxhash.xxh3_64_intdigest(file.revision.encode()) & 0xFFFF if file.stamp else None
+
+
+def _hash_status(size: int, mtime_ns: int, inode: int) -> int:
+    a, b, c = _FACTORS
+    return ((size * a + mtime_ns * b + inode * c) & 0xFFFFFFFFFFFFFFFF) >> 48
 
 
 def hash_statuses(statuses: np.ndarray) -> np.ndarray:
@@ -292,6 +295,15 @@ FOUND = pa.schema(
         "identity": pa.uint64(),
     }
 )
+
+
+def parse_columns(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the further columns of found files by name, {} of a file without any."""
+    # One call for all takes a third of the time
+    rows: list[dict[str, Any]] = json.loads(f"[{','.join(text or '{}' for text in batch['columns'].to_pylist())}]")
+    return rows
+
+
 # below the folder, and in its normal form
 _PLAIN_NAME = re.compile(r"(?:[^/.:\0][^/:\0]*/)*[^/.:\0][^/:\0]*", re.DOTALL)
 
@@ -367,15 +379,15 @@ def measure_rows(
     types = _RowTypes(textual, asked_types or {})
     rejects: list[Reject] = []
     keep = []
-    columns = batch["columns"].to_pylist()
-    for row, file_stat in enumerate(sizes):
+    for file_stat, columns in zip(sizes, parse_columns(batch), strict=True):
         problem = file_stat if isinstance(file_stat, str) else None
         if problem is None:
             try:
-                types.add(json.loads(columns[row]))
+                types.add(columns)
             except ColumnError as error:
                 problem = str(error)
         if problem is not None:
+            row = len(keep)
             rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
         keep.append(problem is None)
     known = [(0, None, None) if isinstance(file_stat, str) else file_stat for file_stat in sizes]
@@ -474,6 +486,12 @@ def _infer_row_types(columns: dict[str, Any], textual: bool, asked: Mapping[str,
 
 def _look_up(path: str, inside: LinksInside | None, identities: bool) -> _FileStat | str:
     """Return the size, the identity if requested and the revision of a file, or the reason why it cannot be read."""
+    if storage.is_local(path) and (inside is None or inside.has_folder_of(path)):
+        status = stat_plain_file(path)  # of most files; half the time of what follows
+        if status is not None and status.st_ino:
+            size, mtime_ns = status.st_size, status.st_mtime_ns
+            identity = file_identity(size, f"{TIME_STAMP}{mtime_ns}", status.st_mtime) if identities else None
+            return size, identity, _hash_status(size, mtime_ns, status.st_ino)
     if inside is not None and storage.is_local(path) and not inside(path):
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:

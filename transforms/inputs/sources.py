@@ -383,7 +383,7 @@ def _annotated_batches(
         path, size, identity, revision = mask
         width, height = image.size or (None, None)
         columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
-        of_image = (image.label, image.split, image.position, json.dumps(columns))
+        of_image = (image.label, image.split, image.position, _to_json(columns))
         rows.append((name, size, uri, *of_image, identity, width, height))
         kept_rows.append(index)
         companions.append([path])
@@ -396,6 +396,13 @@ def _annotated_batches(
             batch = batch.append_column(COMPANIONS, pa.array(companions, COMPANIONS.type))
             batch = batch.append_column(REVISION, pa.array(revisions, REVISION.type))
         yield from split_large_batch(batch)
+
+
+def _to_json(columns: Mapping[str, Any]) -> str:
+    image_id = columns.get(IMAGE_ID)
+    if len(columns) == 1 and type(image_id) is int:  # as COCO's images have; a fifth of the time
+        return f'{{"{IMAGE_ID}": {image_id}}}'
+    return json.dumps(columns)
 
 
 @dataclass(eq=False)

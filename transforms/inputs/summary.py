@@ -16,6 +16,7 @@ from shardmill.text import plural
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded, rounded_values, sample_limit
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, merge_types
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
+from shardmill.transforms.inputs.found_files import parse_columns
 
 _MARK = "\0"  # with which no label begins
 
@@ -196,10 +197,15 @@ def object_labels(batch: pa.RecordBatch) -> pa.Array:
     return batch["objects"].flatten().flatten()[0]
 
 
+def _count_texts(texts: pa.Array) -> Counter[str]:
+    values, counts = texts.value_counts().flatten()
+    return Counter(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
+
+
 def _find_rounded(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> RoundedColumns:
     """Return the numbers that float32 would change in the columns that hold one number a row."""
     names = [name for name, column in types.items() if column.dtype in ("int64", "float32") and column.length is None]
-    rows = [json.loads(columns) for columns in batch["columns"].drop_null().to_pylist()] if names else []
+    rows = parse_columns(batch) if names else []
     limit, found = sample_limit(len(names)), {}
     for name in names:
         values = [row[name] for row in rows if row.get(name) not in (None, "") and not isinstance(row[name], list)]
@@ -230,7 +236,7 @@ def summarize_batch(
         rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         named_masks=(pc.sum(is_mask).as_py() or 0) if is_mask is not None else 0,
-        objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
+        objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
 

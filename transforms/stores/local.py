@@ -88,6 +88,15 @@ def read_into(path: str, offset: int, target: memoryview) -> None:
         os.close(descriptor)
 
 
+def stat_plain_file(path: str) -> os.stat_result | None:
+    """Return the status of a regular file that is no link; None if it is something else, or missing."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
 def stat_file(path: str) -> FileStat:
     """Return the metadata of a file; raises OSError, or NotAFileError if it is no regular file."""
     status = os.stat(path)
@@ -282,11 +291,15 @@ class LinksInside:
 
     def __call__(self, path: str) -> bool:
         """Return True if `path`, with links followed, lies inside the root."""
-        folder = os.path.dirname(path)
+        return self._is_inside(path) if os.path.islink(path) else self.has_folder_of(path)
+
+    def has_folder_of(self, path: str) -> bool:
+        """Return True if the folder of `path`, with links followed, lies inside the root."""
+        folder = path[: path.rfind("/") + 1]
         known = self._folders.get(folder)
         if known is None:
             known = self._folders[folder] = self._is_inside(folder or ".")
-        return self._is_inside(path) if os.path.islink(path) else known
+        return known
 
     def _is_inside(self, path: str) -> bool:
         return f"{os.path.realpath(path)}/".startswith(f"{self._root.rstrip('/')}/")

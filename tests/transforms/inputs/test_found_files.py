@@ -120,6 +120,42 @@ def test_read_manifest(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("allow_outside", [False, True])
+def test_files_and_links_are_measured_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow_outside: bool
+) -> None:
+    files = {"outside.jpg": b"1234567", "in/a.jpg": b"12345", "in/b/c.jpg": b"123", "elsewhere/d.jpg": b"1"}
+    write_files(tmp_path, files)
+    folder = tmp_path / "in"
+    (folder / "link.jpg").symlink_to("a.jpg")
+    (folder / "out.jpg").symlink_to("../outside.jpg")
+    (folder / "linked").symlink_to("../elsewhere")
+    (folder / "broken.jpg").symlink_to("nothing")
+    os.mkfifo(folder / "fifo.jpg")
+    for path in (folder / "a.jpg", folder / "b" / "c.jpg"):
+        os.utime(path, ns=(1, 1_700_000_000_123_456_789))
+    names = (
+        "a.jpg",
+        "b/c.jpg",
+        "b/../a.jpg",
+        "link.jpg",
+        "out.jpg",
+        "linked/d.jpg",
+        "broken.jpg",
+        "fifo.jpg",
+        "b",
+        "no",
+    )
+    batch = rows(*names, columns=['{"x": 1}', *["{}"] * (len(names) - 1)])
+
+    found = measure_rows(batch, str(folder), False, allow_outside, identities=True)
+    monkeypatch.setattr("shardmill.transforms.inputs.found_files.stat_plain_file", lambda path: None)
+    expected = measure_rows(batch, str(folder), False, allow_outside, identities=True)
+
+    assert found == expected
+    assert found[0].num_rows == (6 if allow_outside else 4)
+
+
 def test_the_fingerprint_is_that_of_the_files() -> None:
     items: list[ListingItem] = [FoundFile(f"{index}.jpg", index) for index in range(25_000)]
     outputs = list(index_listing(items))
