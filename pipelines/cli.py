@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import shardmill
 from shardmill.errors import INTERRUPTED, TERMINATED, CorruptDataError, JobError, Terminated, UserError, handle_sigterm
-from shardmill.installed import check_beam, run_one_command
+from shardmill.installed import check_beam, importing_beam, run_one_command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.pipelines.reports import log
@@ -120,7 +120,8 @@ def _module_of(name: str) -> ModuleType:
 
 def _command(name: str) -> Command | None:
     if name in _COMMANDS:
-        command: Command = getattr(_module_of(name), f"run_{name}")
+        with importing_beam(for_local_files=False):  # verify does
+            command: Command = getattr(_module_of(name), f"run_{name}")
         return command
     if name == "completion":
         return _run_completion
@@ -146,7 +147,7 @@ def program() -> NoReturn:
     """Run the `shardmill` command and end the process at once.
 
     Beam's import makes some hundred thousand objects that stay. Collecting garbage among them and freeing them one by
-    one at the end took half a second of every command.
+    one at the end took half a second of every command; see also shardmill.installed.importing_beam.
     """
     run_one_command()
     gc.set_threshold(_GARBAGE_OBJECTS)

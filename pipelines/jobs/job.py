@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -26,8 +26,7 @@ from shardmill.metadata.versions import BuildRecord, failed_record_path, record_
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import DataConfig, MappedFilesConfig, RecordsConfig
-from shardmill.pipelines.jobs import file_graphs, launch, record_graphs, runner
-from shardmill.pipelines.jobs.file_graphs import FileRoute, build_files
+from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import (
     NOTHING_PUBLISHED,
     Built,
@@ -75,6 +74,9 @@ from shardmill.transforms.stores.zip_archive import SCHEME
 from shardmill.transforms.values.graph_process import prestarted
 from shardmill.transforms.values.options import is_making_graph
 
+if TYPE_CHECKING:
+    from shardmill.pipelines.jobs.file_graphs import FileRoute
+
 
 @dataclass(frozen=True)
 class Job:
@@ -102,9 +104,11 @@ class Job:
             yield replace(self, build=partial(self.build, rows=rows), plan=partial(self.plan, rows=rows))
 
 
-def file_job(config: FilesConfig, route: FileRoute) -> Job:
+def file_job(config: FilesConfig, route: "FileRoute") -> Job:
     """Return the job of `config`, whose files `route` reads; raises UserError if its function cannot be called."""
     if config.function is not None:
+        from shardmill.pipelines.jobs import record_graphs
+
         config.function.check()
         rows = MappedFilesConfig.of(config)
         return Job(
@@ -113,8 +117,10 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
             describe=partial(record_graphs.describe_records_plan, config=rows),
             measure_work=partial(record_graphs.records_work, config=rows),
         )
+    from shardmill.pipelines.jobs import file_graphs
+
     return Job(
-        build=partial(build_files, config=config, route=route),
+        build=partial(file_graphs.build_files, config=config, route=route),
         plan=partial(file_graphs.plan_files_dry_run, config=config, route=route),
         describe=partial(file_graphs.describe_files_plan, config=config),
         measure_work=partial(file_graphs.files_work, config=config),
@@ -123,6 +129,8 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
 
 def record_job(config: RecordsConfig) -> Job:
     """Return the job of `config` over records inside files; raises UserError if its function cannot be called."""
+    from shardmill.pipelines.jobs import record_graphs
+
     if config.function is not None:
         config.function.check()
     return Job(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -16,7 +16,6 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.records import MappedFilesConfig, RecordsConfig
-from shardmill.pipelines.jobs.file_graphs import FileRoute
 from shardmill.pipelines.jobs.graph_steps import (
     Reading,
     RecordsDryRun,
@@ -81,6 +80,9 @@ from shardmill.transforms.values.transform_graph import StagedGraph, transform_f
 from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
 
+if TYPE_CHECKING:
+    from shardmill.pipelines.jobs.file_graphs import FileRoute
+
 _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
 
 
@@ -111,7 +113,7 @@ def build_records(
 
 
 def build_mapped_files(
-    root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute
+    root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: "FileRoute"
 ) -> beam.PCollection[str]:
     """Build the whole job of a function that changes whole files, which outputs the paths of the published shards.
 
@@ -123,7 +125,7 @@ def build_mapped_files(
 
 
 def _read_mapped_files(
-    root: beam.Pipeline, config: FilesConfig, route: FileRoute, temporary: str | None, scratch: str
+    root: beam.Pipeline, config: FilesConfig, route: "FileRoute", temporary: str | None, scratch: str
 ) -> Reading:
     """Return the rows that a function makes of files."""
     assert config.function is not None
@@ -408,7 +410,7 @@ def plan_records_dry_run(
     _plan(read_layout(root, config, spooled=spooled, scratch=scratch), config.mapped, path)
 
 
-def plan_mapped_files(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
+def plan_mapped_files(root: beam.Pipeline, path: str, config: FilesConfig, route: "FileRoute") -> None:
     """Call a function with all files, infer the columns of its rows, and pickle the RecordsDryRun to `path`."""
     _plan(_read_mapped_files(root, config, route, None, posixpath.dirname(path)), MappedFilesConfig.of(config), path)
 
