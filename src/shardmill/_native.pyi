@@ -29,6 +29,7 @@ def frame_images(
     entry_places: Positions,
     target: Any,
     places: Positions,
+    values: Positions,
     digests: Any,
 ) -> None: ...
 def parse_annotations(text: str) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, dict[str, int]] | None: ...

@@ -263,19 +263,20 @@ struct row {
   int64_t file_size, mtime_ns, inode; /* of the file, after it was read */
 };
 
-/* Measure the image of a row; 0 where Python has to look at it. */
-static int measure(const uint8_t *data, size_t size, uint64_t max_pixels, struct row *row) {
+/* Measure the image of a row, unless Python has to look at it. */
+static void measure(const uint8_t *data, size_t size, uint64_t max_pixels, struct row *row) {
   struct jpeg jpeg = {0};
   struct png png = {0};
-  row->orientation = UPRIGHT;
+  int64_t orientation = UPRIGHT;
   if (is_plain(data, size, &jpeg)) {
     row->format = JPEG, row->width = jpeg.width, row->height = jpeg.height;
-    if (jpeg.exif) row->orientation = read_orientation(data + jpeg.exif, jpeg.exif_end - jpeg.exif);
+    if (jpeg.exif) orientation = read_orientation(data + jpeg.exif, jpeg.exif_end - jpeg.exif);
   } else if (is_plain_png(data, size, &png)) {
     row->format = PNG, row->width = png.width, row->height = png.height, row->is_deep = png.is_deep;
-    if (png.exif) row->orientation = read_orientation(data + png.exif, png.exif_end - png.exif);
+    if (png.exif) orientation = read_orientation(data + png.exif, png.exif_end - png.exif);
   }
-  return row->format != LEFT && row->orientation && (uint64_t)row->width * row->height <= max_pixels;
+  row->orientation = orientation;
+  if (!orientation || (uint64_t)row->width * row->height > max_pixels) row->format = LEFT, row->is_deep = 0;
 }
 
 /* A file that is open, for the next part of it. */
@@ -333,11 +334,9 @@ PyObject *read_images(PyObject *self, PyObject *args) {
       struct row row = {0};
       uint8_t *place = (uint8_t *)target.buf + used;
       if (open_source(&source, root.buf, root.len, (const char *)paths.buf + at[n], at[n + 1] - at[n]) &&
-          read_part(source.descriptor, place, target.len - used, ranges.buf ? (int64_t *)ranges.buf + 2 * n : NULL, &row) &&
-          measure(place, row.size, max_pixels, &row)) {
+          read_part(source.descriptor, place, target.len - used, ranges.buf ? (int64_t *)ranges.buf + 2 * n : NULL, &row)) {
+        measure(place, row.size, max_pixels, &row);
         row.start = used, used += row.size;
-      } else {
-        row = (struct row){0};
       }
       memcpy((struct row *)rows.buf + n, &row, sizeof row);
       if (!ranges.buf && source.descriptor >= 0) close(source.descriptor), source.descriptor = -1; /* read to its end */
@@ -404,10 +403,10 @@ struct part {
   int64_t size;
 };
 
-/* The framed Example of an image, and the digest of its bytes with height and width; its end, NULL where there is no room for it.
+/* The framed Example of an image, where its bytes are, and their digest with height and width; its end, NULL where there is no room.
    `label` is negative where it has none; `entries` are those of its other features. */
 static uint8_t *frame_image(uint8_t *at, const uint8_t *end, const struct name *names, struct part image, const struct row *row, int64_t label,
-                            struct part file, struct part entries, uint8_t *digest) {
+                            struct part file, struct part entries, uint8_t *digest, uint8_t **value_at) {
   uint64_t sides = number_size(names[IMAGE_HEIGHT], row->height) + number_size(names[IMAGE_WIDTH], row->width);
   uint64_t size = entry_size(names[IMAGE], image.size) + (label < 0 ? 0 : number_size(names[LABEL], label)) +
                   entry_size(names[FILENAME], file.size) + sides + entries.size;
@@ -418,6 +417,7 @@ static uint8_t *frame_image(uint8_t *at, const uint8_t *end, const struct name *
   memcpy(at + 8, &crc, 4);
   uint8_t *record = at + HEADER, *value = open_entry(open_field(record, ENTRY, size), names[IMAGE], BYTES, image.size);
   memcpy(value, image.bytes, image.size);
+  *value_at = value;
   at = value + image.size;
   /* Height and width come behind the label and the name of the file; for the digest they are right behind the image */
   put_number(put_number(at, names[IMAGE_HEIGHT], row->height), names[IMAGE_WIDTH], row->width);
@@ -435,15 +435,15 @@ static uint8_t *frame_image(uint8_t *at, const uint8_t *end, const struct name *
 }
 
 PyObject *frame_images(PyObject *self, PyObject *args) {
-  Py_buffer data, rows, labels, files, file_places, entries, entry_places, target, places, digests;
+  Py_buffer data, rows, labels, files, file_places, entries, entry_places, target, places, values, digests;
   PyObject *given;
-  if (!PyArg_ParseTuple(args, "y*y*O!y*y*y*y*y*w*w*w*", &data, &rows, &PyList_Type, &given, &labels, &files, &file_places, &entries, &entry_places,
-                        &target, &places, &digests))
+  if (!PyArg_ParseTuple(args, "y*y*O!y*y*y*y*y*w*w*w*w*", &data, &rows, &PyList_Type, &given, &labels, &files, &file_places, &entries, &entry_places,
+                        &target, &places, &values, &digests))
     return NULL;
   Py_ssize_t count = rows.len / (Py_ssize_t)sizeof(struct row);
   struct name names[NAMES];
   int good = PyList_Size(given) == NAMES && rows.len == count * (Py_ssize_t)sizeof(struct row) && labels.len == 8 * count &&
-             places.len == 8 * (count + 1) && digests.len == 16 * count && are_places(&file_places, count, files.len) &&
+             places.len == 8 * (count + 1) && values.len == 8 * count && digests.len == 16 * count && are_places(&file_places, count, files.len) &&
              are_places(&entry_places, count, entries.len);
   for (int k = 0; good && k < NAMES; k++) {
     char *bytes;
@@ -452,8 +452,8 @@ PyObject *frame_images(PyObject *self, PyObject *args) {
   }
   if (good) {
     const int64_t *file = file_places.buf, *entry = entry_places.buf;
-    int64_t *place = places.buf;
-    uint8_t *start = target.buf, *end = start + target.len, *at = start;
+    int64_t *place = places.buf, *value_at = values.buf;
+    uint8_t *start = target.buf, *end = start + target.len, *at = start, *value = start;
     Py_BEGIN_ALLOW_THREADS;
     place[0] = 0;
     for (Py_ssize_t n = 0; good && n < count; n++) {
@@ -463,12 +463,13 @@ PyObject *frame_images(PyObject *self, PyObject *args) {
       struct part image = {(const uint8_t *)data.buf + row.start, row.size};
       struct part name = {(const uint8_t *)files.buf + file[n], file[n + 1] - file[n]};
       struct part others = {(const uint8_t *)entries.buf + entry[n], entry[n + 1] - entry[n]};
-      at = frame_image(at, end, names, image, &row, ((int64_t *)labels.buf)[n], name, others, (uint8_t *)digests.buf + 16 * n);
-      if ((good = at != NULL)) place[n + 1] = at - start;
+      at = frame_image(at, end, names, image, &row, ((int64_t *)labels.buf)[n], name, others, (uint8_t *)digests.buf + 16 * n, &value);
+      if ((good = at != NULL)) place[n + 1] = at - start, value_at[n] = value - start;
     }
     Py_END_ALLOW_THREADS;
   }
   PyBuffer_Release(&data), PyBuffer_Release(&rows), PyBuffer_Release(&labels), PyBuffer_Release(&files), PyBuffer_Release(&file_places);
-  PyBuffer_Release(&entries), PyBuffer_Release(&entry_places), PyBuffer_Release(&target), PyBuffer_Release(&places), PyBuffer_Release(&digests);
+  PyBuffer_Release(&entries), PyBuffer_Release(&entry_places), PyBuffer_Release(&target), PyBuffer_Release(&places);
+  PyBuffer_Release(&values), PyBuffer_Release(&digests);
   return good ? Py_NewRef(Py_None) : out_of_place();
 }

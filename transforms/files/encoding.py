@@ -196,6 +196,8 @@ class FileEncoder(ABC):
 
         Return the records and, if requested, their places: None for a rejected file that may be valid another time.
         """
+        if (compiled := self.encode_compiled(batch, stored_files, returns_places)) is not None:
+            return compiled
         framing = RecordFramer()
         rejects: list[Reject] = []
         files: list[Encoded] = []
@@ -208,13 +210,12 @@ class FileEncoder(ABC):
         feature_names = tuple(map(self.renames, (self.feature, "label", "filename")))
         label_column = LABELS.name if LABELS.name in batch.schema.names else "label"
         rows = [batch[name].to_pylist() for name in ("name", label_column, "line", "columns")]
-        root = storage.join(self.root, "")
-        paths = [uri or root + name for name, uri in zip(rows[0], batch["uri"].to_pylist(), strict=True)]
+        paths = self._list_paths(batch)
         with storage.note_objects() as objects:
             data, revisions = self._read(paths, stored_files)
             encoded_files = list(map(self._try_encode, paths, data, batch["size"].to_pylist(), stored_files))
             annotated_files = self.annotate(batch, encoded_files)
-        self._check_unchanged(batch, paths, stored_files, revisions, objects)
+        self._check_unchanged(batch, stored_files, revisions, objects)
         for original, encoded, name, label, line, entries in zip(encoded_files, annotated_files, *rows, strict=True):
             try:
                 if isinstance(encoded, Exception):
@@ -258,23 +259,29 @@ class FileEncoder(ABC):
 
     def read_values(self, batch: pa.RecordBatch) -> list[Encoded | Exception]:
         """Return the encoded value of each found file, or why it has none; raise JobError if one has changed."""
-        root, unknown = storage.join(self.root, ""), [None] * len(batch)
-        names, uris, sizes = (batch[name].to_pylist() for name in ("name", "uri", "size"))
-        paths = [uri or root + name for name, uri in zip(names, uris, strict=True)]
+        paths, unknown = self._list_paths(batch), [None] * len(batch)
         with storage.note_objects() as objects:
             data, revisions = self._read(paths, unknown)
-            found = list(map(self._try_encode, paths, data, sizes, unknown))
-        self._check_unchanged(batch, paths, unknown, revisions, objects)
+            found = list(map(self._try_encode, paths, data, batch["size"].to_pylist(), unknown))
+        self._check_unchanged(batch, unknown, revisions, objects)
         return found
 
     def digest_values(self, batch: pa.RecordBatch) -> list[bytes | None]:
         """Return a digest of the value that each planned file is stored as; None if it would be rejected."""
-        root = storage.join(self.root, "")
-        names, uris, sizes = (batch[name].to_pylist() for name in ("name", "uri", "size"))
-        paths = [uri or root + name for name, uri in zip(names, uris, strict=True)]
-        unknown = [None] * len(paths)
-        found = map(self._try_encode, paths, self._read(paths, unknown)[0], sizes, unknown)
+        paths, unknown = self._list_paths(batch), [None] * len(batch)
+        found = map(self._try_encode, paths, self._read(paths, unknown)[0], batch["size"].to_pylist(), unknown)
         return [None if isinstance(file, Exception) else digest_content(file.value) for file in found]
+
+    def encode_compiled(
+        self, batch: pa.RecordBatch, stored_files: Sequence[StoredFile | None], returns_places: bool
+    ) -> tuple[EncodedChunk, list[RecordPlace | None]] | None:
+        """Encode a batch as `encode_batch` does, but in compiled calls; None, as by default, if that is impossible."""
+        return None
+
+    def _list_paths(self, batch: pa.RecordBatch) -> list[str]:
+        """Return the paths of planned files."""
+        root = storage.join(self.root, "")
+        return [uri or root + name for name, uri in zip(*(batch[i].to_pylist() for i in ("name", "uri")), strict=True)]
 
     def _read(
         self, paths: Sequence[str], stored_files: Sequence[StoredFile | None]
@@ -300,7 +307,6 @@ class FileEncoder(ABC):
     def _check_unchanged(
         self,
         batch: pa.RecordBatch,
-        paths: Sequence[str],
         stored_files: Sequence[StoredFile | None],
         revisions: np.ndarray,
         objects: Mapping[str, FileStat],
@@ -316,7 +322,7 @@ class FileEncoder(ABC):
         column, has_companions = batch[REVISION.name], COMPANIONS.name in batch.schema.names
         if not (has_companions or column.null_count) and np.array_equal(column.to_numpy(), revisions):
             return
-        listed = zip(paths, companion_paths(batch), stored_files, column.to_pylist(), strict=True)
+        listed = zip(self._list_paths(batch), companion_paths(batch), stored_files, column.to_pylist(), strict=True)
         for (path, companions, stored_file, expected), revision in zip(listed, revisions.tolist(), strict=True):
             if expected is None or stored_file is not None:
                 continue

@@ -3,7 +3,7 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -11,15 +11,27 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from PIL import Image
 
-from shardmill.data import example
+from shardmill.data import example, spans
 from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Renames
 from shardmill.data.tfrecord import OVERHEAD
+from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import data_of, offsets_of
 from shardmill.transforms.files import image_codec
-from shardmill.transforms.files.encoding import Encoded, FileEncoder, ManifestColumns, RecordSpan
+from shardmill.transforms.files.encoding import (
+    Encoded,
+    FileEncoder,
+    ManifestColumns,
+    RecordPlace,
+    RecordSpan,
+    StoredFile,
+    column_stats,
+    decode_columns,
+    describe_refusal,
+)
 from shardmill.transforms.files.image_codec import (
     Reencode,
     check_image,
@@ -29,14 +41,26 @@ from shardmill.transforms.files.image_codec import (
     reencode,
 )
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
-from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, PlainImages, Properties, find_properties
+from shardmill.transforms.files.image_headers import (
+    PLAIN,
+    PLAIN_FORMATS,
+    ImageHeader,
+    PlainImages,
+    Properties,
+    find_properties,
+    read_plain_images,
+)
 from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion
 from shardmill.transforms.files.image_objects import ObjectEncoder
-from shardmill.transforms.inputs.found_files import companion_paths
+from shardmill.transforms.files.references import LABELS
+from shardmill.transforms.inputs.found_files import companion_paths, hash_statuses
+from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.objects import rotation_reason
 from shardmill.transforms.options.image_options import MAX_PIXELS
-from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, SplitStats
+from shardmill.transforms.shards.sources import EncodedChunk
+from shardmill.transforms.statistics.contents import FileContents, digest_content
+from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, ManifestStats, SplitStats
 from shardmill.transforms.statistics.images import Extremes, MeasuredImages
 from shardmill.transforms.stores import storage
 
@@ -44,6 +68,8 @@ with suppress(ImportError):  # where it is not compiled, no image is read to be 
     from shardmill._native import frame_images
 
 _COMPANIONS_PREFIX = "beside:"  # before what the companions of an image were made of
+# Planned bytes that are read at once; files of a task with more are so large that Python's share is small
+_COMPILED_BYTES = 16 << 20
 _PROPERTIES_PREFIX = "has:"  # before the properties of the image that was found
 _FOUND_PREFIX = "found:"  # before the width, height and orientation of a picture that was re-encoded
 
@@ -57,6 +83,48 @@ class _Annotations(NamedTuple):
 
 
 _NO_ANNOTATIONS = _Annotations()
+
+
+_ENTRIES_BYTES = 128  # room in an Example for the tags, sizes and numbers of an image
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FramedImages:
+    """Framed Examples of images."""
+
+    framed: NDArray[np.uint8]
+    places: NDArray[np.int64]  # start of each record, and end of the last: (n + 1,)
+    values: NDArray[np.int64]  # start of each image: (n,)
+    digests: NDArray[np.uint64]  # xxh3_128 of each image with its height and width, 0 if they are small: (n, 2)
+
+
+def frame_plain_images(
+    images: PlainImages,
+    names: Sequence[str],
+    labels: NDArray[np.int64],
+    files: pa.StringArray,
+    entries: pa.BinaryArray,
+) -> FramedImages:
+    """Encode images as Examples and frame them: image, label, filename, height, width and other features.
+
+    Args:
+        names: names of those five features.
+        labels: ids of classes, -1 for none.
+        files: names of the files.
+        entries: the serialized entries of other features of each image, which may be null.
+    """
+    rows = images.rows
+    number, encoded = len(rows), [name.encode() for name in names]
+    size = number * (_ENTRIES_BYTES + OVERHEAD + sum(map(len, encoded))) + int(rows["size"].sum())
+    if entries.null_count:
+        entries = pc.fill_null(entries, b"")
+    file_places, entry_places = (offsets_of(column).astype(np.int64) for column in (files, entries))
+    size += int(file_places[-1] - file_places[0] + entry_places[-1] - entry_places[0])
+    texts = (data_of(files), file_places, data_of(entries), entry_places)
+    framed, digests = np.empty(size, np.uint8), np.empty((number, 2), np.uint64)
+    places, values = np.empty(number + 1, np.int64), np.empty(number, np.int64)
+    frame_images(images.data, rows.view(np.int64), encoded, labels, *texts, framed, places, values, digests)
+    return FramedImages(framed[: places[-1]], places, values, digests)
 
 
 @dataclass(frozen=True)
@@ -140,6 +208,126 @@ class ImageEncoder(FileEncoder):
         """Add the places of objects to a batch of planned images."""
         return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
+    @cached_property
+    def _is_compiled(self) -> bool:
+        """True if images are stored as they are, and nothing is computed of their pixels."""
+        own = self.reencode is None and self.companions is None and not self.near_duplicates
+        names = None if self.objects is None else self.objects.names
+        return spans.COMPILED and own and self.verify == "header" and (names is None or not names.is_detection_api)
+
+    def encode_compiled(
+        self, batch: pa.RecordBatch, stored_files: Sequence[StoredFile | None], returns_places: bool
+    ) -> tuple[EncodedChunk, list[RecordPlace | None]] | None:
+        """Read, check and frame images in two compiled calls; those that are unusual are checked in Python."""
+        sizes = batch["size"].to_numpy()
+        room = int(sizes.sum())
+        if not self._is_compiled or any(stored_files) or LABELS.name in batch.schema.names:
+            return None
+        if room > _COMPILED_BYTES or not storage.is_local(self.root):
+            return None
+        paths, root = batch["name"], storage.join(self.root, "")
+        if batch["uri"].null_count < len(batch):
+            paths, root = pc.coalesce(batch["uri"], pc.binary_join_element_wise(root, paths, "")), ""
+        images = read_plain_images(root, paths, room, self.max_pixels)
+        is_read, unusual = images.is_read, dict[int, Encoded | Exception]()
+        with storage.note_objects() as objects:
+            for row in np.flatnonzero(images.rows["format"] == 0).tolist():
+                data = images.value(row) if is_read[row] else None
+                unusual[row] = self._try_encode(root + paths[row].as_py(), data, int(sizes[row]), None)
+        revisions = np.where(is_read, hash_statuses(images.statuses), -1)
+        self._check_unchanged(batch, stored_files, revisions, objects)
+        return self._frame_images(batch, _add_unusual(images, unusual), unusual, returns_places)
+
+    def _frame_images(
+        self, batch: pa.RecordBatch, images: PlainImages, unusual: Mapping[int, Encoded | Exception], has_places: bool
+    ) -> tuple[EncodedChunk, list[RecordPlace | None]]:
+        """Annotate and frame images; `unusual` holds those that were checked in Python, by row, or their errors."""
+        errors = {row: file for row, file in unusual.items() if isinstance(file, Exception)}
+        own_errors, objects = errors, None
+        if self.objects is not None:
+            sides = images.rows[["width", "height", "orientation"]].tolist()
+            pictures = [None if row in errors else Picture(*of) for row, of in enumerate(sides)]
+            object_rows, places, problems = self.objects.annotate(batch, pictures, None)
+            objects = object_rows.take(pa.array(places, pa.int64()))
+            errors = {**problems, **errors}
+        headers = {
+            row: file.stats_data for row, file in unusual.items() if isinstance(file, Encoded) and row not in errors
+        }
+        reasons = {row: describe_refusal(errors[row]) for row in sorted(errors)}
+        names, lines = batch["name"], batch["line"]
+        rejects = [Reject(names[row].as_py(), lines[row].as_py(), "write", reason) for row, reason in reasons.items()]
+        kept = np.setdiff1d(np.arange(len(batch)), list(errors))
+        if errors:
+            batch, images = batch.take(pa.array(kept)), PlainImages(images.data, images.rows[kept])
+            objects = None if objects is None else objects.take(pa.array(kept))
+        entries, labels = batch["columns"], pc.fill_null(batch["label"], -1).to_numpy()
+        if objects is not None:
+            pair = (column.cast(pa.large_binary()) for column in (objects["entries"], entries))
+            entries = pc.binary_join_element_wise(*pair, pa.scalar(b"", pa.large_binary()), null_handling="replace")
+        framed = frame_plain_images(images, self._feature_names, labels, batch["name"], entries)
+        stats = self._count_images(images, framed, list(headers.values()), labels, batch["name"].to_pylist(), objects)
+        chunk = EncodedChunk(framed.framed, len(batch), rejects, stats)
+        if self.columns:
+            entries = [entry or b"" for entry in batch["columns"].to_pylist()]
+            chunk.columns = decode_columns(self.columns, self.renames, entries)
+            of_files = ([None if label < 0 else label for label in labels.tolist()], *_names_and_lines(batch))
+            chunk.stats = ManifestStats(stats, column_stats(chunk.columns, *of_files))
+        if len(batch):
+            chunk.contents = _contents_of(batch, images, framed, labels, self._size_names)
+        if not has_places:
+            return chunk, []
+        found: dict[int, RecordPlace | None] = {
+            row: RecordPlace(reason=reason)
+            for row, reason in reasons.items()
+            if row in own_errors and not isinstance(errors[row], OSError)
+        }
+        starts = framed.places[:-1]
+        spans_of = np.stack((starts, np.diff(framed.places), framed.values - starts), axis=1).tolist()
+        for row, (offset, length, value_offset), header in zip(
+            kept.tolist(), spans_of, images.rows.tolist(), strict=True
+        ):
+            _, size, number, width, height, orientation, is_deep, *_ = header
+            known = headers.get(row) or ImageHeader(
+                PLAIN_FORMATS[number], width, height, orientation, properties=Properties(is_deep=bool(is_deep))
+            )
+            seen = self.remember(Encoded(b"", stats_data=known))
+            found[row] = RecordPlace(offset, length, value_offset, size, seen)
+        return chunk, [found.get(row) for row in range(len(kept) + len(errors))]
+
+    def _count_images(
+        self,
+        images: PlainImages,
+        framed: FramedImages,
+        unusual: Sequence[ImageHeader],
+        labels: NDArray[np.int64],
+        names: list[str],
+        objects: pa.RecordBatch | None,
+    ) -> ImageStats:
+        """Return the statistics of framed images; `unusual` are the headers of those that were checked in Python."""
+        rows = images.rows
+        numbers = Counter(rows["format"].tolist())
+        formats = Counter({name: numbers[number] for number, name in enumerate(PLAIN_FORMATS) if number in numbers})
+        formats.pop("", None)
+        formats.update(header.format for header in unusual)
+        stats = ImageStats(formats=formats, labels=Counter(labels[labels >= 0].tolist()))
+        heights, widths = rows["height"].tolist(), rows["width"].tolist()
+        stats.sizes.add(rows["size"].tolist())
+        stats.heights.add(heights)
+        stats.widths.add(widths)
+        stats.rotated = int(np.count_nonzero(rows["orientation"] != UPRIGHT))
+        stats.properties.deep = int(rows["is_deep"].sum())
+        count_properties(stats.properties, unusual)
+        offsets, lengths = framed.places[:-1].tolist(), np.diff(framed.places).tolist()
+        stats.extremes = Extremes.from_images(MeasuredImages(names, widths, heights, offsets, lengths))
+        if objects is not None and self.objects is not None and names:
+            self._count_objects(stats, objects, names, self.objects)
+        return stats
+
+    @staticmethod
+    def _count_objects(stats: ImageStats, rows: pa.RecordBatch, names: Sequence[str], objects: ObjectEncoder) -> None:
+        stats.objects = objects.stats(rows, names)
+        stats.boxes = {count_name: sum(rows[count_name].to_pylist()) for count_name in stats.boxes}
+
     def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
         """Add the annotated objects and companions to images."""
         files = files if self.objects is None else self._with_objects(batch, files, self.objects)
@@ -207,6 +395,10 @@ class ImageEncoder(FileEncoder):
         return b"".join(map(example.encode_entry, (keys.format, keys.sha256), features))
 
     @cached_property
+    def _feature_names(self) -> tuple[str, ...]:
+        return tuple(map(self.renames, (self.feature, "label", "filename", "height", "width")))
+
+    @cached_property
     def _size_names(self) -> tuple[str, str]:
         """Names of height and width; cached because a look-up in renames for each image is slow."""
         return self.renames("height"), self.renames("width")
@@ -244,8 +436,7 @@ class ImageEncoder(FileEncoder):
         if self.objects is not None and isinstance(stats, ImageStats) and files:
             object_rows = [file.annotations.row for file in files]
             rows = files[0].annotations.rows.take(pa.array(object_rows))  # all share the rows
-            stats.objects = self.objects.stats(rows, [name for name, _, _ in spans])
-            stats.boxes = {count_name: sum(rows[count_name].to_pylist()) for count_name in stats.boxes}
+            self._count_objects(stats, rows, [name for name, _, _ in spans], self.objects)
         if self.has_sizes and isinstance(stats, ImageStats):
             headers: list[ImageHeader] = [file.stats_data for file in files]
             widths, heights = [header.width for header in headers], [header.height for header in headers]
@@ -302,39 +493,35 @@ def _encode_size(height: int, width: int, *names: str) -> bytes:
     return b"".join(example.encode_entry(name, example.encode_int64_feature([pixels])) for name, pixels in sides)
 
 
-_ENTRIES_BYTES = 128  # room in an Example for the tags, sizes and numbers of an image
+def _add_unusual(images: PlainImages, unusual: Mapping[int, Encoded | Exception]) -> PlainImages:
+    """Add the images that were checked in Python, by row, to those that were read."""
+    data, rows = [images.data], images.rows
+    for row, file in unusual.items():
+        if isinstance(file, Encoded):
+            header: ImageHeader = file.stats_data
+            rows["width"][row], rows["height"][row], rows["orientation"][row] = header.picture
+            if not rows["inode"][row]:
+                rows["start"][row], rows["size"][row] = sum(map(len, data)), len(file.value)
+                data.append(np.frombuffer(file.value, np.uint8))
+    return images if len(data) == 1 else PlainImages(np.concatenate(data), rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FramedImages:
-    """Framed Examples of images."""
-
-    framed: NDArray[np.uint8]
-    places: NDArray[np.int64]  # start of each record, and end of the last: (n + 1,)
-    digests: NDArray[np.uint64]  # xxh3_128 of each image with its height and width, 0 if they are small: (n, 2)
+def _names_and_lines(batch: pa.RecordBatch) -> tuple[list[str], list[int | None]]:
+    """Return the names of planned files, and their lines in their manifests."""
+    return batch["name"].to_pylist(), list(map(line_in_manifest, batch["line"].to_pylist()))
 
 
-def frame_plain_images(
+def _contents_of(
+    batch: pa.RecordBatch,
     images: PlainImages,
-    names: Sequence[str],
+    framed: FramedImages,
     labels: NDArray[np.int64],
-    files: pa.LargeStringArray,
-    entries: pa.LargeBinaryArray,
-) -> FramedImages:
-    """Encode images as Examples and frame them: image, label, filename, height, width and other features.
-
-    Args:
-        names: names of those five features.
-        labels: ids of classes, -1 for none.
-        files: names of the files.
-        entries: the serialized entries of other features of each image, which may be empty.
-    """
-    rows = images.rows
-    number, encoded = len(rows), [name.encode() for name in names]
-    size = number * (_ENTRIES_BYTES + OVERHEAD + sum(map(len, encoded))) + int(rows["size"].sum())
-    of_files, of_entries = offsets_of(files), offsets_of(entries)
-    size += int(of_files[-1] - of_files[0] + of_entries[-1] - of_entries[0])
-    framed, places, digests = np.empty(size, np.uint8), np.empty(number + 1, np.int64), np.empty((number, 2), np.uint64)
-    others = (data_of(files), of_files, data_of(entries), of_entries)
-    frame_images(images.data, rows, encoded, labels, *others, framed, places, digests)
-    return FramedImages(framed[: places[-1]], places, digests)
+    size_names: tuple[str, str],
+) -> FileContents:
+    """Return the digests of framed images, as `encode_batch` makes them."""
+    for row in np.flatnonzero(~framed.digests.any(axis=1)).tolist():  # of few bytes
+        sides = _encode_size(int(images.rows["height"][row]), int(images.rows["width"][row]), *size_names)
+        framed.digests[row] = np.frombuffer(digest_content(images.value(row), sides), np.uint64)
+    names, lines = _names_and_lines(batch)
+    classes = [None if label < 0 else label for label in labels.tolist()]
+    return FileContents.from_digests(names, lines, [framed.digests.tobytes()], classes)

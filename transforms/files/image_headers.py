@@ -1,6 +1,7 @@
 """Recognise, measure and check image files by their bytes, without a decoder."""
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -201,7 +202,9 @@ except ImportError:  # not compiled
         """Replace the C extension if it is not compiled: return None, as if the file were no plain JPEG."""
         return None
 
-    def read_images(root: bytes, paths: Any, places: Any, ranges: Any, max_pixels: int, target: Any, rows: Any) -> int:
+    def read_images(
+        root: bytes, paths: Any, places: spans.Positions, ranges: Any, max_pixels: int, target: Any, rows: Any
+    ) -> int:
         """Replace the C extension if it is not compiled: leave all files to Python."""
         rows[:] = 0
         return 0
@@ -632,7 +635,8 @@ _MAGICS = (
 
 PLAIN_FORMATS = ("", "jpeg", "png")  # by number; the first is that of a file that is left to Python
 
-# An image: where it is among the bytes that were read, its header, and the status of its file after it was read.
+# An image: where it is among the bytes that were read, its header, and the status of its file after it was read. The
+# format is 0 if Python has to check the file, and all is 0 if it has to read it, too.
 PLAIN_ROW = np.dtype(
     [
         (name, np.int64)
@@ -645,27 +649,53 @@ PLAIN_ROW = np.dtype(
 )
 
 
+_memory = threading.local()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainImages:
     """Images that were read."""
 
     data: NDArray[np.uint8]  # the bytes of all
-    rows: NDArray[Any]  # of PLAIN_ROW; all 0 where the file is left to Python
+    rows: NDArray[Any]  # of PLAIN_ROW
+
+    @property
+    def is_read(self) -> NDArray[np.bool_]:
+        """True for each file that was read."""
+        found: NDArray[np.bool_] = self.rows["inode"] != 0
+        return found
+
+    @property
+    def statuses(self) -> NDArray[np.int64]:
+        """Size, mtime in ns and inode of each file after it was read: (n, 3)."""
+        return self.rows.view(np.int64).reshape(len(self.rows), -1)[:, -3:]
+
+    def value(self, row: int) -> bytes:
+        """Return the bytes of an image."""
+        start = self.rows["start"][row]
+        return self.data[start : start + self.rows["size"][row]].tobytes()
 
 
 def read_plain_images(
-    root: str, paths: pa.LargeStringArray, room: int, max_pixels: int, ranges: NDArray[np.int64] | None = None
+    root: str, paths: pa.StringArray, room: int, max_pixels: int, ranges: NDArray[np.int64] | None = None
 ) -> PlainImages:
-    """Read files, and measure and check those that are plain JPEGs or PNGs, as `check_image` does.
+    """Read files, and measure and check those that are JPEGs or PNGs without a fault, as `check_image` does.
+
+    The bytes are valid until this thread reads other images: the memory is used again, for a fresh page costs as much
+    as to read half of it.
 
     Args:
         root: what comes before each path: a folder with a slash, or "".
         paths: of local files.
-        room: bytes to be read in all; what does not fit is left to Python.
+        room: bytes to be read in all; a file that does not fit is not read.
         max_pixels: larger images are left to Python.
         ranges: (n, 2), offset and length of each image in its file; None for whole files. Parts of one file that
             follow each other are read from the file as it was opened once.
     """
-    data, rows = np.empty(room, np.uint8), np.empty(len(paths), PLAIN_ROW)
-    read_images(root.encode(), data_of(paths), offsets_of(paths), ranges, max_pixels, data, rows)
+    if getattr(_memory, "size", -1) < room:
+        _memory.data, _memory.size = np.empty(room, np.uint8), room
+    data: NDArray[np.uint8] = _memory.data[:room]
+    rows = np.empty(len(paths), PLAIN_ROW)
+    places = offsets_of(paths).astype(np.int64)
+    read_images(root.encode(), data_of(paths), places, ranges, max_pixels, data, rows.view(np.int64))
     return PlainImages(data, rows)
