@@ -25,3 +25,8 @@ def python_of(name: str) -> Path:
         made_of.write_text(requirements.read_text())
         print(f"{folder}: made in {time.monotonic() - start:.0f} seconds", file=sys.stderr)
     return python
+
+
+if __name__ == "__main__":
+    for each in (READERS, MDS):
+        python_of(each)

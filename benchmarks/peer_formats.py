@@ -8,23 +8,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import shardmill
-
 FEATURES = {"images": ["image", "label"], "rows": None}  # to read; None for all
 SHARDS = 16
 
 
 def examples(directory: str, kind: str) -> Iterator[dict[str, Any]]:
     """Yield examples of bytes, int and float by feature name."""
+    import shardmill  # here, for `datasets` pickles what a generator refers to
+
     for example in shardmill.examples(directory, features=FEATURES[kind]):
         yield {name: value if isinstance(value, bytes) else value.item() for name, value in example.items()}
 
 
 def _types(directory: str, kind: str) -> dict[str, str]:
     """Return the dtype of each feature by its name."""
+    import shardmill
+
     wanted = FEATURES[kind]
     features = shardmill.info(directory).features
     return {name: feature.dtype for name, feature in features.items() if wanted is None or name in wanted}
+
+
+def examples_of_a_shard(directory: str) -> int:
+    """Return the number of examples of each shard but the last."""
+    import shardmill
+
+    return -(-shardmill.info(directory).splits["train"].examples // SHARDS)
 
 
 def write_mds(directory: str, kind: str, output: Path) -> None:
@@ -54,7 +63,7 @@ def write_webdataset(directory: str, kind: str, output: Path) -> None:
     import webdataset
 
     output.mkdir()
-    each = -(-shardmill.info(directory).splits["train"].examples // SHARDS)
+    each = examples_of_a_shard(directory)
     with webdataset.ShardWriter(str(output / "%05d.tar"), maxcount=each, maxsize=1 << 40, verbose=0) as writer:
         for number, example in enumerate(examples(directory, kind)):
             if kind == "images":
@@ -71,7 +80,7 @@ def write_array_record(directory: str, kind: str, output: Path) -> None:
 
     output.mkdir()
     writers = [ArrayRecordWriter(str(output / f"{n:05d}.arrayrecord"), "group_size:1") for n in range(SHARDS)]
-    each = -(-shardmill.info(directory).splits["train"].examples // SHARDS)
+    each = examples_of_a_shard(directory)
     for number, example in enumerate(examples(directory, kind)):
         writers[number // each].write(pickle.dumps(example))
     for writer in writers:

@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import environments
 import tables
 from measure import BENCHMARKS, SHARDMILL
 
@@ -39,6 +38,7 @@ SCRIPTS = {
     "bench_contents.py": "--rows 500000",
     "bench_near_duplicates.py": "--images 100 --hashes 1000 --rounds 1",
 }
+_MOST = 30 * 60  # seconds of a script; one that hangs is ended
 # Tokenizers are not part of an installation without extras.
 WITH_EXTRAS = {"bench_lock.py", "bench_tokens.py"}
 
@@ -48,8 +48,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="try everything on tiny inputs; write nothing")
     parser.add_argument("--only", nargs="+", choices=SCRIPTS, default=list(SCRIPTS), help="(default: all)")
     args = parser.parse_args()
-    for environment in (environments.READERS, environments.MDS):
-        environments.python_of(environment)  # whose installation is no part of the minutes
+    # Installations are no part of the minutes. If they fail, the scripts that need them will.
+    subprocess.run([sys.executable, str(BENCHMARKS / "environments.py")], check=False)
     failed, minutes = [], dict[str, float]()
     for name in args.only:
         start = time.monotonic()
@@ -57,10 +57,12 @@ def main() -> int:
         words = [*SCRIPTS[name].split(), "--folder", "bench-data/quick"] if args.quick else ["--write"]
         extras = str(Path(sys.executable).with_name("shardmill"))
         variables = {**os.environ, "SHARDMILL": extras if name in WITH_EXTRAS else SHARDMILL}
-        done = subprocess.run([sys.executable, str(BENCHMARKS / name), *words], env=variables, check=False)
-        minutes[name] = (time.monotonic() - start) / 60
-        if done.returncode:
+        try:
+            subprocess.run([sys.executable, str(BENCHMARKS / name), *words], env=variables, check=True, timeout=_MOST)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             failed.append(name)
+            print(f"{name} failed: {error}")
+        minutes[name] = (time.monotonic() - start) / 60
     print(f"\n{tables.table(['', 'minutes'], [[name, f'{value:.1f}'] for name, value in minutes.items()])}")
     print(f"{sum(minutes.values()):.1f} minutes in all")
     if failed:

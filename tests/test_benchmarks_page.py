@@ -57,17 +57,21 @@ def test_rows_of_a_script_are_replaced() -> None:
 def test_a_script_that_fails_does_not_end_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    statuses = iter([1, *[0] * len(run_all.SCRIPTS)])
+    first, second, *_ = run_all.SCRIPTS
     ran = []
 
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+    def run(command: list[str], **_: object) -> None:
         ran.append(command)
-        return subprocess.CompletedProcess(command, next(statuses))
+        if command[1].endswith(first):
+            raise subprocess.CalledProcessError(1, command)
+        if command[1].endswith(second):
+            raise subprocess.TimeoutExpired(command, 1800)
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(sys, "argv", ["run_all.py"])
 
     assert run_all.main() == 1
-    assert len(ran) == len(run_all.SCRIPTS)
-    assert all(command[-1] == "--write" for command in ran)
-    assert f"failed: {next(iter(run_all.SCRIPTS))}\n" in capsys.readouterr().out
+    _environments, *scripts = ran
+    assert [command[1].rpartition("/")[2] for command in scripts] == list(run_all.SCRIPTS)
+    assert all(command[-1] == "--write" for command in scripts)
+    assert f"\nfailed: {first}, {second}\n" in capsys.readouterr().out
