@@ -16,7 +16,7 @@ RELEASE := build/release
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
 NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/test_tfrecord.py shardmill/data/test_example_columns.py \
-  transforms/publishing/test_verification.py \
+  transforms/publishing/test_verification.py transforms/columns/test_example_encoding.py \
   transforms/formats/test_tar.py transforms/formats/test_tar_samples.py transforms/formats/test_csv_parse.py \
   transforms/files/test_image_headers.py transforms/files/test_plain_images.py transforms/inputs/test_coco_parse.py \
   transforms/stores/test_streams.py transforms/stores/test_local.py transforms/stores/test_storage.py)

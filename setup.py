@@ -9,7 +9,7 @@ setup(
     ext_modules=[
         Extension(
             "shardmill._native",
-            [f"src/shardmill/_native{part}.c" for part in ("", "_tar", "_examples", "_images", "_json")],
+            [f"src/shardmill/_native{part}.c" for part in ("", "_tar", "_examples", "_encoding", "_images", "_json")],
             extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,  # where there is no C compiler

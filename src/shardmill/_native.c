@@ -338,6 +338,14 @@ uint32_t masked_crc32c(const uint8_t *data, size_t size) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
+/* Write length and checksums around a payload of `size` bytes that is in its place. */
+void frame_record(uint8_t *record, uint64_t size) {
+  memcpy(record, &size, 8);
+  uint32_t length_crc = masked_crc32c(record, 8), crc = masked_crc32c(record + HEADER, size);
+  memcpy(record + 8, &length_crc, 4);
+  memcpy(record + HEADER + size, &crc, 4);
+}
+
 static PyObject *frame(PyObject *self, PyObject *args) {
   Py_buffer data, offsets;
   if (!PyArg_ParseTuple(args, "w*y*", &data, &offsets)) return NULL;
@@ -349,11 +357,7 @@ static PyObject *frame(PyObject *self, PyObject *args) {
   for (Py_ssize_t n = 0; good && n < count; n++) {
     uint8_t *record = (uint8_t *)data.buf + at[n];
     if (!(good = at[n + 1] - at[n] >= HEADER + FOOTER)) break;
-    uint64_t size = at[n + 1] - at[n] - HEADER - FOOTER;
-    memcpy(record, &size, 8);
-    uint32_t length_crc = masked_crc32c(record, 8), crc = masked_crc32c(record + HEADER, size);
-    memcpy(record + 8, &length_crc, 4);
-    memcpy(record + HEADER + size, &crc, 4);
+    frame_record(record, at[n + 1] - at[n] - HEADER - FOOTER);
   }
   Py_END_ALLOW_THREADS;
   PyBuffer_Release(&data), PyBuffer_Release(&offsets);
@@ -686,6 +690,8 @@ PyObject *scan_examples(PyObject *self, PyObject *args);
 PyObject *read_example(PyObject *self, PyObject *args);
 PyObject *read_examples(PyObject *self, PyObject *args);
 PyObject *take_examples(PyObject *self, PyObject *args);
+PyObject *size_entries(PyObject *self, PyObject *args);      /* _native_encoding.c */
+PyObject *encode_rows(PyObject *self, PyObject *args);
 PyObject *plain_jpeg(PyObject *self, PyObject *args);        /* _native_images.c */
 PyObject *plain_jpegs(PyObject *self, PyObject *args);
 PyObject *read_images(PyObject *self, PyObject *args);
@@ -707,6 +713,8 @@ static PyMethodDef methods[] = {
     {"read_example", read_example, METH_VARARGS, "read_example(file, start, stop, names, tags, wanted): values of a record; its payload; or None."},
     {"read_examples", read_examples, METH_VARARGS, "read_examples(files, starts, stops, names, tags, columns, rest): values of records; how many are sound."},
     {"take_examples", take_examples, METH_VARARGS, "take_examples(data, starts, ends, names, tags, columns, rest): values of records in memory."},
+    {"size_entries", size_entries, METH_VARARGS, "size_entries(columns, out): the bytes of each row's entries in an Example."},
+    {"encode_rows", encode_rows, METH_VARARGS, "encode_rows(columns, entries, offsets, out, headed, framed): each row as an Example, from its offset on."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_images", read_images, METH_VARARGS, "read_images(root, paths, places, ranges, max_pixels, target, rows): the plain JPEGs and PNGs among files, or parts of files; their bytes."},

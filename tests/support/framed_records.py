@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from shardmill.data import example, tfrecord
+from shardmill.data import example, spans, tfrecord
 from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed, example_sizes
 
@@ -80,14 +81,17 @@ def one_column(array: pa.Array, name: str = "x") -> pa.RecordBatch:
 
 
 def check(batch: pa.RecordBatch) -> None:
-    """Everything the module makes of `batch` agrees with the reference."""
+    """Everything the module makes of `batch` agrees with the reference, compiled or not."""
     expected = reference(batch)
-    records = encode_examples(batch)
-    records.validate(full=True)
+    for compiled in (spans.COMPILED, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(spans, "COMPILED", compiled)
+            records = encode_examples(batch)
+            records.validate(full=True)
 
-    assert records.to_pylist() == expected
-    assert example_sizes(batch).tolist() == list(map(len, expected))
-    assert encode_framed(batch).equals(frame(records))
+            assert records.to_pylist() == expected
+            assert example_sizes(batch).tolist() == list(map(len, expected))
+            assert encode_framed(batch).equals(frame(records))
 
 
 def tfrecord2idx(shard: bytes) -> bytes:

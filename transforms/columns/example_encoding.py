@@ -377,9 +377,7 @@ def encode_entries(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
 
 def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     """Return `frame(encode_examples(batch))`, writing payloads only once."""
-    data, offsets = _encode(batch, HEADER_BYTES, FOOTER_BYTES)
-    spans.frame(np.frombuffer(data, np.uint8), offsets)
-    return _array(data, offsets)
+    return _array(*_encode(batch, HEADER_BYTES, FOOTER_BYTES))
 
 
 def example_sizes(batch: pa.RecordBatch) -> np.ndarray:
@@ -394,7 +392,10 @@ def entry_sizes(batch: pa.RecordBatch) -> np.ndarray:
 
 
 def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True) -> tuple[pa.Buffer, np.ndarray]:
-    """Encode rows as Examples, or as entries unless `headed`, with room around each; return data and offsets."""
+    """Encode rows as Examples, or as entries unless `headed`; return data and offsets.
+
+    With room `before` and `after` each for its frame, they are framed.
+    """
     columns = feature_columns(batch)
     entries = _entries_sizes(columns, batch.num_rows)
     sizes = entries + 1 + varint_widths(entries) if headed else entries
@@ -408,6 +409,9 @@ def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True)
     np.cumsum(sizes + (before + after), out=offsets[1:])
     data = pa.allocate_buffer(int(offsets[-1]) + before)
     out = np.frombuffer(data, np.uint8)
+    if (native := _native_columns(columns)) is not None:
+        spans.encode_rows(native, entries, offsets, out, headed, before > 0)
+        return data, offsets
     for rows in tiles(batch.num_rows, _tile_rows(columns, batch.num_rows)):
         starts = offsets[:-1][rows] + before
         # The room between records is filled later: what is written there until then does no harm.
@@ -418,7 +422,26 @@ def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True)
         for column in columns:
             column.write(writer, rows)
         writer.flush()
+    if before:
+        spans.frame(out, offsets)
     return data, offsets
+
+
+def _native_columns(columns: Sequence[FeatureEntries]) -> list[spans.NativeColumn] | None:
+    """Return the columns for compiled functions; None if these are missing, or if a column holds lists."""
+    if not spans.COMPILED:
+        return None
+    native: list[spans.NativeColumn] = []
+    for column in columns:
+        kind = column.tag[0]
+        if isinstance(column, _Strings):
+            offsets = column.offsets.astype(np.int64, copy=False)
+            native.append((column.prefix, kind, column.data, offsets, column.present))
+        elif isinstance(column, _Ints | _Floats):
+            native.append((column.prefix, kind, column.values, None, column.present))
+        else:
+            return None
+    return native
 
 
 def _array(data: pa.Buffer, offsets: np.ndarray) -> pa.LargeBinaryArray:
@@ -428,6 +451,9 @@ def _array(data: pa.Buffer, offsets: np.ndarray) -> pa.LargeBinaryArray:
 
 def _entries_sizes(columns: Sequence[FeatureEntries], rows: int) -> np.ndarray:
     sizes = np.zeros(rows, np.int64)
+    if (native := _native_columns(columns)) is not None:
+        spans.size_entries(native, sizes)
+        return sizes
     for tile in tiles(rows, _tile_rows(columns, rows)):
         part = sizes[tile]
         for column in columns:

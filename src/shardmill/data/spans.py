@@ -16,7 +16,7 @@ from shardmill.errors import CorruptDataError
 try:
     from shardmill import _native as _spans
 
-    if not hasattr(_spans, "take_examples"):
+    if not hasattr(_spans, "encode_rows"):
         raise ImportError("it was compiled before an update; run `python setup.py build_ext --inplace`")
 except ImportError:
     from shardmill.data import tfrecord as _spans  # type: ignore[no-redef]
@@ -96,6 +96,34 @@ def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> li
     The last byte of `data` counts as its own next byte.
     """
     return _spans.find_before(data, first, last, byte, after)
+
+
+# (bytes of an entry between its size and its feature's, kind: tag of its list, values, offsets, which rows have one).
+# Of strings, values are uint8 (bytes,) and offsets int64 (rows + 1,); else values are uint64 or float32 (rows,).
+NativeColumn = tuple[bytes, int, NDArray[Any], Positions | None, NDArray[np.bool_] | None]
+
+
+def size_entries(columns: list[NativeColumn], sizes: Positions) -> None:
+    """Set `sizes` to the bytes of each row's entries in an Example. Only compiled.
+
+    Raises:
+        ValueError: if a column has another number of rows, or an offset outside its values.
+    """
+    _spans.size_entries(columns, sizes)
+
+
+def encode_rows(
+    columns: list[NativeColumn], entries: Positions, offsets: Positions, out: Any, headed: bool, framed: bool
+) -> None:
+    """Write each row's entries into `out` from its offset on, `headed` as an Example, `framed` as a TFRecord.
+
+    Only compiled. `entries` are the sizes that `size_entries` found. `offsets` are the start of each record and the
+    end of the last.
+
+    Raises:
+        ValueError: as `size_entries`, or if a record would not end where the next one begins.
+    """
+    _spans.encode_rows(columns, entries, offsets, out, headed, framed)
 
 
 def gather(data: Any, starts: Positions, sizes: Positions) -> tuple[NDArray[np.uint8], Positions]:

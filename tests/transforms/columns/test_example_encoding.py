@@ -1,6 +1,7 @@
 """Tables to Examples: the bytes of shardmill.data.example, and what TensorFlow reads in them."""
 
 import mmap
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.data import example
+from shardmill.data import example, spans
 from shardmill.transforms.columns.example_encoding import (
     MAX_RECORD_BYTES,
     encode_examples,
@@ -241,6 +242,66 @@ def test_ten_thousand_columns() -> None:
         )
         columns.append(pa.array(kinds[number % 4]))
     check(pa.RecordBatch.from_arrays(columns, names=[f"column {number}" for number in range(10_000)]))
+
+
+NUMBERS = st.lists(st.integers(-3, 40), max_size=5)
+PIECES = st.one_of(st.none(), st.binary(max_size=40), NUMBERS)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=60), st.integers(0, 30), *[PIECES] * 3), max_size=3), NUMBERS, NUMBERS)
+@settings(max_examples=200, deadline=None)
+def test_compiled_functions_refuse_what_does_not_fit(
+    columns: list[Any], entries: list[int], offsets: list[int]
+) -> None:
+    """Sizes and offsets of any kind are an error or are written within the buffer, never a crash."""
+
+    def filled(piece: Any) -> Any:
+        return np.array(piece, np.int64) if isinstance(piece, list) else piece
+
+    made = [tuple(map(filled, column)) for column in columns]
+    sizes, places = np.array(entries, np.int64), np.array(offsets, np.int64)
+    guarded = np.full(300, 7, np.uint8)
+    for call in (
+        lambda: spans.size_entries(made, sizes.copy()),
+        lambda: spans.encode_rows(made, sizes, places, guarded[100:200], True, False),
+        lambda: spans.encode_rows(made, sizes, places, guarded[100:200], False, True),
+    ):
+        with suppress(ValueError, TypeError, BufferError):
+            call()
+    assert (guarded[:100] == 7).all()
+    assert (guarded[200:] == 7).all()
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_compiled_functions_refuse_sizes_that_are_not_those_of_the_values(framed: bool) -> None:
+    assert spans.COMPILED
+    texts, name = np.frombuffer(b"aabbbcc", np.uint8), b"\x0a\x01x\x12"
+    ends = np.array([0, 2, 5, 7])
+    columns: list[spans.NativeColumn] = [(name, 0x0A, texts, ends, None)]
+    entries = np.empty(3, np.int64)
+    spans.size_entries(columns, entries)
+    sizes = entries + 2 + 16 * framed
+    places = np.append(0, np.cumsum(sizes))
+    out = np.zeros(int(places[-1]), np.uint8)
+    spans.encode_rows(columns, entries, places, out, True, framed)
+
+    assert b"bbb" in out.tobytes()
+    for row in range(3):
+        for wrong in (-1, 1):
+            other = entries.copy()
+            other[row] += wrong
+            shifted = np.append(0, np.cumsum(other + 2 + 16 * framed))
+            room = np.zeros(int(shifted[-1]), np.uint8)
+            with pytest.raises(ValueError, match="sizes of the records are not those of their values"):
+                spans.encode_rows(columns, other, shifted, room, True, framed)
+    with pytest.raises(ValueError, match="sizes of the records"):
+        spans.encode_rows(columns, entries, places, out[:-1], True, framed)
+    for bad in (ends[:-1], ends + 1, ends[::-1].copy(), ends - 1):
+        with pytest.raises(ValueError, match="an offset lies outside its buffer"):
+            spans.size_entries([(name, 0x0A, texts, bad, None)], entries)
+    for values, present in ((np.zeros(2, np.uint64), None), (np.zeros(3, np.uint64), np.ones(2, bool))):
+        with pytest.raises(ValueError, match="as many values as there are rows"):
+            spans.size_entries([(name, 0x1A, values, None, present)], entries)
 
 
 # Sizes: each has more bytes from a limit of its own on
