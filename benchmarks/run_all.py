@@ -26,6 +26,7 @@ SCRIPTS = {
     "bench_text.py": "--rows 4000 --more_rows 8000 --loop_rows 1000 --rounds 1",
     "bench_tokens.py": "--rows 500 --loop_rows 100 --rounds 1",
     "bench_transform.py": "--rows 1000 --rounds 1",
+    "bench_startup.py": "--rounds 1",
     "bench_scale.py": "--rows 4000 --shards 20 --rounds 1",
     "bench_unchanged.py": "--number 100 --rounds 1",
     "bench_rebuild.py": "--images 100 --rounds 1",
