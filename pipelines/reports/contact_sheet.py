@@ -7,7 +7,7 @@ import unicodedata
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import cast
@@ -65,6 +65,7 @@ def draw_array(feature: Feature, data: bytes) -> bytes:
 COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
 _WIDTH = 2  # pixels of an edge
 _SMALLEST = 24  # pixels of a box's width, from which on its class is named
+_NAME_SIZE = 10  # of the letters of its class, in points
 _WIDEST = 2  # times the width of a box that its name may have
 
 
@@ -95,15 +96,21 @@ def _write_name(
     draw: ImageDraw.ImageDraw, name: str, at: tuple[int, int], width: int, picture: int, colour: tuple[int, int, int]
 ) -> None:
     """Write a name on its colour, from a box's corner or further left, cut to `width`; a picture is `picture` wide."""
-    font = _load_font(10)
-    while name and math.ceil(font.getlength(name)) + 4 > width:  # with margins
+    while name and _measure_name(name)[0] + 4 > width:  # with margins
         name = name[:-1]
     if name:
-        at = max(0, min(at[0], picture - math.ceil(font.getlength(name)) - 4)), at[1]
-        around = draw.textbbox((at[0] + 2, at[1] + 1), name, font)
-        draw.rectangle((*at, around[2] + 2, around[3] + 1), colour)
+        length, right, bottom = _measure_name(name)
+        left, top = max(0, min(at[0], picture - length - 4)), at[1]
+        draw.rectangle((left, top, left + right + 4, top + bottom + 2), colour)
         light = sum(weight * part for weight, part in zip((0.3, 0.6, 0.1), colour, strict=True)) > 128
-        draw.text((at[0] + 2, at[1] + 1), name, (0, 0, 0) if light else (255, 255, 255), font)
+        draw.text((left + 2, top + 1), name, (0, 0, 0) if light else (255, 255, 255), _load_font(_NAME_SIZE))
+
+
+@lru_cache(maxsize=1024)
+def _measure_name(name: str) -> tuple[int, float, float]:
+    """Return a name's length in pixels, and its right and lower edge if it is written at (0, 0)."""
+    font = _load_font(_NAME_SIZE)
+    return math.ceil(font.getlength(name)), *font.getbbox(name)[2:]
 
 
 @cache

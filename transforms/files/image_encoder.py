@@ -51,7 +51,7 @@ from shardmill.transforms.files.image_headers import (
     read_plain_images,
 )
 from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion
-from shardmill.transforms.files.image_objects import ObjectEncoder
+from shardmill.transforms.files.image_objects import ObjectEncoder, take_rows
 from shardmill.transforms.files.references import LABELS
 from shardmill.transforms.inputs.found_files import companion_paths, hash_statuses
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
@@ -248,7 +248,7 @@ class ImageEncoder(FileEncoder):
             sides = images.rows[["width", "height", "orientation"]].tolist()
             pictures = [None if row in errors else Picture(*of) for row, of in enumerate(sides)]
             object_rows, places, problems = self.objects.annotate(batch, pictures, None)
-            objects = object_rows.take(pa.array(places, pa.int64()))
+            objects = take_rows(object_rows, places)
             errors = {**problems, **errors}
         headers = {
             row: file.stats_data for row, file in unusual.items() if isinstance(file, Encoded) and row not in errors
@@ -435,7 +435,7 @@ class ImageEncoder(FileEncoder):
         """Add the extremes of measured images, and the statistics of objects."""
         if self.objects is not None and isinstance(stats, ImageStats) and files:
             object_rows = [file.annotations.row for file in files]
-            rows = files[0].annotations.rows.take(pa.array(object_rows))  # all share the rows
+            rows = take_rows(files[0].annotations.rows, object_rows)  # all share the rows
             self._count_objects(stats, rows, [name for name, _, _ in spans], self.objects)
         if self.has_sizes and isinstance(stats, ImageStats):
             headers: list[ImageHeader] = [file.stats_data for file in files]

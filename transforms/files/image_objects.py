@@ -367,6 +367,11 @@ class ObjectEncoder:
         return TableStats.from_batch(columns, hash_strings(names, 0), labels)
 
 
+def take_rows(rows: pa.RecordBatch, places: Sequence[int | None]) -> pa.RecordBatch:
+    """Return rows of `annotate`; if these are all, as in most batches, nothing is copied."""
+    return rows if places == list(range(len(rows))) else rows.take(pa.array(places, pa.int64()))
+
+
 def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
     bounds = pa.array(4 * offsets if part == "bbox" else offsets)
     return pa.LargeListArray.from_arrays(bounds, pa.array(values, _arrow_type(part)))
