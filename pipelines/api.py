@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import ChecksError, JobError, LockedError, OutdatedError, UserError
-from shardmill.installed import check_beam
+from shardmill.installed import check_beam, importing_beam
 from shardmill.pipelines.config.flags import Parser, to_plain
 from shardmill.pipelines.config.flags import beam_options as parse_beam_options
 from shardmill.pipelines.jobs.registry import KINDS
@@ -73,6 +74,7 @@ def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = 
         UserError: a mistake in an option or the input; nothing was written.
         JobError: the job failed; the message says if anything was published.
     """
+    _import_jobs()
     from shardmill.pipelines.jobs.runner import refuse_template
 
     with _reach_stores(command, beam_options) as beam:
@@ -123,6 +125,7 @@ def write(
         UserError: a mistake in an option or the data; nothing was written.
         JobError: the job or the iterator failed; the message says if anything was published.
     """
+    _import_jobs()
     from shardmill.pipelines.jobs.job import dry_run as plan_job
     from shardmill.pipelines.jobs.job import rows_job
     from shardmill.pipelines.jobs.record_kinds import DATA
@@ -160,6 +163,7 @@ def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = Fal
         UserError: a mistake in an option or the input.
         JobError: the input cannot be read.
     """
+    _import_jobs()
     with _reach_stores(command, beam_options) as beam:
         kind, config = make_config(command, options)
         from shardmill.pipelines.jobs.job import dry_run
@@ -553,6 +557,11 @@ def retain(
     if errors:
         raise errors[0]
     return Retained(tuple(messages), tuple(problems))
+
+
+def _import_jobs() -> None:
+    with importing_beam(for_local_files=False):
+        import_module("shardmill.pipelines.jobs.job")
 
 
 @contextmanager

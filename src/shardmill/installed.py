@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -42,35 +42,43 @@ def run_one_command() -> None:
 
 @contextmanager
 def importing_beam(for_local_files: bool) -> Iterator[None]:
-    """Let a process that runs one command import Beam faster while the context lasts; elsewhere, change nothing.
+    """Import Beam faster while the context lasts: no garbage is searched for among the imported objects.
 
-    Garbage is not searched for among the imported objects, now or later. If Beam is `for_local_files`, it is imported
-    as if the libraries that it uses for other jobs were not installed. Other modules can import these afterwards.
+    In a process that runs one command, it is never searched for among them. There, if Beam is `for_local_files`, it is
+    imported as if the libraries that it uses for other jobs were not installed. Other modules can import these
+    afterwards.
     """
-    if not _runs_one_command or "apache_beam" in sys.modules:
+    if "apache_beam" in sys.modules or not gc.isenabled() or gc.get_freeze_count():
         yield
         return
+    gc.disable()
+    try:
+        with _hiding_unused() if for_local_files and _runs_one_command else nullcontext():
+            yield
+    finally:
+        gc.freeze()
+        if not _runs_one_command:
+            gc.unfreeze()  # all objects are old now, without a search among them
+        gc.enable()
+
+
+@contextmanager
+def _hiding_unused() -> Iterator[None]:
     import logging  # late: readers import this module
 
     finder, level = _Hiding(), logging.root.manager.disable
-    gc.disable()
-    if for_local_files:
-        logging.disable(logging.WARNING)  # Beam warns of libraries that it does not find
-        sys.meta_path.insert(0, finder)
+    sys.meta_path.insert(0, finder)
+    logging.disable(logging.WARNING)  # Beam warns of libraries that it does not find
+    try:
         for name in _LOADED_ON_USE:
             _import_on_use(name)
-    try:
         yield
-        if for_local_files:
-            import pyarrow as pa
+        import pyarrow as pa
 
-            pa.array([None])  # looks for pandas, once; a table of pandas' cannot come from files
+        pa.array([None])  # looks for pandas, once; a table of pandas' cannot come from files
     finally:
-        if for_local_files:
-            sys.meta_path.remove(finder)
-            logging.disable(level)
-        gc.freeze()
-        gc.enable()
+        sys.meta_path.remove(finder)
+        logging.disable(level)
 
 
 class _Hiding:

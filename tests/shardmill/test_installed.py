@@ -85,10 +85,12 @@ def test_no_sentence_names_a_project_of_an_index() -> None:
 
 def test_beam_for_local_files_is_imported_without_extras_that_others_can_import() -> None:
     program = """
-import gc, importlib, logging, sys
+import gc, importlib.util, logging, sys
 from shardmill import installed
-with installed.importing_beam(True):
-    assert gc.isenabled() and not gc.get_freeze_count()  # a process of others
+with installed.importing_beam(True):  # in a process of others
+    assert not gc.isenabled()
+    assert importlib.util.find_spec("requests")
+assert gc.isenabled() and not gc.get_freeze_count() and len(gc.get_objects(0)) < len(gc.get_objects(2))
 installed.run_one_command()
 with installed.importing_beam(True):
     assert not gc.isenabled()
