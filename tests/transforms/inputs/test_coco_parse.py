@@ -1,6 +1,8 @@
 """COCO's annotations are the same whether compiled code parses them or Python."""
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -9,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import _native
-from shardmill.transforms.inputs.coco import CocoFile
+from shardmill.transforms.inputs import coco
+from shardmill.transforms.inputs.annotations import AnnotatedImages
+from shardmill.transforms.inputs.coco import CocoFile, CocoSource
 from tests.support.detection import coco_of, scenes
 
 _FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -121,6 +125,36 @@ def test_usual_annotations_are_parsed_by_compiled_code() -> None:
     found = _native.parse_annotations(text_of([crowd]))
     assert found is not None
     assert found[6] == {"segmentation": 1, "score": 1}
+
+
+_IMAGES = [{"id": number, "file_name": f"{number}.jpg", "width": 9, "height": 8} for number in range(4)]
+
+
+@given(annotations(odd=True), st.integers(0, 3), st.integers(20, 300), st.booleans())
+@settings(max_examples=60)
+def test_images_rejects_and_notices_are_the_same(
+    items: list[dict[str, Any]], image: int, chunk: int, drops_boxless: bool
+) -> None:
+    for item in items[1:]:
+        item["image_id"] = image
+    document = {"images": _IMAGES, "annotations": items * 2, "categories": [{"id": 1, "name": "a"}]}
+
+    def read(compiled: bool) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+            path = Path(folder) / "a.json"
+            path.write_text(json.dumps(document))
+            patch.setattr(coco, "_CHUNK", chunk)
+            patch.setattr(coco, "_TAIL", 1 << 8)
+            if not compiled:
+                patch.setattr(coco, "parse_annotations", lambda text: None)
+            source = CocoSource((("", str(path)),), folder, True, ".", drops_boxless)
+            found = [
+                (item.images, item.objects.to_pylist()) if isinstance(item, AnnotatedImages) else item
+                for item in source.list_images()
+            ]
+            return [repr(item).replace(folder, "") for item in found]
+
+    assert read(compiled=True) == read(compiled=False)
 
 
 _START = '{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]'
