@@ -174,9 +174,9 @@ def main() -> None:
         text += f"\n\n{count:,} {titles[kind]}:\n\n{results(runs, sizes, starts)}"
         for unit, field in (("seconds", "seconds"), ("core seconds", "core_seconds"), ("peak memory", "peak_bytes")):
             medians = {name: statistics.median(getattr(one, field) for one in found) for name, found in runs.items()}
-            slower += [f"{titles[kind]}: {loss}" for loss in tables.losses(medians, OURS, unit)]
+            slower += [f"{count:,} {titles[kind]}: {loss}" for loss in tables.losses(medians, OURS, unit)]
         slower += [f"{_TINY} {titles[kind]}: {loss}" for loss in tables.losses(starts, OURS)]
-    text += "\n\n" + "\n".join(f"- {title}: {peer.does}." for title, peer in PEERS.items())
+    text += "\n\n" + "\n".join(tables.wrap_item(f"{title}: {peer.does}.") for title, peer in PEERS.items())
     tables.publish(text, args.write, losses=slower)
 
 

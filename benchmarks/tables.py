@@ -51,9 +51,10 @@ def publish(text: str, write: bool, *, losses: Sequence[str] = (), readme: Seque
     script = Path(sys.argv[0]).name
     words = [word for word in sys.argv[1:] if word != "--write"]
     command = shlex.join(["python", f"benchmarks/{script}", *words])
-    parts = [f"`{command}`, {datetime.now(UTC):%-d %B %Y}; {machine()}:", text.strip()]
+    parts = [_wrap(f"`{command}`, {datetime.now(UTC):%-d %B %Y}; {machine()}:")]
+    parts += [part if part[:1] in "|-" else _wrap(part) for part in text.strip().split("\n\n")]
     if losses:
-        parts.append(textwrap.fill(_LOSSES + " ".join(losses), 120, break_long_words=False, break_on_hyphens=False))
+        parts.append(_wrap(_LOSSES + " ".join(losses)))
     block = "\n\n".join(parts)
     print(block)
     if write:
@@ -83,11 +84,17 @@ def collect_losses(page: str) -> str:
         heading = re.findall(r"^##+ (.+)$", page.partition(f"<!-- {name} -->")[0], re.MULTILINE)[-1]
         anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
         if found := re.search(rf"^{re.escape(_LOSSES)}(.+?)\n\n", text, re.MULTILINE | re.DOTALL):
-            line = f"- **[{heading}](#{anchor}).** {' '.join(found[1].split())}"
-            items.append(
-                textwrap.fill(line, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-            )
+            items.append(wrap_item(f"**[{heading}](#{anchor}).** {' '.join(found[1].split())}"))
     return replace_block(page, LOSSES, "\n".join(items))
+
+
+def wrap_item(text: str) -> str:
+    """Return an item of a list, in lines as long as those of the page."""
+    return _wrap(f"- {text}", "  ")
+
+
+def _wrap(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def replace_rows(readme: str, script: str, rows: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +76,31 @@ def test_a_script_that_fails_does_not_end_the_others(
     assert [command[1].rpartition("/")[2] for command in scripts] == list(run_all.SCRIPTS)
     assert all(command[-1] == "--write" for command in scripts)
     assert f"\nfailed: {first}, {second}\n" in capsys.readouterr().out
+
+
+def test_results_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, readme = tmp_path / "page.md", tmp_path / "README.md"
+    page.write_text(
+        "# B\n\n<!-- losses -->\n<!-- end of losses -->\n\n## A\n\n<!-- bench_x.py -->\n<!-- end of bench_x.py -->\n"
+    )
+    readme.write_text("| x | 1 | `bench_x.py` |\n")
+    monkeypatch.setattr(tables, "PAGE", page)
+    monkeypatch.setattr(tables, "README", readme)
+    monkeypatch.setattr(sys, "argv", ["benchmarks/bench_x.py", "--write", "--rounds", "1"])
+    shown = tables.table(["", "seconds"], [["a" * 200, "1.0"]])
+    results = f"{'word ' * 40}\n\n{shown}\n\n{tables.wrap_item('word ' * 40)}"
+    slower = tables.losses({"`a`": 2.0, "b": 1.0}, "`a`")
+
+    tables.publish(results, False, losses=slower, readme=["| y | 2 | `bench_x.py` |"])
+    assert "<!-- bench_x.py -->\n<!-- end" in page.read_text()
+    tables.publish(results, True, losses=slower, readme=["| y | 2 | `bench_x.py` |"])
+
+    written = page.read_text()
+    assert "\n`python benchmarks/bench_x.py --rounds 1`, " in written
+    assert f"\n{shown}\n" in written
+    assert [line for line in written.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+    assert "\n- **[A](#a).** `a` takes 2.00 times the seconds of b.\n" in written
+    assert readme.read_text() == "| y | 2 | `bench_x.py` |\n"
+    assert capsys.readouterr().out.count(shown) == 2
