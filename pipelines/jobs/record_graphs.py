@@ -217,7 +217,7 @@ def _make_staging(config: RecordsConfig) -> Staging:
         config.format,
         config.encoder,
         config.key_options,
-        config.block_size,
+        config.block_bytes,
         config.run_size,
         config.analysis,
         token_features=() if weighed is None else tuple(weighed.token_columns.values()),

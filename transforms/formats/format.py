@@ -264,8 +264,14 @@ class RecordFormat(Protocol):
     def index_and_infer(
         self, file: FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
-        """Yield what `index` yields, and what `infer` finds in all blocks together."""
-        raise NotImplementedError
+        """Yield what `index` yields, and what `infer` finds in all blocks."""
+        blocks = []
+        for item in self.index(file):
+            yield item
+            if isinstance(item, BlockRef):
+                blocks.append(item)
+        for block in blocks:
+            yield from self.infer(block, columns, values_of)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """Return the columns that the file's header names, in order; () if the format names none before the records."""

@@ -107,6 +107,7 @@ class TarFormat(RecordFormat):
         start = first = 0
         last, whole = 0, True
         keys, has_content = array("Q"), False  # the hashes of all keys
+        checked: set[tuple[str, ...]] = set()  # columns of samples, which decide whether keys look wrong
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
             reader = self._reader(stream, 0, None, 1, ALL_MEMBERS if inference is None else IMAGE_MEMBERS)
             try:
@@ -116,8 +117,9 @@ class TarFormat(RecordFormat):
                     for sample in piece.samples:
                         keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
                         has_content = has_content or any(holds != "class" for holds, _, _ in sample.parts.values())
-                        if not self.key_until:
+                        if not self.key_until and (kind := tuple(sample.parts)) not in checked:
                             _check_key(sample, file.name)
+                            checked.add(kind)
                         if first and not packed and sample.start - start >= self.block_size:
                             yield BlockRef(file, start, sample.start - start, first, records=sample.number - first)
                             start, first = sample.start, sample.number
@@ -216,7 +218,7 @@ class TarFormat(RecordFormat):
             except UnreadableError as error:
                 rejects.append(Reject(name, sample.number, STAGE, f"{sample.key}: {error}"))
                 continue
-            if OBJECTS not in sample.parts and is_objects_value(made.get(OBJECTS)):
+            if OBJECTS in made and OBJECTS not in sample.parts and is_objects_value(made[OBJECTS]):
                 made[OBJECTS] = found.seen.add(made[OBJECTS], f"{name}: {sample.key}")
             objects.append(made)
             lines.append(line)

@@ -219,6 +219,9 @@ _NO_KEY = "member whose name has no key and suffix"
 _NAMES: dict[MemberContent, str] = {"image": "image", "class": "label", "text": "text"}
 
 
+_ALWAYS_READ = 1 << 20  # bytes, for which there is always memory
+
+
 def _is_large(size: int) -> bool:
     """Return True if a member is not read."""
     return size > MAX_MEMBER_BYTES or find_memory_problem(size, _COPIES) != ""
@@ -426,7 +429,7 @@ class TarReader:
                 self._next += 1
             assert self._open is not None
             column, holds = found
-            if non_file or _is_large(size) or column in self._open.parts:
+            if non_file or (size > _ALWAYS_READ and _is_large(size)) or column in self._open.parts:
                 self._open.reject(shared + suffix, size, non_file, column)
             else:
                 self._open.parts[column] = (holds, data, size)
