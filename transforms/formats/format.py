@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import unquote
 
 import numpy as np
@@ -256,7 +256,7 @@ class RecordFormat(Protocol):
         OSError: if the file cannot be read; `read` makes Rejects of most.
     """
 
-    infers_with_index = False  # True if `index_and_infer` reads a file once for both
+    infers_with_index: ClassVar[bool] = False  # True if `index_and_infer` reads a file once for both
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all."""
