@@ -133,6 +133,11 @@ class FileEncoder(ABC):
     # larger planned records are rejected unread, as they would fill the memory
     max_bytes: ClassVar[int] = MAX_RECORD_BYTES
 
+    @property
+    def is_compiled(self) -> bool:
+        """True if `encode_compiled` encodes most files; by default False."""
+        return False
+
     def of_layout(self, layout: Layout) -> Self:
         """Return the encoder for the files of an input."""
         columns = tuple(layout.columns.items())

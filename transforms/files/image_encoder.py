@@ -59,7 +59,7 @@ from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.objects import rotation_reason
 from shardmill.transforms.options.image_options import MAX_PIXELS
 from shardmill.transforms.shards.sources import EncodedChunk
-from shardmill.transforms.statistics.contents import FileContents, digest_content
+from shardmill.transforms.statistics.contents import FileContents, digest_content, encode_names
 from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, ManifestStats, SplitStats
 from shardmill.transforms.statistics.images import Extremes, MeasuredImages
 from shardmill.transforms.stores import storage
@@ -116,8 +116,9 @@ def frame_plain_images(
     rows = images.rows
     number, encoded = len(rows), [name.encode() for name in names]
     size = number * (_ENTRIES_BYTES + OVERHEAD + sum(map(len, encoded))) + int(rows["size"].sum())
-    if entries.null_count:
-        entries = pc.fill_null(entries, b"")
+    if entries.null_count:  # whose offsets need not be equal
+        is_empty = entries.null_count == number
+        entries = pa.repeat(pa.scalar(b"", entries.type), number) if is_empty else pc.fill_null(entries, b"")
     file_places, entry_places = (offsets_of(column).astype(np.int64) for column in (files, entries))
     size += int(file_places[-1] - file_places[0] + entry_places[-1] - entry_places[0])
     texts = (data_of(files), file_places, data_of(entries), entry_places)
@@ -208,12 +209,18 @@ class ImageEncoder(FileEncoder):
         """Add the places of objects to a batch of planned images."""
         return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
-    @cached_property
-    def _is_compiled(self) -> bool:
-        """True if images are stored as they are, and nothing is computed of their pixels."""
+    @property
+    def is_compiled(self) -> bool:
+        """True if local images are stored as they are, and nothing is computed of their pixels."""
         own = self.reencode is None and self.companions is None and not self.near_duplicates
         names = None if self.objects is None else self.objects.names
-        return spans.COMPILED and own and self.verify == "header" and (names is None or not names.is_detection_api)
+        return (
+            spans.COMPILED
+            and storage.is_local(self.root)
+            and own
+            and self.verify == "header"
+            and (names is None or not names.is_detection_api)
+        )
 
     def encode_compiled(
         self, batch: pa.RecordBatch, stored_files: Sequence[StoredFile | None], returns_places: bool
@@ -221,9 +228,8 @@ class ImageEncoder(FileEncoder):
         """Read, check and frame images in two compiled calls; those that are unusual are checked in Python."""
         sizes = batch["size"].to_numpy()
         room = int(sizes.sum())
-        if not self._is_compiled or any(stored_files) or LABELS.name in batch.schema.names:
-            return None
-        if room > _COMPILED_BYTES or not storage.is_local(self.root):
+        is_stored = any(stored_files)
+        if not self.is_compiled or is_stored or LABELS.name in batch.schema.names or room > _COMPILED_BYTES:
             return None
         paths, root = batch["name"], storage.join(self.root, "")
         if batch["uri"].null_count < len(batch):
@@ -256,11 +262,13 @@ class ImageEncoder(FileEncoder):
         reasons = {row: describe_refusal(errors[row]) for row in sorted(errors)}
         names, lines = batch["name"], batch["line"]
         rejects = [Reject(names[row].as_py(), lines[row].as_py(), "write", reason) for row, reason in reasons.items()]
-        kept = np.setdiff1d(np.arange(len(batch)), list(errors))
+        kept = np.arange(len(batch))
         if errors:
+            kept = np.setdiff1d(kept, list(errors))
             batch, images = batch.take(pa.array(kept)), PlainImages(images.data, images.rows[kept])
             objects = None if objects is None else objects.take(pa.array(kept))
-        entries, labels = batch["columns"], pc.fill_null(batch["label"], -1).to_numpy()
+        entries, labels = batch["columns"], batch["label"]
+        labels = (pc.fill_null(labels, -1) if labels.null_count else labels).to_numpy()
         if objects is not None:
             pair = (column.cast(pa.large_binary()) for column in (objects["entries"], entries))
             entries = pc.binary_join_element_wise(*pair, pa.scalar(b"", pa.large_binary()), null_handling="replace")
@@ -523,5 +531,12 @@ def _contents_of(
         sides = _encode_size(int(images.rows["height"][row]), int(images.rows["width"][row]), *size_names)
         framed.digests[row] = np.frombuffer(digest_content(images.value(row), sides), np.uint64)
     names, lines = _names_and_lines(batch)
+    if batch["line"].null_count == len(batch):  # of a folder
+        column = batch["name"]
+        places = offsets_of(column).astype(np.int64)
+        hashes = spans.hashes(data_of(column), places[:-1], places[1:])
+        no_lines = np.zeros(len(batch), np.int64)
+        ids = (labels + 1).astype(np.uint64)
+        return FileContents(framed.digests.tobytes(), encode_names(names), hashes, no_lines, ids)
     classes = [None if label < 0 else label for label in labels.tolist()]
     return FileContents.from_digests(names, lines, [framed.digests.tobytes()], classes)

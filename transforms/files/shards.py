@@ -137,6 +137,8 @@ def make_empty_stored(rows: int) -> pa.RecordBatch:
 _GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
 _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _TASK_BYTES = 2 << 20  # of records read by one task, about
+# Of files that are encoded in compiled calls: so many that what Python does for a chunk is little for each
+_COMPILED_BYTES, _COMPILED_FILES = 4 << 20, 256
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
 
@@ -161,6 +163,15 @@ def split_into_tasks(
     """Divide a shard's files into tasks of about `max_bytes` and at most `max_reads` requests."""
     start = reads = size = 0
     last: _Read | None = None
+    if stored["shard"].null_count == len(batch):
+        for row, row_bytes in enumerate(batch["size"].to_pylist()):
+            if row > start and (row - start == max_reads or size + row_bytes > max_bytes):
+                yield batch.slice(start, row - start), stored.slice(start, row - start)
+                start, size = row, 0
+            size += row_bytes
+        if start < len(batch):
+            yield batch.slice(start), stored.slice(start)
+        return
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
     files = zip(*(column.to_pylist() for column in columns), strict=True)
     for row, (shard, offset, length, reason, planned) in enumerate(files):
@@ -181,6 +192,8 @@ def split_into_tasks(
 def size_bytes(task: Task) -> int:
     """Return the bytes of the files and records that are read for `task`."""
     batch, stored = task
+    if stored["shard"].null_count == len(batch):
+        return int(batch["size"].to_numpy().sum())
     columns = (stored["shard"], stored["length"], stored["reason"], batch["size"])
     return sum(map(_count_read_bytes, *(column.to_pylist() for column in columns)))
 
@@ -257,8 +270,10 @@ class FileShards:
             stored = make_empty_stored(len(batch))
         else:
             stored = self.previous.find(batch, self._encoding, self._reason_options, self.encoder.max_bytes)
-        max_bytes = _CHUNK_BYTES if self.versions is None else _TASK_BYTES
-        return len(batch), split_into_tasks(batch, stored, self.files_per_task, max_bytes)
+        max_bytes, most_files = _CHUNK_BYTES if self.versions is None else _TASK_BYTES, self.files_per_task
+        if self.encoder.is_compiled and self.previous is None:
+            max_bytes, most_files = _COMPILED_BYTES, max(most_files, _COMPILED_FILES)
+        return len(batch), split_into_tasks(batch, stored, most_files, max_bytes)
 
     def encode(self, task: Task) -> EncodedChunk:
         """Encode or copy the records of one task."""

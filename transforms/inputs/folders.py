@@ -77,10 +77,10 @@ class FolderRoles:
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """Return (split, class) of the file called `name`; None for each that its folders do not give."""
-        folders = name.split("/")[:-1]
-        split, label = (
-            folders[level] if level is not None and level < len(folders) else None for level in (self.split, self.label)
-        )
+        parts = name.split("/")
+        depth = len(parts) - 1
+        split = parts[self.split] if self.split is not None and self.split < depth else None
+        label = parts[self.label] if self.label is not None and self.label < depth else None
         return None if split is None else normalize_split(split), label
 
     def find_group(self, name: str) -> str:

@@ -162,7 +162,7 @@ class Section:
 
 def encode_names(names: Iterable[str]) -> bytes:
     """Return the names of input files as bytes, to be kept with hashes of their contents."""
-    return SEPARATOR.join(name.encode() for name in names)
+    return SEPARATOR.decode().join(names).encode()
 
 
 def sort_by_split(contents: Contents, splits: NDArray[np.int64], number: int) -> list[Contents]:

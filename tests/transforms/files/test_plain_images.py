@@ -15,11 +15,16 @@ import xxhash
 from PIL import Image
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
-from shardmill.transforms.files.image_codec import check_image
-from shardmill.transforms.files.image_encoder import frame_plain_images
+from shardmill.data.example import encode_entry, encode_example, encode_int64_feature
+from shardmill.errors import JobError
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.files.image_codec import Reencode, check_image
+from shardmill.transforms.files.image_encoder import ImageEncoder, frame_plain_images
 from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.files.image_headers import PLAIN_FORMATS, PlainImages, read_plain_images
+from shardmill.transforms.files.references import SHARD
+from shardmill.transforms.inputs.found_files import REVISION, hash_statuses
+from shardmill.transforms.statistics.files import file_stats
 from tests.support.mutants import encode, mutants, originals, picture
 
 MAX_PIXELS = 1 << 20
@@ -217,3 +222,92 @@ def strip(example: bytes) -> bytes:
     """The entries of an Example, without its header."""
     end = next(place for place in range(1, len(example)) if example[place] < 0x80)
     return example[end + 1 :]
+
+
+FILES = {
+    "a/plain.jpg": JPEG,
+    "a/plain.png": PNG,
+    "a/deep.png": encode(picture("I;16"), "PNG"),
+    "a/tiny.png": encode(picture("1").resize((1, 1)), "PNG"),
+    "b/turned.jpg": with_segments(JPEG, (0xE1, exif(6))),
+    "b/short exif.jpg": with_segments(JPEG, (0xE1, b"Exif\0\0II*\0")),
+    "b/other.webp": encode(picture(), "WEBP"),
+    "b/other.gif": encode(picture("P"), "GIF", transparency=0),
+    "c/cut.jpg": JPEG[:-20],
+    "c/damaged.png": PNG[:50] + b"x" + PNG[51:],
+    "c/empty.jpg": b"",
+    "c/no image.jpg": b"text",
+    "c/large.png": encode(picture().resize((1025, 1024)), "PNG"),
+    "c/missing.jpg": None,
+    "c/larger than planned.jpg": with_segments(JPEG, *((0xFE, bytes(60_000)) for _ in range(20))),
+}
+
+
+def planned(folder: Path, lines: bool) -> pa.RecordBatch:
+    """A batch of FILES, as a shard's writer gets it."""
+    statuses = [(0, 0, 0)] * len(FILES)
+    for place, (name, content) in enumerate(FILES.items()):
+        (folder / name).parent.mkdir(exist_ok=True)
+        if content is not None:
+            (folder / name).write_bytes(content)
+            status = os.stat(folder / name)
+            statuses[place] = (status.st_size, status.st_mtime_ns, status.st_ino)
+    number, entry = len(FILES), encode_entry("x", encode_int64_feature([7]))
+    values: dict[str, Any] = {
+        "name": list(FILES),
+        "size": [min(len(content or b""), 100_000) + 100 for content in FILES.values()],
+        "uri": [None] * (number - 4) + [str(folder / name) for name in list(FILES)[-4:]],
+        "label": [None, *range(1, number)],
+        "line": list(range(number)) if lines else [None] * number,
+        "columns": [entry if lines and row % 2 else None for row in range(number)],
+        "key": range(number),
+        "tie": [0] * number,
+        "identity": [None] * number,
+    }
+    batch = pa.RecordBatch.from_arrays([pa.array(values[field.name], field.type) for field in SHARD], schema=SHARD)
+    revisions = hash_statuses(np.array(statuses, np.int64))
+    is_missing = np.array([content is None for content in FILES.values()])
+    return batch.append_column(REVISION, pa.array(revisions, REVISION.type, mask=is_missing))
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_batch_is_encoded_as_python_encodes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
+    columns = (("x", ColumnType("int64", None, 0)),) if lines else ()
+    encoder = ImageEncoder(str(tmp_path), max_pixels=MAX_PIXELS, columns=columns)
+    batch, stored = planned(tmp_path, lines), [None] * len(FILES)
+    taken = encoder.encode_compiled(batch, stored, True)
+    assert taken is not None
+    chunk, places = taken
+    monkeypatch.setattr(ImageEncoder, "encode_compiled", lambda *_: None)
+    expected, expected_places = encoder.encode_batch(batch, stored, True)
+
+    assert bytes(chunk.framed) == bytes(expected.framed)
+    assert (chunk.examples, chunk.rejects) == (expected.examples, expected.rejects)
+    assert [reject.source for reject in chunk.rejects] == [
+        *("c/cut.jpg", "c/damaged.png", "c/empty.jpg", "c/no image.jpg", "c/large.png", "c/missing.jpg")
+    ]
+    assert places == expected_places
+    assert chunk.columns == expected.columns
+    names = {"label": [str(number) for number in range(len(FILES))]}
+    assert chunk.stats is not None
+    assert expected.stats is not None
+    assert chunk.stats.summary(names) == expected.stats.summary(names)
+    assert file_stats(chunk.stats).properties == file_stats(expected.stats).properties  # type: ignore[attr-defined]
+    for field in ("digests", "names", "hashes", "lines", "labels"):
+        found, wanted = getattr(chunk.contents, field), getattr(expected.contents, field)
+        assert np.array_equal(found, wanted), field
+
+
+def test_a_file_that_changed_ends_the_job(tmp_path: Path) -> None:
+    batch = planned(tmp_path, lines=False)
+    (tmp_path / "a/plain.png").write_bytes(JPEG)
+    with pytest.raises(JobError, match=r"a/plain\.png"):
+        ImageEncoder(str(tmp_path)).encode_batch(batch, [None] * len(FILES))
+
+
+def test_what_is_not_compiled() -> None:
+    assert ImageEncoder("folder").is_compiled
+    assert not ImageEncoder("gs://bucket").is_compiled
+    assert not ImageEncoder("folder", verify="decode").is_compiled
+    assert not ImageEncoder("folder", near_duplicates=True).is_compiled
+    assert not ImageEncoder("folder", reencode=Reencode("png")).is_compiled
