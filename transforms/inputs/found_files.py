@@ -378,7 +378,7 @@ def measure_rows(
         sizes = [_combine_sizes(file_stat, companions, row, known, root) for file_stat, row, known in rows]
     types = _RowTypes(textual, asked_types or {})
     rejects: list[Reject] = []
-    keep = []
+    keep: list[bool] = []
     for file_stat, columns in zip(sizes, parse_columns(batch), strict=True):
         problem = file_stat if isinstance(file_stat, str) else None
         if problem is None:

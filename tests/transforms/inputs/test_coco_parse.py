@@ -64,9 +64,9 @@ def text_of(items: list[dict[str, Any]], indent: int | None = None, ascii_only: 
 
 def contents(found: CocoFile) -> tuple[Any, ...]:
     """Return everything that was read; columns as bytes, since -0.0 == 0.0."""
-    columns = (found.ids, found.image_ids, found.category_ids, found.boxes, found.areas, found.crowds)
+    columns = [column.tobytes() for column in found._columns]
     rows = found.rows_without_id.tolist()
-    return *map(bytes, columns), rows, found.ignored_keys, found.problems, found.faults_without_image, found.counts
+    return *columns, rows, found.ignored_keys, found.problems, found.faults_without_image, found.counts
 
 
 def parse_in_python(text: str) -> tuple[Any, ...]:
