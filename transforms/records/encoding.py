@@ -413,16 +413,22 @@ def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
 
 
 def count_by_split(
-    rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
+    rows: PreparedRows,
+    encoded: EncodedRows,
+    groups: np.ndarray,
+    layout: TableLayout,
+    known: Mapping[str, TableStats] | None = None,
 ) -> dict[str, TableStats]:
-    """Return the statistics of the rows of each split."""
+    """Return the statistics of the rows of each split, to be merged into those that are `known`."""
+    known = known or {}
     counted, stats = encoded.counted_columns, {}
     present = np.flatnonzero(np.bincount(groups)).tolist()
     for code in present:
         is_in_split = groups == code
         columns = counted if len(present) == 1 else counted.filter(pa.array(is_in_split))
         ties = rows.sample_ties[is_in_split]
-        stats[layout.splits[code]] = TableStats.from_batch(columns, ties, layout.labels, layout.target)
+        split = layout.splits[code]
+        stats[split] = TableStats.from_batch(columns, ties, layout.labels, layout.target, known.get(split))
     return stats
 
 

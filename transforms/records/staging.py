@@ -321,6 +321,11 @@ class _StageFn(ThreadedFlatMap):
         super().start_bundle()
         self._staged = StagedFindings()
 
+    def process(self, element: Any, layout: TableLayout, temporary: str, repeated: Any, *strata: Any) -> Iterator[Any]:
+        """Start a task with the statistics of this bundle so far, into which its own will be merged."""
+        side = (layout, temporary, repeated, strata[0] if strata else None, self._staged.stats)
+        yield from super().process(element, *side)
+
     def finish_bundle(self) -> Iterator[Any]:
         yield from super().finish_bundle()
         yield in_global_window(TaggedOutput(STAGED, self._staged))
@@ -344,8 +349,9 @@ def stage_task(
     temporary: str,
     repeated: RepeatedKeys | None = None,
     strata: Divisions | None = None,
+    known: Mapping[str, TableStats] | None = None,
 ) -> list[Run | TaggedOutput | StagedFindings]:
-    """Encode one task; return its runs, rejects and findings."""
+    """Encode one task; return its runs, rejects and findings, whose statistics are merged into those `known`."""
     out: list[Any] = []
     staged, size = StagedFindings(), 0
     max_run_bytes = staging.run_size(total_bytes(task[0].file))
@@ -377,7 +383,8 @@ def stage_task(
             if size >= max_run_bytes or max_run_bytes <= staging.block_size:
                 out.append(run.close())
                 run, size = RunWriter(_make_run_path(temporary), self_contained), 0
-            stats = count_by_split(rows, encoded, records.groups, layout)
+            # Analyzers need all statistics of a batch
+            stats = count_by_split(rows, encoded, records.groups, layout, known if gatherer is None else None)
             if gatherer is not None:
                 gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
             found = StagedFindings(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds)

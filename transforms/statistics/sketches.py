@@ -121,6 +121,8 @@ class Sample:
 
     ties: Hashes = field(default_factory=make_empty_hashes)  # smallest ties, ascending
     hashes: Hashes = field(default_factory=make_empty_hashes)  # hashes of their values
+    # largest tie that can be in a sample that this one is merged into; None if unknown
+    bound: np.uint64 | None = None
 
     def add(self, ties: Hashes, hashes: Hashes) -> None:
         """Add values to the sample, each with its random number (tie) and hash, in any order."""
@@ -134,6 +136,8 @@ class Sample:
         """Return the indices of values that may enter the sample: all that `add` would keep, and few more."""
         if len(self.ties) == SAMPLE_SIZE:
             return np.flatnonzero(ties <= self.ties[-1])
+        if self.bound is not None:
+            return np.flatnonzero(ties <= self.bound)
         if len(ties) <= SAMPLE_SIZE:
             return np.arange(len(ties))
         near = np.flatnonzero(ties <= np.uint64(_MAX_HASH // (len(ties) // SAMPLE_SIZE) * 2 & _MAX_HASH))

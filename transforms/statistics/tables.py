@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.statistics.images import IMAGE_METADATA, ImageColumnStats
-from shardmill.transforms.statistics.sketches import hash_values, mix
+from shardmill.transforms.statistics.sketches import SAMPLE_SIZE, DistinctValues, hash_values, mix
 from shardmill.transforms.statistics.values import (
     ClassStats,
     DistinctCodes,
@@ -192,6 +192,18 @@ class _ColumnStats:
                 codes = DistinctCodes(encoded.indices.to_numpy().astype(np.int64), hash_values(encoded.dictionary))
             self.pairs.add(codes.codes, codes.hashes, labels)
 
+    def leave_out_known(self, known: "_ColumnStats") -> None:
+        """Leave out the hashes and samples that do not change `known`, into which this is merged before it is used."""
+        values, found = self.values, known.values
+        if known.kind != self.kind or not isinstance(found, NumericStats | StringStats):
+            return
+        assert isinstance(values, NumericStats | StringStats)
+        has_pairs = known.pairs is not None and known.pairs.counts is not None
+        if found.distinct.counts is None and not has_pairs:  # as long as there are pairs, all values are counted
+            values.distinct = DistinctValues(found.distinct.hashes, None)
+        if isinstance(values, StringStats) and isinstance(found, StringStats) and len(found.sample.ties) == SAMPLE_SIZE:
+            values.sample.bound = found.sample.ties[-1]
+
     @property
     def kind(self) -> str:
         return ("lists of " if self.lengths is not None else "") + self.values.kind
@@ -250,14 +262,25 @@ class TableStats:
     pending: list[_Pending] = field(default_factory=list)  # batches of one schema
     pending_rows: int = 0
     pending_bytes: int = 0
+    known: "TableStats | None" = None  # as of `from_batch`, while a batch is counted
 
     @classmethod
     def from_batch(
-        cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None
+        cls,
+        batch: pa.RecordBatch,
+        ties: Ties,
+        labels: Collection[str] = (),
+        label: str | None = None,
+        known: "TableStats | None" = None,
     ) -> "TableStats":
-        """Return the statistics of one Arrow batch of examples."""
-        stats = cls()
+        """Return the statistics of one Arrow batch of examples.
+
+        With `known` statistics, into which they will be merged, they lack what does not change those. This saves the
+        smallest hashes and a sample of each batch. Another thread may add to `known` meanwhile.
+        """
+        stats = cls(known=known)
         stats.add(batch, ties, labels, label)
+        stats.known = None
         return stats
 
     def add(self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None) -> None:
@@ -318,6 +341,8 @@ class TableStats:
             if label is not None and name != label and name not in labels and array.type != IMAGE_METADATA:
                 column.pairs = LabelPairs()
             column.missing = counted
+            if self.known is not None and (before := self.known.counted.get(name)) is not None:
+                column.leave_out_known(before)
             known = self.counted.setdefault(name, column)
             values = column.values
             is_full_scalar = column.lengths is None and not array.null_count
@@ -375,7 +400,7 @@ class TableStats:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.examples, self.counted, self.label, waiting = state
-        self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        self.pending, self.pending_rows, self.pending_bytes, self.known = [], 0, 0, None
         if waiting is not None:
             batches, arguments = pa.ipc.open_stream(waiting[0]), waiting[1]
             self.pending = [_Pending(batch, *rest) for batch, rest in zip(batches, arguments)]

@@ -462,3 +462,32 @@ def test_names_of_classes_that_were_not_counted() -> None:
     for name in ("c", "d"):
         with pytest.raises(ValueError, match=f'feature "{name}" was not counted as a label: name it in `labels`'):
             stats.summary({name: ["a", "b"]})
+
+
+@pytest.mark.parametrize("label", [None, "class"])
+def test_batches_may_leave_out_what_does_not_change_known_statistics(label: str | None) -> None:
+    rng = np.random.default_rng(4)
+    rows = 40_000
+    batch = pa.record_batch(
+        {
+            "text": pa.array([f"line {number}" for number in rng.integers(0, 30_000, rows)]),
+            "word": pa.array([f"word {number}" for number in rng.zipf(1.5, rows) % 3000]),
+            "few": pa.array([None if number % 7 == 0 else f"{number % 12}" for number in range(rows)]),
+            "list": pa.array([[f"{number}", "x"][: number % 3] for number in range(rows)]),
+            "int": pa.array(rng.integers(0, 5000, rows)),
+            "small": pa.array(rng.integers(0, 50, rows)),
+            "float": pa.array(rng.standard_normal(rows).astype(np.float32)),
+            "class": pa.array(rng.integers(0, 5, rows)),
+        }
+    )
+    ties = mix(np.arange(rows, dtype=np.uint64))
+    whole, merged = TableStats.from_batch(batch, ties, ["class"], label), TableStats()
+    for start in range(0, rows, 5000):
+        part = slice(start, start + 5000)
+        found = TableStats.from_batch(batch[part], ties[part], ["class"], label, merged)
+        alone = TableStats.from_batch(batch[part], ties[part], ["class"], label)
+        if start >= 20_000:  # and so a fifth of the sample at most
+            assert len(pickle.dumps(found.columns["text"])) < len(pickle.dumps(alone.columns["text"])) / 2
+        merged.merge(found)
+
+    assert as_json(merged.summary()) == as_json(whole.summary())
