@@ -1,53 +1,72 @@
-"""Whether the memory of `shardmill images` stays flat: its peak on 1 GB and on 8 GB of images, large ones and small
-ones.
+"""Measure the peak of resident memory of `shardmill images` and `shardmill csv` on inputs of several sizes.
 
-Small images are the harder case: eight times the bytes are then also eight times as many references as with large ones.
-Exits with 1 if a peak is over the limit or grows with the input.
+Small images are the harder case: as many bytes have more references than with large ones.
 """
 
 import argparse
 import shutil
-import sys
+import statistics
 from pathlib import Path
 
-from measure import SHARDMILL, machine, make_images, measure
-from options import add_folder
+import tables
+from against import in_turns
+from compare import shardmill_command
+from measure import SHARDMILL, Measured, make_images, make_table
+from options import add_folder, add_rounds, add_write
 
 _KILOBYTES = (100, 25)  # of one image
-_MOST_GROWTH = 1.15
-_MOST_MB = 700
+_STEPS = (1, 10, 100)  # sizes of tables
 
 
-def peak_mb(data: Path, gigabytes: float, kilobytes: float) -> float:
-    """The peak of the command's resident memory on so many images of one size, in MB."""
-    images = make_images(data, round(gigabytes * 1e6 / kilobytes), kilobytes, links=True)
-    output = data / "output"
-    shutil.rmtree(output, ignore_errors=True)
-    measured = measure([SHARDMILL, "images", "--input", str(images), "--output", str(output), "--name", "bench"])
-    shutil.rmtree(output)
-    return measured.peak_bytes / 1e6
+def peak_mb(runs: list[Measured]) -> float:
+    """Return the highest peak of memory, in MB."""
+    return max(run.peak_bytes for run in runs) / 1e6
 
 
-def main() -> int:
+def measure_images(folder: Path, kilobytes: float, gigabytes: list[float], rounds: int) -> list[float]:
+    """Return the peak of memory for each number of gigabytes, in MB; images that recur are links."""
+    output = folder / "output"
+    sources = [make_images(folder, round(size * 1e6 / kilobytes), kilobytes, links=True) for size in gigabytes]
+    commands = {
+        source.name: [SHARDMILL, "images", "--input", str(source), "--output", str(output), "--name", "bench"]
+        for source in sources
+    }
+    peaks = [peak_mb(runs) for runs in in_turns(commands, output, rounds).values()]
+    for source in sources:
+        shutil.rmtree(source)
+    return peaks
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", type=float, default=1, help="GB of images in the small run (default: %(default)s)")
     parser.add_argument("--large", type=float, default=8, help="GB of images in the large run (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=300_000, help="of the first of three tables (default: %(default)s)")
+    add_rounds(parser, 1)
     add_folder(parser)
+    add_write(parser)
     args = parser.parse_args()
 
-    print(f"peak resident memory; {machine()}\n")
-    print(f"| an image | on {args.small:g} GB, MB | on {args.large:g} GB, MB | ratio | |\n|---|---:|---:|---:|---|")
-    flat = True
+    rows, sizes = [], [args.small, args.large]
     for kilobytes in _KILOBYTES:
-        small, large = (peak_mb(args.folder, gigabytes, kilobytes) for gigabytes in (args.small, args.large))
-        good = large / small <= _MOST_GROWTH and max(small, large) <= _MOST_MB
-        flat &= good
-        print(
-            f"| {kilobytes} KB | {small:.0f} | {large:.0f} | {large / small:.2f} | {'flat' if good else 'NOT FLAT'} |",
-            flush=True,
-        )
-    return 0 if flat else 1
+        small, large = measure_images(args.folder, kilobytes, sizes, args.rounds)
+        rows.append([f"images of {kilobytes} KB", f"{small:.0f}", f"{large:.0f}", f"{large / small:.2f}"])
+    images = tables.table(["", *(f"on {size:g} GB, MB" for size in sizes), "ratio"], rows)
+
+    output = args.folder / "output"
+    sources = [make_table(args.folder, "csv", args.rows * step) for step in _STEPS]
+    runs = in_turns({source.name: shardmill_command("csv", source, output) for source in sources}, output, args.rounds)
+    seconds = [statistics.median(run.seconds for run in found) for found in runs.values()]
+    peaks = [peak_mb(found) for found in runs.values()]
+    rows = []
+    for number, source in enumerate(sources):
+        size = f"{source.stat().st_size / 1e6:,.0f}"
+        more = [f"{found[number] / found[number - 1]:.2f}" if number else "" for found in (seconds, peaks)]
+        rows.append([size, f"{seconds[number]:.1f}", more[0], f"{peaks[number]:.0f}", more[1]])
+    columns = "MB of CSV", "seconds", "times those before", "peak memory, MB", "times that before"
+    text = f"Rounds: {args.rounds}; the highest peak counts.\n\n{images}\n\n{tables.table(columns, rows)}"
+    tables.publish(text, args.write)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

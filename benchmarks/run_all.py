@@ -25,6 +25,7 @@ SCRIPTS = {
     "bench_encoder.py": "--rows 1000 --rounds 1",
     "bench_text.py": "--rows 4000 --more_rows 8000 --loop_rows 1000 --rounds 1",
     "bench_tokens.py": "--rows 500 --loop_rows 100 --rounds 1",
+    "bench_memory.py": "--small 0.01 --large 0.02 --rows 100 --rounds 1",
     "bench_transform.py": "--rows 1000 --rounds 1",
     "bench_startup.py": "--rounds 1",
     "bench_scale.py": "--rows 4000 --shards 20 --rounds 1",

@@ -25,7 +25,7 @@ from shardmill.transforms.shards.sources import ShardInfo
 TOTAL, RECORDS, WORKERS, CORES = 1 << 40, 10**10, 100, 4
 LOOKS = 2  # at each block: for the types of columns, and to encode it
 KEY_LOOKS = 3  # at the keys of a run: to count them, for those in bins that are cut, to slice it
-# An older run of benchmarks/bench_table_memory.py: 1,996 MB of CSV in 77.8 s on two cores. A request of 30 ms is what
+# An older run of benchmarks/bench_memory.py: 1,996 MB of CSV in 77.8 s on two cores. A request of 30 ms is what
 # benchmarks/bench_rebuild.py waits.
 CSV_A_CORE, LATENCY, NETWORK = 1996e6 / 77.8 / 2, 0.030, 1.25e9  # bytes a second; seconds; bytes a second of a worker
 
