@@ -163,14 +163,13 @@ def split_into_tasks(
     """Divide a shard's files into tasks of about `max_bytes` and at most `max_reads` requests."""
     start = reads = size = 0
     last: _Read | None = None
-    if stored["shard"].null_count == len(batch):
-        for row, row_bytes in enumerate(batch["size"].to_pylist()):
-            if row > start and (row - start == max_reads or size + row_bytes > max_bytes):
-                yield batch.slice(start, row - start), stored.slice(start, row - start)
-                start, size = row, 0
-            size += row_bytes
-        if start < len(batch):
-            yield batch.slice(start), stored.slice(start)
+    if stored["shard"].null_count == len(batch):  # one request a file
+        ends = np.cumsum(batch["size"].to_numpy())
+        while start < len(batch):
+            most = int(np.searchsorted(ends, (int(ends[start - 1]) if start else 0) + max_bytes, "right"))
+            stop = min(max(most, start + 1), start + max_reads, len(batch))
+            yield batch.slice(start, stop - start), stored.slice(start, stop - start)
+            start = stop
         return
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
     files = zip(*(column.to_pylist() for column in columns), strict=True)
