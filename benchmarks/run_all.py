@@ -29,7 +29,6 @@ SCRIPTS = {
     "bench_transform.py": "--rows 1000 --rounds 1",
     "bench_startup.py": "--rounds 1",
     "bench_scale.py": "--rows 4000 --shards 20 --rounds 1",
-    "bench_startup.py": "--rounds 1",
     "bench_unchanged.py": "--number 100 --rounds 1",
     "bench_rebuild.py": "--images 100 --rounds 1",
     "bench_load.py": "--images 512 --rows 2000 --loop_examples 1000 --rounds 1",

@@ -91,23 +91,21 @@ class _Hiding:
 
 
 def _import_on_use(name: str) -> None:
-    """Let `import name` give a module that imports itself when its first attribute is read.
+    """Let `import name` give a stand-in that imports the module when an attribute is read.
 
     Python's own LazyLoader imports the module as soon as a second module imports it.
     """
+    stand_in: Any = ModuleType(name)
 
     def load(attribute: str) -> Any:
-        if sys.modules.get(name) is module:
+        if sys.modules.get(name) is stand_in:
             del sys.modules[name]
-            vars(module).update(vars(importlib.import_module(name)))
-            del module.__getattr__
-        return getattr(module, attribute)
+        return getattr(importlib.import_module(name), attribute)
 
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is not None:
-        module: Any = ModuleType(name)
-        module.__spec__, module.__file__, module.__getattr__ = spec, spec.origin, load
-        sys.modules[name] = module
+        stand_in.__spec__, stand_in.__file__, stand_in.__getattr__ = spec, spec.origin, load
+        sys.modules[name] = stand_in
 
 
 def install_hint(extra: str = "", project: str = "shardmill") -> str:

@@ -423,7 +423,7 @@ class Shadowing(Keeping):
 
     def __init__(self, hides: bool) -> None:
         if hides:
-            self.process = len
+            self.process: Any = len
 
 
 def test_what_dofns_of_the_same_methods_keep_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
