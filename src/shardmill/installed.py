@@ -91,21 +91,21 @@ class _Hiding:
 
 
 def _import_on_use(name: str) -> None:
-    """Let `import name` give a stand-in that imports the module when an attribute is read.
+    """Let `import name` give a placeholder that imports the module when an attribute is read.
 
     Python's own LazyLoader imports the module as soon as a second module imports it.
     """
-    stand_in: Any = ModuleType(name)
+    placeholder: Any = ModuleType(name)
 
     def load(attribute: str) -> Any:
-        if sys.modules.get(name) is stand_in:
+        if sys.modules.get(name) is placeholder:
             del sys.modules[name]
         return getattr(importlib.import_module(name), attribute)
 
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is not None:
-        stand_in.__spec__, stand_in.__file__, stand_in.__getattr__ = spec, spec.origin, load
-        sys.modules[name] = stand_in
+        placeholder.__spec__, placeholder.__file__, placeholder.__getattr__ = spec, spec.origin, load
+        sys.modules[name] = placeholder
 
 
 def install_hint(extra: str = "", project: str = "shardmill") -> str:
