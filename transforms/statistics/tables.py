@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_values import SAMPLE_SIZE
 from shardmill.transforms.statistics.images import IMAGE_METADATA, ImageColumnStats
-from shardmill.transforms.statistics.sketches import SAMPLE_SIZE, DistinctValues, hash_values, mix
+from shardmill.transforms.statistics.sketches import DistinctValues, hash_values, mix
 from shardmill.transforms.statistics.values import (
     ClassStats,
     DistinctCodes,

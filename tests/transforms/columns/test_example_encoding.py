@@ -261,13 +261,12 @@ def test_compiled_functions_refuse_what_does_not_fit(
     made = [tuple(map(filled, column)) for column in columns]
     sizes, places = np.array(entries, np.int64), np.array(offsets, np.int64)
     guarded = np.full(300, 7, np.uint8)
-    for call in (
-        lambda: spans.size_entries(made, sizes.copy()),
-        lambda: spans.encode_rows(made, sizes, places, guarded[100:200], True, False),
-        lambda: spans.encode_rows(made, sizes, places, guarded[100:200], False, True),
-    ):
-        with suppress(ValueError, TypeError, BufferError):
-            call()
+    refused = suppress(ValueError, TypeError, BufferError)
+    with refused:
+        spans.size_entries(made, sizes.copy())
+    for framed in (False, True):
+        with refused:
+            spans.encode_rows(made, sizes, places, guarded[100:200], not framed, framed)
     assert (guarded[:100] == 7).all()
     assert (guarded[200:] == 7).all()
 
