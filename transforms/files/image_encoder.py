@@ -252,7 +252,9 @@ class ImageEncoder(FileEncoder):
         own_errors, objects = errors, None
         if self.objects is not None:
             sides = images.rows[["width", "height", "orientation"]].tolist()
-            pictures = [None if row in errors else Picture(*of) for row, of in enumerate(sides)]
+            pictures: list[Picture | None] = list(map(Picture._make, sides))
+            for row in errors:
+                pictures[row] = None
             object_rows, places, problems = self.objects.annotate(batch, pictures, None)
             objects = take_rows(object_rows, places)
             errors = {**problems, **errors}
