@@ -52,6 +52,7 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Analysis, Gathered
 from shardmill.transforms.values.preprocessing_declaration import check_transform
 from shardmill.transforms.values.transform_graph import transform_files, transform_notices
+from shardmill.transforms.workers.elements import pack_batch
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects, make_parts
 
 
@@ -234,7 +235,9 @@ def build_files(
         config.analysis,
         index=config.index,
     )
-    written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
+    # Packed, because Beam holds all of a shard's references until it is written
+    pack = beam.MapTuple(lambda shard, batch: (shard, pack_batch(batch))).with_output_types(tuple[ShardKey, bytes])
+    written = plan.shards | "Pack" >> pack | "ByShard" >> beam.GroupByKey() | "Write" >> write
     rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return plan.summary | "Publish" >> beam.FlatMap(
         _publish_files,

@@ -437,6 +437,7 @@ def return_large_buffers() -> None:
     not fit.
     """
     _set_malloc_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own allocator would keep them
 
 
 def reuse_large_buffers() -> None:

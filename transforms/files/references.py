@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from shardmill.data import example, tfrecord
 from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import concatenate, convert_batch, split_large_batch
+from shardmill.transforms.columns.arrow import concatenate, convert_batch, null_columns, split_large_batch
 from shardmill.transforms.columns.text import key_texts_of_values
 from shardmill.transforms.columns.types import TRUE, ColumnError, ColumnType, ScalarType, check_shape, leaf_values
 from shardmill.transforms.inputs import summary
@@ -63,8 +63,21 @@ def sort_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     because a local runner keeps everything between stages in memory, several times over. Names decide between equal
     keys and ties: among 10^9 files, two may well have one hash.
     """
-    batch = concatenate(parts)
-    return batch.take(pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in ("key", "tie", "name")]))
+    parts = list(parts)
+    by = ("key", "tie", "name")
+    sort_keys = [(name, "ascending") for name in by]
+    order = pc.sort_indices(concatenate([part.select(by) for part in parts]), sort_keys=sort_keys)
+    # By column, so that there are never three copies of all: there may be a million references
+    schema, rows = parts[0].schema, len(order)
+    columns = {}
+    for name in schema.names:
+        if name in SHARD.names and sum(part[name].null_count for part in parts) == rows:
+            columns[name] = None
+        else:
+            columns[name] = pa.concat_arrays([part[name] for part in parts]).take(order)
+    empty = [name for name, column in columns.items() if column is None]
+    columns |= zip(empty, null_columns((schema.field(name).type for name in empty), rows))
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
 def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:

@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.data import tfrecord
+from shardmill.transforms.columns.arrow import null_columns
 from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder, RecordPlace, StoredFile
 from shardmill.transforms.files.references import sort_by_key
 from shardmill.transforms.shards.balance import hash_strings
@@ -23,6 +25,7 @@ from shardmill.transforms.shards.sources import (
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
+from shardmill.transforms.workers.elements import unpack_batch
 from shardmill.transforms.workers.resources import memory_budget
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
@@ -131,7 +134,7 @@ def _load(path: str, crc32c: int) -> _Table | None:
 
 def make_empty_stored(rows: int) -> pa.RecordBatch:
     """Return a batch of schema STORED that says of no file that a previous version stored it."""
-    return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in STORED], schema=STORED)
+    return pa.RecordBatch.from_arrays(null_columns(STORED.types, rows), schema=STORED)
 
 
 _GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
@@ -139,6 +142,7 @@ _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _TASK_BYTES = 2 << 20  # of records read by one task, about
 # Of files that are encoded in compiled calls: so many that what Python does for a chunk is little for each
 _COMPILED_BYTES, _COMPILED_FILES = 4 << 20, 256
+_ROWS_AT_ONCE = 4096  # of which the numbers are Python objects
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
 
@@ -172,7 +176,10 @@ def split_into_tasks(
             start = stop
         return
     columns = (stored["shard"], stored["offset"], stored["length"], stored["reason"], batch["size"])
-    files = zip(*(column.to_pylist() for column in columns), strict=True)
+    files = chain.from_iterable(
+        zip(*(column.slice(start, _ROWS_AT_ONCE).to_pylist() for column in columns), strict=True)
+        for start in range(0, len(batch), _ROWS_AT_ONCE)
+    )
     for row, (shard, offset, length, reason, planned) in enumerate(files):
         row_bytes = _count_read_bytes(shard, length, reason, planned)
         is_near = offset is not None and last is not None and last.can_include(shard, offset)
@@ -262,9 +269,9 @@ class FileShards:
     writes_index: bool = True  # True to index the files for the next build
     previous: PreviousVersion | None = None  # previous version; None to read all files
 
-    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
-        """Return the number of files of a shard, and its tasks in key order."""
-        batch = self.encoder.prepare(sort_by_key(parts))
+    def plan(self, parts: Iterable[pa.RecordBatch | bytes]) -> tuple[int, Iterable[Task]]:
+        """Return the number of files of a shard, given batches or packed ones, and its tasks in key order."""
+        batch = self.encoder.prepare(sort_by_key(map(unpack_batch, parts)))
         if self.previous is None:
             stored = make_empty_stored(len(batch))
         else:

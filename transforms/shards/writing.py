@@ -13,7 +13,6 @@ from typing import Any
 
 import apache_beam as beam
 import google_crc32c
-import pyarrow as pa
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.metrics import Metrics
@@ -121,7 +120,8 @@ class WriteShards(beam.io.WriteToTFRecord):
             get_sink(self), naming, self.threads, self.progress_folder, self.analysis, self.shards_at_once, self.index
         )
 
-    def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
+    # Any: batches, or what the source unpacks
+    def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[Any]]]) -> Any:
         source = AsSingleton(self.source) if isinstance(self.source, beam.PCollection) else self.source
         write = beam.ParDo(self._write, AsSingleton(self.divisions), self.temporary, source)
         return pcoll | "WriteShard" >> write.with_outputs(REJECTS, main="shards")
@@ -166,7 +166,7 @@ class _WriteShardFn(ThreadedFlatMap):
         if self._encoders is not None:
             self._encoders.shutdown(cancel_futures=True)
 
-    def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], *side: Any) -> Iterator[Any]:
+    def process(self, element: tuple[ShardKey, Iterable[Any]], *side: Any) -> Iterator[Any]:
         shard, parts = element
         # Read here: a long group comes in pages, which only the thread that Beam called may ask for.
         yield from super().process((shard, list(parts)), *side)
@@ -214,7 +214,7 @@ class _WriteShardFn(ThreadedFlatMap):
 
     def _write_shard(
         self,
-        element: tuple[ShardKey, list[pa.RecordBatch]],
+        element: tuple[ShardKey, list[Any]],
         divisions: Divisions,
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols

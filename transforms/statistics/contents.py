@@ -1,7 +1,7 @@
 """Hashes of examples' contents, in temporary files."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -251,7 +251,9 @@ class ContentsWriter:
     def add(self, part: FileContents | None) -> None:
         """Add the contents of more files, unless None."""
         if part is not None:
-            self._parts.append(part)
+            # Nearly all are zeros, or a few classes
+            lines, labels = (column.astype(np.min_scalar_type(column.max())) for column in (part.lines, part.labels))
+            self._parts.append(replace(part, lines=lines, labels=labels))
 
     def write(self, path: str, split: str) -> Section | None:
         """Write the hashes to the new file `path` and return their description; None if there are none."""
@@ -259,6 +261,7 @@ class ContentsWriter:
             return None
         columns = ([getattr(part, name) for part in self._parts] for name in ("hashes", "lines", "labels"))
         hashes, lines, labels = map(np.concatenate, columns)
+        lines, labels = lines.astype(np.int64), labels.astype(np.uint64)
         digests = b"".join(part.digests for part in self._parts)
         contents = contents_of_digests(digests, combine_with_lines(hashes, lines), labels if labels.any() else None)
         (ordered,) = sort_by_split(contents, np.zeros(len(contents), np.int64), 1)

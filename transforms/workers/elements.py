@@ -50,6 +50,16 @@ class RecordBatchCoder(beam.coders.Coder):
 beam.coders.registry.register_coder(pa.RecordBatch, RecordBatchCoder)
 
 
+def pack_batch(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as the bytes that its coder makes, for elements that are held until all of a group are there."""
+    return RecordBatchCoder().encode(batch)
+
+
+def unpack_batch(packed: bytes | pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch of some bytes from `pack_batch`; a batch as it is."""
+    return RecordBatchCoder().decode(packed) if isinstance(packed, bytes) else packed
+
+
 def in_global_window(item: Any) -> Any:
     """Return an element, or a TaggedOutput of one, as `finish_bundle` must emit it."""
     if isinstance(item, TaggedOutput):
