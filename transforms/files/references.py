@@ -64,10 +64,16 @@ def sort_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     keys and ties: among 10^9 files, two may well have one hash.
     """
     parts = list(parts)
-    by = ("key", "tie", "name")
-    sort_keys = [(name, "ascending") for name in by]
-    order = pc.sort_indices(concatenate([part.select(by) for part in parts]), sort_keys=sort_keys)
-    # By column, so that there are never three copies of all: there may be a million references
+    keys, ties = (np.concatenate([part[name].to_numpy() for part in parts]) for name in ("key", "tie"))
+    order = np.lexsort((ties, keys))
+    keys, ties = keys.take(order), ties.take(order)
+    if ((keys[1:] == keys[:-1]) & (ties[1:] == ties[:-1])).any():
+        by = ("key", "tie", "name")
+        batch = concatenate([part.select(by) for part in parts])
+        order = pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in by]).to_numpy()
+    order = pa.array(order)
+    del keys, ties
+    # By column, so that there are never three copies of all, which may be a million references
     schema, rows = parts[0].schema, len(order)
     columns = {}
     for name in schema.names:

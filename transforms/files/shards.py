@@ -26,7 +26,7 @@ from shardmill.transforms.shards.sources import (
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import unpack_batch
-from shardmill.transforms.workers.resources import memory_budget
+from shardmill.transforms.workers.resources import memory_budget, release_freed_memory
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
 
@@ -142,6 +142,7 @@ _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _TASK_BYTES = 2 << 20  # of records read by one task, about
 # Of files that are encoded in compiled calls: so many that what Python does for a chunk is little for each
 _COMPILED_BYTES, _COMPILED_FILES = 4 << 20, 256
+_MANY_ROWS = 100_000  # 10 MB while they are sorted
 _ROWS_AT_ONCE = 4096  # of which the numbers are Python objects
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
@@ -272,6 +273,8 @@ class FileShards:
     def plan(self, parts: Iterable[pa.RecordBatch | bytes]) -> tuple[int, Iterable[Task]]:
         """Return the number of files of a shard, given batches or packed ones, and its tasks in key order."""
         batch = self.encoder.prepare(sort_by_key(map(unpack_batch, parts)))
+        if len(batch) >= _MANY_ROWS:
+            release_freed_memory()  # of the batches as they came: files are read in smaller buffers
         if self.previous is None:
             stored = make_empty_stored(len(batch))
         else:

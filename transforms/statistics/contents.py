@@ -259,13 +259,14 @@ class ContentsWriter:
         """Write the hashes to the new file `path` and return their description; None if there are none."""
         if not self._parts:
             return None
-        columns = ([getattr(part, name) for part in self._parts] for name in ("hashes", "lines", "labels"))
+        held, self._parts = self._parts, []
+        columns = ([getattr(part, name) for part in held] for name in ("hashes", "lines", "labels"))
         hashes, lines, labels = map(np.concatenate, columns)
         lines, labels = lines.astype(np.int64), labels.astype(np.uint64)
-        digests = b"".join(part.digests for part in self._parts)
+        digests, names = b"".join(part.digests for part in held), b"\0".join(part.names for part in held)
         contents = contents_of_digests(digests, combine_with_lines(hashes, lines), labels if labels.any() else None)
+        del held, columns, hashes, lines, labels, digests  # before the rest is copied once more
         (ordered,) = sort_by_split(contents, np.zeros(len(contents), np.int64), 1)
-        names = b"\0".join(part.names for part in self._parts)
         section, parts = make_section(ordered, split, path, 0, names, _FIRST_LINE_NUMBER)
         storage.write_parts(path, parts)
         return section
