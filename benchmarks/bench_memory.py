@@ -16,6 +16,7 @@ from options import add_folder, add_rounds, add_write
 
 _KILOBYTES = (100, 25)  # of one image
 _STEPS = (1, 10, 100)  # sizes of tables
+_TINY_KB, _FEW, _MANY = 0.2, 100_000, 400_000  # of images of which each is little more than a reference
 
 
 def peak_mb(runs: list[Measured]) -> float:
@@ -51,6 +52,9 @@ def main() -> None:
     for kilobytes in _KILOBYTES:
         small, large = measure_images(args.folder, kilobytes, sizes, args.rounds)
         rows.append([f"images of {kilobytes} KB", f"{small:.0f}", f"{large:.0f}", f"{large / small:.2f}"])
+    few, many = measure_images(args.folder, _TINY_KB, [n * _TINY_KB / 1e6 for n in (_FEW, _MANY)], args.rounds)
+    tiny = f"{_FEW:,} tiny images take {few:.0f} MB, {_MANY:,} take {many:.0f} MB:"
+    tiny += f" {(many - few) * 1e6 / (_MANY - _FEW):.0f} bytes an image."
     images = tables.table(["", *(f"on {size:g} GB, MB" for size in sizes), "ratio"], rows)
 
     output = args.folder / "output"
@@ -64,7 +68,7 @@ def main() -> None:
         more = [f"{found[number] / found[number - 1]:.2f}" if number else "" for found in (seconds, peaks)]
         rows.append([size, f"{seconds[number]:.1f}", more[0], f"{peaks[number]:.0f}", more[1]])
     columns = "MB of CSV", "seconds", "times those before", "peak memory, MB", "times that before"
-    text = f"Rounds: {args.rounds}; the highest peak counts.\n\n{images}\n\n{tables.table(columns, rows)}"
+    text = f"Rounds: {args.rounds}; the highest peak counts.\n\n{images}\n\n{tiny}\n\n{tables.table(columns, rows)}"
     tables.publish(text, args.write)
 
 

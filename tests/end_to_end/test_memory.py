@@ -1,9 +1,13 @@
-"""What the allocator is told shows in page faults: of buffers used again there are few."""
+"""Memory of jobs: peaks of the command, and page faults."""
 
+import io
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.support.command import REPOSITORY
 
@@ -40,3 +44,39 @@ def faults(function: str) -> int:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc is told")
 def test_buffers_are_returned_or_used_again() -> None:
     assert faults("return_large_buffers") > 5 * faults("reuse_large_buffers")
+
+
+def peak_bytes(command: str, source: Path, output: Path) -> int:
+    """Peak resident memory of a conversion, which starts as large as the small process that starts it."""
+    arguments = [sys.executable, "-m", "shardmill", command, f"--input={source}", f"--output={output}", "--name=n"]
+    process = subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss * 1024
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
+def test_a_table_of_many_blocks_takes_little_more_than_one_of_few(tmp_path: Path) -> None:
+    row = b"%d,0.25,some words,a,b,c,17,18,19,20\n"
+    for name, rows in (("few", 1000), ("many", 2_000_000)):
+        (tmp_path / f"{name}.csv").write_bytes(b"a,b,c,d,e,f,g,h,i,j\n" + b"".join(row % n for n in range(rows)))
+    few, many = (peak_bytes("csv", tmp_path / f"{name}.csv", tmp_path / name) for name in ("few", "many"))
+
+    assert many - few < 300e6
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
+def test_references_to_files_take_few_hundred_bytes(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    Image.new("L", (2, 2)).save(stream, "PNG")
+    png = stream.getvalue()
+    numbers = {"few": 1000, "many": 100_000}
+    for name, files in numbers.items():
+        for number in range(files):
+            path = tmp_path / name / f"class_{number % 10}" / f"image_{number:06d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(png)
+    few, many = (peak_bytes("images", tmp_path / name, tmp_path / f"{name}-out") for name in numbers)
+
+    assert (many - few) / (numbers["many"] - numbers["few"]) < 1000

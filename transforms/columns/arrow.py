@@ -342,15 +342,6 @@ def split_large_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from split_large_batch(batch.slice(middle))
 
 
-def null_columns(kinds: Iterable[pa.DataType], rows: int) -> list[pa.Array]:
-    """Return a column of nulls of each type, which must be numbers, texts or bytes.
-
-    All share one buffer of zeros, where `pa.nulls` would fill buffers for each.
-    """
-    zeros = pa.py_buffer(np.zeros(8 * (rows + 1), np.uint8))
-    return [pa.Array.from_buffers(kind, rows, [zeros] * kind.num_buffers, null_count=rows) for kind in kinds]
-
-
 def convert_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Make a batch of `schema` from columns."""
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from shardmill.data import example, tfrecord
 from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import concatenate, convert_batch, null_columns, split_large_batch
+from shardmill.transforms.columns.arrow import concatenate, convert_batch, split_large_batch
 from shardmill.transforms.columns.text import key_texts_of_values
 from shardmill.transforms.columns.types import TRUE, ColumnError, ColumnType, ScalarType, check_shape, leaf_values
 from shardmill.transforms.inputs import summary
@@ -23,6 +23,7 @@ from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION,
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
+from shardmill.transforms.workers.elements import null_columns
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
 PLANNED = pa.schema(

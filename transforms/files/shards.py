@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.data import tfrecord
-from shardmill.transforms.columns.arrow import null_columns
 from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder, RecordPlace, StoredFile
 from shardmill.transforms.files.references import sort_by_key
 from shardmill.transforms.shards.balance import hash_strings
@@ -25,7 +24,7 @@ from shardmill.transforms.shards.sources import (
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
-from shardmill.transforms.workers.elements import unpack_batch
+from shardmill.transforms.workers.elements import null_columns, unpack_batch
 from shardmill.transforms.workers.resources import memory_budget, release_freed_memory
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all

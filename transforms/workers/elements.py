@@ -7,12 +7,21 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import xxhash
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
-from shardmill.transforms.columns.arrow import null_columns
+
+def null_columns(kinds: Iterable[pa.DataType], rows: int) -> list[pa.Array]:
+    """Return a column of nulls of each type, which must be numbers, texts or bytes.
+
+    All share one buffer of zeros, where `pa.nulls` would fill buffers for each.
+    """
+    zeros = pa.py_buffer(np.zeros(8 * (rows + 1), np.uint8))
+    return [pa.Array.from_buffers(kind, rows, [zeros] * kind.num_buffers, null_count=rows) for kind in kinds]
+
 
 _EMPTY_TYPE = b"type"  # key of a field's metadata: the type of a column that has no value
 
