@@ -76,7 +76,7 @@ def sort_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     del keys, ties
     # By column, so that there are never three copies of all, which may be a million references
     schema, rows = parts[0].schema, len(order)
-    columns = {}
+    columns: dict[str, pa.Array | None] = {}
     for name in schema.names:
         if name in SHARD.names and sum(part[name].null_count for part in parts) == rows:
             columns[name] = None

@@ -202,6 +202,17 @@ def test_batches_hold_the_rows_in_order_and_travel(rows: list[tuple[Any, ...]], 
             assert decoded.schema == FOUND
 
 
+@pytest.mark.parametrize("rows", [0, 1, 1000])
+def test_columns_without_a_value_keep_their_types(rows: int) -> None:
+    coder = RecordBatchCoder()
+    for schema in (FOUND, PLANNED):
+        batch = pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
+        decoded = coder.decode(coder.encode(batch))
+        decoded.validate(full=True)
+        assert decoded.equals(batch)
+        assert decoded.schema == schema
+
+
 def test_a_slice_does_not_carry_the_whole() -> None:
     batch = planned([(random.Random(1).getrandbits(64), index) for index in range(10_000)])
     coder = beam.coders.registry.get_coder(pa.RecordBatch)

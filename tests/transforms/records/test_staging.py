@@ -25,7 +25,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.example_decoding import KindCount
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.columns.types import ColumnType, Inferred
-from shardmill.transforms.formats.format import Rows, split_rows
+from shardmill.transforms.formats.format import Rows, split_rows, widen_block
 from shardmill.transforms.records import merging, shard_sources
 from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.merging import Piece
@@ -120,6 +120,11 @@ def test_a_tebibyte_has_ten_million_slices(remote: bool) -> None:
     slices = -(-TIB // size) * count.resolve(TIB, TIB)
     assert slices <= MAX_SLICES
     assert DEFAULT < size <= MAX_RUN_BYTES
+
+
+@pytest.mark.parametrize(("columns", "factor"), [(0, 1), (4096, 1), (4097, 4), (20_000, 4)])
+def test_blocks_of_tables_of_thousands_of_columns_are_larger(columns: int, factor: int) -> None:
+    assert widen_block(DEFAULT, columns) == factor * DEFAULT
 
 
 def test_shards_are_those_of_all_splits() -> None:
