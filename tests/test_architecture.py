@@ -49,7 +49,7 @@ ROOMS = (
     Room("transforms/stores", 3, 4_150),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_800),  # limits of rejects, texts of options
     Room("transforms/columns", 5, 4_100),  # a sample of the numbers that float32 merges, Arrow batches of examples
-    Room("transforms/workers", 5, 1_300),
+    Room("transforms/workers", 5, 1_600),  # worker processes
     Room("transforms/formats", 6, 7_100),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 3_100),  # columns of wide tables are counted together
     Room("transforms/values", 7, 4_100),  # a module of --module_file brings those beside it, functions of users

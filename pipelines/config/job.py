@@ -113,6 +113,16 @@ class NameOptions(Options):
         return Renames(self.rename)
 
 
+def _parse_workers(value: Any) -> int:
+    """Parse a number of worker processes; 0 stands for auto."""
+    if value == "auto":
+        return 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise OptionValueError(f"{value!r} is not auto or a number") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptions, SplitOptions, ABC):
     """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
@@ -126,6 +136,16 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         check=lambda threads: None if 0 <= threads <= MAX_THREADS else f"expected 0 (chosen for you) to {MAX_THREADS}",
         group="run",
         default_words="chosen for the kind of input",
+        affects_output=False,
+    )
+    workers: int = flag(
+        0,
+        "Number of processes that decode images and call functions of --map, or auto; for the local runner",
+        parse=_parse_workers,
+        check=lambda workers: None if 0 <= workers <= MAX_THREADS else f"expected auto, or 1 to {MAX_THREADS}",
+        group="run",
+        metavar="auto|N",
+        default_words="auto: one for each core, if there is enough work",
         affects_output=False,
     )
     input: str | None = input_flag()

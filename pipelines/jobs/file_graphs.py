@@ -234,6 +234,7 @@ def build_files(
         progress_folder,
         config.analysis,
         index=config.index,
+        lock_share=DECODING_LOCK_SHARE if config.is_decoding else 0.0,
     )
     # Packed, because Beam holds all of a shard's references until it is written
     pack = beam.MapTuple(lambda shard, batch: (shard, pack_batch(batch))).with_output_types(tuple[ShardKey, bytes])
@@ -321,6 +322,8 @@ def _publish_files(
     return publish.publish(*rename_build(build, features, options), options)
 
 
+# Part of the core time of decoding and resizing an image under Python's lock (bench_lock.py)
+DECODING_LOCK_SHARE = 0.35
 _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
 
 

@@ -73,6 +73,7 @@ from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
 from shardmill.transforms.values.graph_process import prestarted
 from shardmill.transforms.values.options import is_making_graph
+from shardmill.transforms.workers.processes import open_workers
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
@@ -185,12 +186,27 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
     check_dataflow_paths(config, options)
     check_secrets(config, options)
     _check_absolute(config, options)
+    _check_workers(config, options)
     check_input(config)
     check_output(config, config.overwrite)
     check_baseline(config)
     for path in config.inputs:
         if not storage.is_local(path):
             object_store(path)  # which is reached here, or steps of the job would wait for it for minutes
+
+
+def _check_workers(config: JobConfig, options: PipelineOptions) -> None:
+    """Check that --workers is given only where the job starts worker processes itself."""
+    if config.workers < 2:
+        return
+    if not runner.is_local(options):
+        name = options.view_as(StandardOptions).runner
+        raise UserError(f"--workers {config.workers} is for the local runner; --runner {name} has workers of its own")
+    if options.view_as(DirectOptions).direct_running_mode == "multi_processing":
+        raise UserError(
+            f"--workers {config.workers} contradicts --direct_running_mode multi_processing, in which"
+            " --direct_num_workers sets the number of processes; drop one of them"
+        )
 
 
 def check_input(config: JobConfig) -> None:
@@ -388,7 +404,7 @@ def run_conversion(
     )
     lease = None
     try:
-        with handle_sigterm(), job.opened(options) as job:
+        with handle_sigterm(), job.opened(options) as job, _opened_workers(config, options):
             lease = take_lease(config, detached=not runner.has_local_workers(options))
             names = check_output(config, overwrite=True)
             is_published = file_names.SUCCESS in names and file_names.PUBLISHING not in names
@@ -437,6 +453,16 @@ def run_conversion(
             lease.release()
     check_not_outrun(config, named)
     return found
+
+
+# Of the functions that worker processes call, and of all that these need
+_OFFLOADED = ("shardmill.transforms.files.shards", "shardmill.transforms.records.mapped_files")
+
+
+def _opened_workers(config: JobConfig, options: PipelineOptions) -> AbstractContextManager[None]:
+    """Return a context with worker processes for the steps that Beam's local runner runs in this process."""
+    is_in_process = options.view_as(DirectOptions).direct_running_mode != "multi_processing"
+    return open_workers(config.workers, _OFFLOADED) if runner.is_local(options) and is_in_process else nullcontext()
 
 
 def _abandon(

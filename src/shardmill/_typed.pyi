@@ -40,6 +40,7 @@ class _Options(TypedDict, total=False):
     set_latest: bool
     max_reject_fraction: float
     threads: int
+    workers: _Value
 
 class _ImagesOptions(_Options, total=False):
     reuse: _Value
@@ -743,6 +744,7 @@ class _WriteOptions(TypedDict, total=False):
     set_latest: bool
     max_reject_fraction: float
     threads: int
+    workers: _Value
     on_bad_box: Literal["reject", "drop"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]

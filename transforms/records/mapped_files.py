@@ -27,7 +27,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY
 from shardmill.transforms.records.encoding import PreparedRows, TableEncoder
 from shardmill.transforms.rows.mapped import MappedSpool, make_key, name_file
-from shardmill.transforms.rows.mapping import FINDINGS, STAGE, MapFindings, MappedRecords
+from shardmill.transforms.rows.mapping import FINDINGS, FUNCTION_LOCK_SHARE, STAGE, MapFindings, MappedRecords
 from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
 from shardmill.transforms.values.user_function import FunctionError, UserFunction, is_same, is_sampled, record_seed
 from shardmill.transforms.workers.elements import MergeFn, Spread
@@ -59,7 +59,9 @@ class MapFiles(beam.PTransform):
     threads: int = 0  # per worker, see ThreadedFlatMap
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:  # MappedRecords; Beam reads annotations
-        call = ThreadedFlatMap(partial(map_files, self.mapping, self.temporary), self.threads)
+        call = ThreadedFlatMap(
+            partial(map_files, self.mapping, self.temporary), self.threads, lock_share=FUNCTION_LOCK_SHARE
+        )
         slices = pcoll | "Slice" >> beam.FlatMap(_slice).with_output_types(pa.RecordBatch)
         spread = slices | "Spread" >> Spread(lambda batch: batch["name"][0].as_py())
         outputs = beam.ParDo(call, AsSingleton(self.layout)).with_outputs(REJECTS, FINDINGS, main="tasks")

@@ -35,6 +35,7 @@ from shardmill.transforms.stores.patience import call_with_retries
 from shardmill.transforms.values import analyzers
 from shardmill.transforms.values.analyzers import Analysis, Gatherer
 from shardmill.transforms.workers.elements import in_global_window
+from shardmill.transforms.workers.processes import offload
 from shardmill.transforms.workers.rejects import RejectsWriter
 from shardmill.transforms.workers.resources import core_count
 from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap, map_in_order
@@ -109,6 +110,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     analysis: Analysis | None = None  # inputs of --transform constants to gather from the chunks' columns
     shards_at_once: int = SHARDS_AT_ONCE  # that each worker writes
     index: bool = False  # write the positions of the records, too
+    lock_share: float = 0.0  # part of the time of encoding under Python's lock, see `offload`; 0 keeps it in threads
 
     def __post_init__(self) -> None:
         path = storage.join(self.directory, self.name)
@@ -117,7 +119,14 @@ class WriteShards(beam.io.WriteToTFRecord):
         super().__init__(path, file_name_suffix=self.codec.suffix, compression_type=uncompressed)
         naming = partial(ShardName, self.name, codec=self.codec, template=self.template)
         self._write = _WriteShardFn(
-            get_sink(self), naming, self.threads, self.progress_folder, self.analysis, self.shards_at_once, self.index
+            get_sink(self),
+            naming,
+            self.threads,
+            self.progress_folder,
+            self.analysis,
+            self.shards_at_once,
+            self.index,
+            self.lock_share,
         )
 
     # Any: batches, or what the source unpacks
@@ -139,11 +148,12 @@ class _WriteShardFn(ThreadedFlatMap):
         analysis: Analysis | None,
         shards_at_once: int,
         index: bool,
+        lock_share: float,
     ) -> None:
         super().__init__(partial(call_with_retries, self._write_shard), shards_at_once)
         self._sink, self._naming = sink, naming
         self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
-        self._has_index = index
+        self._has_index, self._encoding_lock_share = index, lock_share
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
         self._bytes = Metrics.counter("shardmill", "bytes_written")
@@ -223,6 +233,7 @@ class _WriteShardFn(ThreadedFlatMap):
         (split, shard), parts = element
         name = self._naming(split, shard, divisions[split].parts)
         planned, tasks = source.plan(parts)
+        encode = offload(source.encode, self._encoding_lock_share) if self._encoding_lock_share else source.encode
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
         # attempts apart: a retried or speculative one must never write to another's file.
         attempt = f"{shard:05d}-{uuid.uuid4().hex}"
@@ -238,7 +249,7 @@ class _WriteShardFn(ThreadedFlatMap):
             Gatherer(self._analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if self._analysis else None
         )
         try:
-            for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
+            for chunk in map_in_order(self._encoders, encode, tasks, self._window):
                 output.write(chunk.framed)
                 if positions is not None:
                     positions.add(chunk.framed)

@@ -164,8 +164,12 @@ class Extremes:
             self._examine_pending()
 
     def move_to_shard(self, shard: str, start: int) -> None:
-        """Set the shard of a chunk's images and the chunk's start in it; no image may have been examined yet."""
+        """Set the shard of a chunk's images and the chunk's start in it; chunks of worker processes are examined."""
         self.pending = [images._replace(shard=shard, start=start) for images in self.pending]
+        self.examined = {
+            kind: [replace(image, shard=shard, offset=start + image.offset) for image in images]
+            for kind, images in self.examined.items()
+        }
 
     def by_kind(self) -> _ExtremesByKind:
         """Return the extreme images by kind of extreme, such as the largest file, most extreme first."""

@@ -21,6 +21,7 @@ from shardmill.metadata.json_values import parse_json
 from shardmill.transforms.stores import patience, storage
 from shardmill.transforms.stores.protocol import os_error_text
 from shardmill.transforms.workers.elements import in_global_window
+from shardmill.transforms.workers.processes import offload
 from shardmill.transforms.workers.resources import core_count
 
 TWICE_THE_CORES = -2  # of the worker: where threads wait for a store about as long as they work
@@ -33,18 +34,20 @@ class ThreadedFlatMap(beam.DoFn):
     All outputs are emitted before the bundle ends, so a repeated bundle repeats them all.
     """
 
-    def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0) -> None:
+    def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0, lock_share: float = 0.0) -> None:
         """Call `function`, which must not be a generator: that would not run in a thread.
 
-        Of `threads`, 1 calls inline, 0 uses as many as the worker has cores, TWICE_THE_CORES twice as many.
+        Of `threads`, 1 calls inline, 0 uses as many as the worker has cores, TWICE_THE_CORES twice as many. With a
+        `lock_share`, the function may be called in worker processes; see `offload`.
         """
-        self._function, self._wanted_threads = function, threads
+        self._function, self._wanted_threads, self._lock_share = function, threads, lock_share
 
     def setup(self) -> None:
         self._threads = {0: core_count(), TWICE_THE_CORES: 2 * core_count()}.get(
             self._wanted_threads, self._wanted_threads
         )
         self._pool = ThreadPoolExecutor(self._threads, "shardmill-map") if self._threads > 1 else None
+        self._call = offload(self._function, self._lock_share) if self._lock_share else self._function
 
     def teardown(self) -> None:
         if self._pool is not None:
@@ -56,9 +59,9 @@ class ThreadedFlatMap(beam.DoFn):
     def process(self, element: Any, *side: Any) -> Iterator[Any]:
         """Start the call for `element`, and emit the results of earlier calls that must be awaited first."""
         if self._pool is None:
-            yield from self.emit(self._function(element, *side))
+            yield from self.emit(self._call(element, *side))
             return
-        self._pending.append(self._pool.submit(self._function, element, *side))
+        self._pending.append(self._pool.submit(self._call, element, *side))
         while len(self._pending) > self._threads:
             yield from self.emit(self._pending.popleft().result())
 

@@ -245,3 +245,27 @@ def test_a_signal_while_a_folder_is_deleted_is_not_hidden(tmp_path: Path, monkey
     monkeypatch.setattr(os, "close", close)
     with pytest.raises(KeyboardInterrupt):
         delete_folder(str(tmp_path / "scratch"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(
+            ("--direct_running_mode", "multi_processing"),
+            "--workers 2 contradicts --direct_running_mode multi_processing, in which --direct_num_workers sets the"
+            " number of processes; drop one of them",
+            id="processes-of-beam",
+        ),
+        pytest.param(
+            ("--runner", "PrismRunner"),
+            "--workers 2 is for the local runner; --runner PrismRunner has workers of its own",
+            id="cluster",
+        ),
+    ],
+)
+def test_workers_are_of_the_local_runner(run: Run, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    source = write_files(tmp_path, {"a.csv": b"n\n1\n"}) / "a.csv"
+    command = ("csv", "--input", source, "--output", tmp_path / "out", "--name", "n", *words)
+
+    check_mistake(run(*command, "--workers", "2"), message)
+    assert not (tmp_path / "out").exists()
