@@ -24,6 +24,7 @@ STEPS = {
         "Resolve": "reference → split, label, order key",
         "Plan": "order keys → cuts, references of each shard",
         "IndexRejects": "",
+        "Pack": "",
         "ByShard": "one element for each shard",
         "Write": "reads the files of a shard, writes it",
         "AllRejects": "",
