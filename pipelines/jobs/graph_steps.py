@@ -54,7 +54,7 @@ from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
 from shardmill.transforms.values.tokens_encoding import CUT, INPUT_IDS, LOST, Tokenization, total_tokens
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
-from shardmill.transforms.workers.elements import MergeFn, get_single
+from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart
 from shardmill.transforms.workers.running import report_plan
 
@@ -130,8 +130,7 @@ def read_indexed(
     if planned is not None:
         inferred = (planned.inferred,)
     elif indexed.inferred is not None:
-        merge = beam.CombineGlobally(MergeFn(Inferred, Inferred.merge)).without_defaults()
-        inferred = AsIter(indexed.inferred | "MergeInferred" >> merge)
+        inferred = AsIter(indexed.inferred)
     elif config.spec.unit == "row" and options.needs_inference:
         columns = wanted_columns(options)
         infer = InferColumns(config.format, columns, options.label_values, config.read_threads)

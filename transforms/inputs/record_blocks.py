@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsIter, AsSingleton
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
@@ -40,7 +40,6 @@ from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
 from shardmill.transforms.workers.rejects import OTHER_COLUMNS, RejectsPart
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
-_INFERRED = "inferred"
 InferredColumns = tuple[tuple[str, ...] | None, tuple[ValuesOf, ...]]  # columns and values, as `RecordFormat.infer` has
 _BLOCK_BYTES = 200  # of a serialized BlockRef without its names
 
@@ -53,7 +52,7 @@ class IndexedBlocks(NamedTuple):
     tasks: beam.PCollection[Task]
     rejects: beam.PCollection[RejectsPart]
     summary: beam.PCollection[InputSummary]
-    inferred: beam.PCollection[Inferred] | None = None  # one for each file, if types are inferred with the index
+    inferred: beam.PCollection[Inferred] | None = None  # one, if types are inferred with the index and there are files
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class IndexBlocks(beam.PTransform):
         )
         index_files = beam.ParDo(ThreadedFlatMap(index, self.threads))
         spread = listed["files"] | "SpreadFiles" >> Spread(attrgetter("path"))
-        indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, _INFERRED, main="blocks")
+        indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
         if self.rules.rejects_other_columns:
             merge = beam.CombineGlobally(MergeFn(InputSummary, InputSummary.merge))
@@ -134,8 +133,13 @@ class IndexBlocks(beam.PTransform):
             | "Gather" >> beam.ParDo(gather)
             | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.path}\0{task[0].offset}")
         )
-        inferred = None if self.infer is None else indexed[_INFERRED]
-        return IndexedBlocks(tasks, *combine_outputs(*steps), inferred)
+        rejects, summary = combine_outputs(*steps)
+        inferred = None if self.infer is None else summary | "Inferred" >> beam.FlatMap(_list_inferred)
+        return IndexedBlocks(tasks, rejects, summary, inferred)
+
+
+def _list_inferred(summary: InputSummary) -> list[Inferred]:
+    return [] if summary.inferred is None else [summary.inferred]
 
 
 def _list_record_files(
@@ -187,12 +191,11 @@ def index_file(
     rejects_damaged: bool = False,
     infer: InferredColumns | None = None,
 ) -> list[Any]:
-    """Return the blocks of a file; rejects, a summary of header and rejects, and types of columns to `infer`, tagged.
+    """Return the blocks of a file; rejects, and a summary of header, rejects and types of columns to `infer`, tagged.
 
     With `rejects_damaged`, a file that contradicts the flags is a reject, and no error.
     """
     blocks: list[Any] = []
-    inferred: list[TaggedOutput] = []
     found = Findings(temporary)
     try:
         for item in format_.index(file) if infer is None else format_.index_and_infer(file, *infer):
@@ -203,7 +206,7 @@ def index_file(
             elif isinstance(item, RecordNotice):
                 found.summary.merge(InputSummary(peculiarities={item.text: (item.count, item.first_record)}))
             elif isinstance(item, Inferred):
-                inferred.append(TaggedOutput(_INFERRED, item))
+                found.summary.merge(InputSummary(inferred=item))
             else:
                 blocks.append(item)
         header = format_.header(file) if not found.summary.rejected else ()
@@ -222,7 +225,7 @@ def index_file(
         return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     if header:
         found.summary.headers = {header: (1, file.name)}
-    return [*blocks, *inferred, *found.outputs()]
+    return [*blocks, *found.outputs()]
 
 
 def total_bytes(file: FileRef) -> int:

@@ -14,7 +14,7 @@ import xxhash
 from shardmill.errors import UserError
 from shardmill.text import plural
 from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded, rounded_values, sample_limit
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, merge_types
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, merge_types
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
 from shardmill.transforms.inputs.found_files import parse_columns
 
@@ -123,6 +123,7 @@ class InputSummary:
     peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
     # numbers in the columns of manifest rows that float32 would change
     rounded: RoundedColumns = field(default_factory=dict)
+    inferred: Inferred | None = None  # of records, if their format `infers_with_index`
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """Add another part to this summary, and return it."""
@@ -149,6 +150,8 @@ class InputSummary:
         self.named_masks += other.named_masks
         _add_bounded(self.reasons, other.reasons)
         self.rounded = merge_rounded(self.rounded, other.rounded)
+        if other.inferred is not None:
+            self.inferred = other.inferred if self.inferred is None else self.inferred.merge(other.inferred)
         return self
 
     @property
