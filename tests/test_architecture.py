@@ -49,7 +49,7 @@ ROOMS = (
     Room("transforms/stores", 3, 3_950),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_550),  # limits of rejects, texts of options
     Room("transforms/columns", 5, 3_850),  # a sample of the numbers that float32 merges, Arrow batches of examples
-    Room("transforms/workers", 5, 1_400),  # worker processes
+    Room("transforms/workers", 5, 1_450),  # worker processes
     Room("transforms/formats", 6, 6_950),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_900),  # columns of wide tables are counted together
     Room("transforms/values", 7, 3_850),  # a module of --module_file brings those beside it, functions of users

@@ -23,7 +23,7 @@ from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION,
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
-from shardmill.transforms.workers.elements import null_columns
+from shardmill.transforms.workers.resources import null_columns
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
 PLANNED = pa.schema(

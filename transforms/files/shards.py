@@ -24,8 +24,8 @@ from shardmill.transforms.shards.sources import (
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
-from shardmill.transforms.workers.elements import null_columns, unpack_batch
-from shardmill.transforms.workers.resources import memory_budget, release_freed_memory
+from shardmill.transforms.workers.elements import unpack_batch
+from shardmill.transforms.workers.resources import memory_budget, null_columns, release_freed_memory
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
 

@@ -7,30 +7,23 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import xxhash
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
+from shardmill.transforms.workers.resources import null_columns
 
-def null_columns(kinds: Iterable[pa.DataType], rows: int) -> list[pa.Array]:
-    """Return a column of nulls of each type, which must be numbers, texts or bytes.
-
-    All share one buffer of zeros, where `pa.nulls` would fill buffers for each.
-    """
-    zeros = pa.py_buffer(np.zeros(8 * (rows + 1), np.uint8))
-    return [pa.Array.from_buffers(kind, rows, [zeros] * kind.num_buffers, null_count=rows) for kind in kinds]
-
-
+# Others, such as timestamps of a time zone, have no alias
+_FLAT_TYPES = {pa.type_for_alias(alias) for alias in ("bool", "float", "double", "string", "binary")}
+_FLAT_TYPES |= {pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _EMPTY_TYPE = b"type"  # key of a field's metadata: the type of a column that has no value
 
 
 def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with columns of type null in place of numbers, texts and bytes without a value."""
     for index, (field, column) in enumerate(zip(batch.schema, batch.columns, strict=True)):
-        is_flat = pa.types.is_primitive(field.type) or pa.types.is_string(field.type) or pa.types.is_binary(field.type)
-        if is_flat and column.null_count == len(column) and field.nullable and not field.metadata:
+        if field.type in _FLAT_TYPES and column.null_count == len(column) and field.nullable and not field.metadata:
             empty = pa.field(field.name, pa.null(), metadata={_EMPTY_TYPE: str(field.type).encode()})
             batch = batch.set_column(index, empty, pa.nulls(len(batch)))
     return batch

@@ -1,4 +1,4 @@
-"""Memory, cores and temporary files that a worker process may use."""
+"""Memory, cores and temporary files that a worker process may use, and columns that take little memory."""
 
 import ctypes
 import math
@@ -7,7 +7,7 @@ import tempfile
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -204,3 +204,12 @@ class Spool:
             chunk = bytearray(min(chunk_bytes, offset + length - start))
             self.read_into(start, memoryview(chunk))
             yield bytes(chunk)
+
+
+def null_columns(kinds: Iterable[pa.DataType], rows: int) -> list[pa.Array]:
+    """Return a column of nulls of each type, which must be numbers, texts or bytes.
+
+    All share one buffer of zeros, where `pa.nulls` would fill buffers for each.
+    """
+    zeros = pa.py_buffer(bytes(8 * (rows + 1)))
+    return [pa.Array.from_buffers(kind, rows, [zeros] * kind.num_buffers, null_count=rows) for kind in kinds]

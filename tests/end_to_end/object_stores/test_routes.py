@@ -246,7 +246,7 @@ def test_a_failed_table_leaves_its_rejects_alone_until_one_succeeds(bucket: Buck
 def test_a_slice_of_a_run_is_one_request_and_many_are_asked_at_once(bucket: Bucket, run: Run) -> None:
     files = {"a.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n * n) for n in range(3000))}
     bucket.requests()
-    assert convert(run, bucket, files, "--num_shards", "3", "--block_size", "4KiB").status == 0
+    assert convert(run, bucket, files, "--num_shards", "3", "--block_size", "1KiB").status == 0
     asked = bucket.requests()
     of_runs = [request for request in asked["requests"] if "run-" in request]
     runs = {urllib.parse.unquote(request).partition("run-")[2][:32] for request in of_runs}
