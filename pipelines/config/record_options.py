@@ -296,7 +296,8 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     )
     block_size: int = flag(
         DEFAULT_BLOCK_SIZE,
-        "Size of the blocks in which input files are read; four times as much for tar files and tables of more than 4,096 columns",
+        "Size of the blocks in which input files are read; four times as much for tar files and tables of more than"
+        " 4,096 columns",
         parse=parse_size,
         check=lambda size: None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB",
         group="run",

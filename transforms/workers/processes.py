@@ -155,13 +155,14 @@ class WorkerPool:
         threading.Thread(target=self._wait_until_ready, name="shardmill-workers", daemon=True).start()
 
     def _wait_until_ready(self) -> None:
-        options = _process_options()
         try:
+            options = _process_options()
             for worker in self._workers:
                 worker.connection.send_bytes(options)
                 worker.connection.recv_bytes()
-        except (EOFError, OSError):
-            self._fail(JobError("the worker processes did not start; --workers 1 does without them"))
+        except Exception as error:
+            why = "" if isinstance(error, (EOFError, OSError)) else f": {error}"
+            self._fail(JobError(f"the worker processes did not start{why}; --workers 1 does without them"))
             return
         with self._changed:
             self._idle, self._ready = list(self._workers), True
@@ -235,7 +236,7 @@ def offload(function: Callable[..., Any], lock_share: float) -> Callable[..., An
 def _process_options() -> bytes:
     from shardmill.transforms.stores.beam_filesystems import process_options
 
-    return pickle.dumps(process_options().get_all_options(drop_default=True))
+    return pickle.dumps(process_options())
 
 
 def main(modules: str, descriptors: Sequence[str]) -> None:
@@ -260,14 +261,13 @@ def main(modules: str, descriptors: Sequence[str]) -> None:
 def _serve(connection: Connection) -> None:
     """Answer calls until the launcher closes the connection."""
     from apache_beam.io.filesystems import FileSystems
-    from apache_beam.options.pipeline_options import PipelineOptions
 
     from shardmill.transforms.stores import patience
 
     threading.Thread(target=_end_with_launcher, args=(connection,), daemon=True).start()
     functions: dict[bytes, Callable[..., Any]] = {}
     try:
-        FileSystems.set_options(PipelineOptions.from_dictionary(pickle.loads(connection.recv_bytes())))
+        FileSystems.set_options(pickle.loads(connection.recv_bytes()))
         patience.set_patience()
         connection.send_bytes(b"ready")
         while True:

@@ -7,8 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import JobError, UserError
+from shardmill.transforms.stores.beam_filesystems import process_options
+from shardmill.transforms.stores.clients import using_options
 from shardmill.transforms.workers import processes
 from shardmill.transforms.workers.processes import WorkerPool, offload, open_workers, worker_count
 
@@ -59,16 +62,27 @@ def test_number_of_workers(requested: int, cores: int, memory: int, count: int) 
     assert worker_count(requested, cores, memory) == count
 
 
+def secret_of_stores() -> str | None:
+    return process_options().get_all_options()["s3_secret_access_key"]
+
+
 def test_processes_from_their_start_to_their_end() -> None:
-    with open_workers(2, MODULES), ThreadPoolExecutor(2) as threads:
+    secret = "-secret"  # which no command line could give
+    with (
+        using_options(PipelineOptions(s3_secret_access_key=secret)),
+        open_workers(2, MODULES),
+        ThreadPoolExecutor(2) as threads,
+    ):
         pool = processes._pool
         assert pool is not None
         with pool._changed:
-            assert pool._changed.wait_for(lambda: pool._ready, 200)
+            assert pool._changed.wait_for(lambda: pool._ready or pool._failure is not None, 200)
+        assert pool._failure is None
         found = list(threads.map(offload(where, 0.5), range(20)))
         pids = {pid for _, pid in found}
         assert [value for value, _ in found] == list(range(20))
         assert len(pids) == 2
+        assert offload(secret_of_stores, 0.5)() == secret
         assert os.getpid() not in pids
 
         with pytest.raises(UserError, match=r"^--value 3: expected less$"):
