@@ -142,6 +142,8 @@ class WorkerPool:
         """Start the processes; a thread waits until they are ready."""
         ours, theirs = zip(*(socket.socketpair() for _ in range(self.count)), strict=True)
         path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+        for end in (*ours, *theirs):
+            end.setblocking(True)  # unlike other sockets after socket.setdefaulttimeout, which some libraries call
         descriptors = [end.fileno() for end in theirs]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM, ",".join(self._modules), *map(str, descriptors)],

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import socket
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -66,6 +68,16 @@ def secret_of_stores() -> str | None:
     return process_options().get_all_options()["s3_secret_access_key"]
 
 
+@pytest.fixture
+def timeout_of_sockets() -> Iterator[None]:
+    """A default of the process, as some libraries set it."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(5)
+    yield
+    socket.setdefaulttimeout(before)
+
+
+@pytest.mark.usefixtures("timeout_of_sockets")
 def test_processes_from_their_start_to_their_end() -> None:
     secret = "-secret"  # which no command line could give
     with (
