@@ -59,14 +59,21 @@ def main() -> None:
 
     output = args.folder / "output"
     sources = [make_table(args.folder, "csv", args.rows * step) for step in _STEPS]
-    runs = in_turns({source.name: shardmill_command("csv", source, output) for source in sources}, output, args.rounds)
-    seconds = [statistics.median(run.seconds for run in found) for found in runs.values()]
-    peaks = [peak_mb(found) for found in runs.values()]
+    commands = {
+        source.name: [SHARDMILL, "csv", "--input", str(source), "--output", str(output), "--name", "bench"]
+        for source in sources
+    }
+    large_shards = shardmill_command("csv", sources[-1], output)
+    *runs, in_large = in_turns({**commands, "large shards": large_shards}, output, args.rounds).values()
+    seconds = [statistics.median(run.seconds for run in found) for found in runs]
+    peaks = [peak_mb(found) for found in runs]
     rows = []
     for number, source in enumerate(sources):
         size = f"{source.stat().st_size / 1e6:,.0f}"
         more = [f"{found[number] / found[number - 1]:.2f}" if number else "" for found in (seconds, peaks)]
         rows.append([size, f"{seconds[number]:.1f}", more[0], f"{peaks[number]:.0f}", more[1]])
+    seconds_in_large = f"{statistics.median(run.seconds for run in in_large):.1f}"
+    rows.append([f"{size}, in ten shards", seconds_in_large, "", f"{peak_mb(in_large):.0f}", ""])
     columns = "MB of CSV", "seconds", "times those before", "peak memory, MB", "times that before"
     text = f"Rounds: {args.rounds}; the highest peak counts.\n\n{images}\n\n{tiny}\n\n{tables.table(columns, rows)}"
     tables.publish(text, args.write)

@@ -7,4 +7,4 @@ from compare import against_the_loop
 
 if __name__ == "__main__":
     what, other = "lines of text", "A loop with `TFRecordWriter`"
-    against_the_loop(__doc__, "text", "txt", "loop_text.py", what, other, 3_000_000, 10_000_000)
+    against_the_loop(__doc__, "text", "txt", "loop_text.py", what, other, 3_000_000, 30_000_000)

@@ -41,8 +41,14 @@ SCRIPTS = {
     "bench_near_duplicates.py": "--images 100 --hashes 1000 --rounds 1",
 }
 _MOST = 30 * 60  # seconds of a script; one that hangs is ended
-# Tokenizers are not part of an installation without extras.
-WITH_EXTRAS = {"bench_lock.py", "bench_tokens.py"}
+# An installation without extras has no tokenizers, TensorFlow Transform and tfx-bsl.
+WITH_EXTRAS = {
+    "bench_lock.py",
+    "bench_near_duplicates.py",
+    "bench_reshard.py",
+    "bench_tokens.py",
+    "bench_transform.py",
+}
 
 
 def main() -> int:

@@ -13,20 +13,31 @@ import pytest
 from shardmill.pipelines import cli
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket, Files, S3Bucket, below, jpeg, make_images, upload, without_source
-from tests.support.command import Process, local_files
+from tests.support.command import Process, local_files, run_program
 
 pytestmark = pytest.mark.slow
 
 SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
 
 
-def test_images_of_a_local_manifest_may_lie_on_a_store(bucket: Bucket, tmp_path: Path) -> None:
+def test_images_of_a_local_manifest_may_lie_on_a_store(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket.put("elsewhere/a [1].jpg", jpeg(1))
     manifest = tmp_path / "photos.csv"
     manifest.write_text(f"image_uri,label\n{bucket.url}/elsewhere/a [1].jpg,daisy\n")
     flags = ("--manifest", str(manifest), "--allow_outside", "--output", str(tmp_path / "sets"))
     assert make_images(bucket, *flags) == 0
     assert json.loads((tmp_path / "sets/flowers/1.0.0/manifest.json").read_text())["input"]["records"] == 1
+
+    if isinstance(bucket, S3Bucket):
+        access = {"ENDPOINT_URL": bucket.endpoint, "ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret"}
+        for name, value in {**access, "DEFAULT_REGION": "us-east-1"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+    # No flag names a store or is Beam's: such a command imports Beam without the libraries of stores
+    ended = run_program("images", *flags, "--name", "again", "--quiet")
+    assert (ended.status, ended.err) == (0, ""), ended
+    assert (tmp_path / "sets/again/1.0.0/_SUCCESS").exists()
 
 
 def test_rerun_refuses_and_overwrite_replaces_that_version_only(
