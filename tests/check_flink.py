@@ -175,15 +175,21 @@ def test_pipelines_read_and_write_data_sets(roomy: FlinkCluster, inputs: Path, t
         "csv", input=inputs / "tables" / "rows.csv", output=tmp_path / "a", name="d", index=True
     )
     flags = [*roomy.flags(), *in_launcher(2)]
-    with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
-        examples = pipeline | shardmill.beam.ReadDataset(original.directory, as_="examples")
-        _ = examples | shardmill.beam.WriteDataset(tmp_path / "b", "d")
+    for copy in ("first", "b"):  # Beam's workers in the launcher's process sometimes end before Flink lets them
+        try:
+            with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
+                examples = pipeline | shardmill.beam.ReadDataset(original.directory, as_="examples")
+                _ = examples | shardmill.beam.WriteDataset(tmp_path / copy, "d")
+            break
+        except RuntimeError as error:
+            if copy == "b" or "SDK harness closed connection" not in str(error):
+                raise
     shardmill.convert("reshard", input=original.directory, output=tmp_path / "c", name="d")
-    found, expected = (tree_bytes(tmp_path / name / "d" / "1.0.0") for name in ("b", "c"))
+    found, expected = (tree_bytes(tmp_path / name / "d" / "1.0.0") for name in (copy, "c"))
     names = [name for name in expected if ".tfrecord" in name]
     assert names
     assert {name: found[name] for name in names} == {name: expected[name] for name in names}
-    assert shardmill.verify(tmp_path / "b" / "d").ok
+    assert shardmill.verify(tmp_path / copy / "d").ok
 
 
 def test_a_function_of_the_user(run: Run, roomy: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
