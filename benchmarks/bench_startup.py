@@ -1,4 +1,4 @@
-"""What the start and the end of a command take: jobs over tiny inputs, `verify`, and `shardmill.write` of a few rows.
+"""Measure whole commands over tiny inputs: conversions, `verify`, and `shardmill.write` of a few rows.
 `SHARDMILL` names the command of another installation; `shardmill.write` is measured with the Python beside it."""
 
 import argparse

@@ -23,5 +23,5 @@ def add_images(parser: argparse.ArgumentParser, default: int = 100_000) -> None:
 
 
 def add_write(parser: argparse.ArgumentParser) -> None:
-    """Whether the results go into docs/benchmarks.md."""
+    """Add the flag --write."""
     parser.add_argument("--write", action="store_true", help="write the results into docs/benchmarks.md and README.md")
