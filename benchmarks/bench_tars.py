@@ -42,7 +42,7 @@ def table(runs: dict[str, list[Measured]], medians: dict[str, float]) -> str:
 
 
 def without_start(spent: dict[str, float]) -> float:
-    """Return the loop's time divided by shardmill's, each without its time for one sample, but at least 0.01."""
+    """Return the loop's seconds divided by shardmill's, each without those of one sample, and 0.01 at least."""
     return max(spent[LOOP] - spent[LOOP_START], 0.01) / max(spent[OURS] - spent[OUR_START], 0.01)
 
 
