@@ -34,6 +34,10 @@ class ValueRefusedError(ValueError):
     """A value that cannot be stored; the message is the reason."""
 
 
+class _NanError(ValueRefusedError):
+    """A value that is not a number."""
+
+
 def to_plain_rows(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any] | RefusedRow]:
     """Return rows of plain values; of a row with others, these are converted, or the row is refused.
 
@@ -170,14 +174,20 @@ def _to_plain(value: Any) -> Any:
 
 
 def _to_plain_list(values: Iterable[Any]) -> list[Any]:
-    return [_to_plain(item) for item in values]
+    try:
+        return [_to_plain(item) for item in values]
+    except _NanError:  # None would not help: no feature holds lists with missing values
+        raise ValueRefusedError(
+            "nan in a list or array may be a number or a missing value; put a number in its place, as numpy.nan_to_num"
+            " does"
+        ) from None
 
 
 def _to_finite(value: float) -> float:
     if math.isfinite(value):
         return value
     if math.isnan(value):
-        raise ValueRefusedError(
+        raise _NanError(
             "nan may be a number or a missing value; give None for a missing value, or a pyarrow.RecordBatch, whose nan"
             " stays a number"
         )
