@@ -75,7 +75,7 @@ test-slow: $(VENV)/installed
 
 # Every route's bytes on Beam as it is; tests/support/quick_beam.py changes it for the others.
 plain: $(VENV)/installed
-	PLAIN_BEAM=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 tests/end_to_end/test_golden.py
+	PLAIN_BEAM=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 tests/end_to_end/convert/test_golden.py
 
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
@@ -177,11 +177,11 @@ $(AZURITE)/node_modules/installed: $(AZURITE)/package-lock.json
 	touch $@
 
 azure: $(VENV)/installed $(AZURITE)/node_modules/installed
-	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_azure.py
+	$(BIN)/python -m pytest tests/end_to_end/stores/check_azure.py
 
 # Publications on stores, disturbed at every single request: hundreds of them.
 publications: $(VENV)/installed
-	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_publications.py
+	$(BIN)/python -m pytest tests/end_to_end/stores/check_publications.py
 
 # The documentation site: build/site, which works from disk, and its tests in Chromium.
 $(DOCS)/installed: $(VENV)/installed docs/requirements.txt

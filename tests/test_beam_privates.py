@@ -157,4 +157,4 @@ def test_every_place_names_the_beam_that_is_tested() -> None:
 
     assert set(pins) == {f">={major}.{minor},<{major}.{minor + 1}"}
     assert f"ARG BEAM_VERSION={release}\n" in (ROOT / "Dockerfile").read_text()
-    assert f'prism@v{release}"' in (ROOT / "tests/end_to_end/test_prism.py").read_text()
+    assert f'prism@v{release}"' in (ROOT / "tests/end_to_end/runners/test_prism.py").read_text()

@@ -138,7 +138,7 @@ def table_text(table: Table, columns: int = _SPLIT_COLUMNS) -> str:
 
 
 SHARDS_A_SLOT = 4  # at least, or slots are idle while the last shards are written: docs/clusters.md
-# Requests to a store, as tests/end_to_end/object_stores/test_requests.py counts them: leases, metadata files and
+# Requests to a store, as tests/end_to_end/stores/test_requests.py counts them: leases, metadata files and
 # publication; each shard, which is uploaded, looked at and renamed; each run, with its keys and what its records hold
 _A_JOB, _A_SHARD, _A_RUN = 75, 7, 11
 

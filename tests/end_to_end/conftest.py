@@ -1,16 +1,19 @@
-"""Data sets that tests of several modules read: made once a session."""
+"""Data sets that tests of several modules read, made once a session; and image jobs in a folder of their own."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import write_files
+from shardmill.pipelines import cli
+from tests.support.command import Contents, read_back, write_files
+from tests.support.image_jobs import SPLITS, TREE, ImageJobs
+from tests.support.jobs import Jobs
 from tests.support.table_results import CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, convert, to_csv
 
 
 @pytest.fixture(scope="session")
 def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Houses with a transform; their table is `houses.csv`, in the folder above that of the output."""
+    """Houses with a transform; their table is `houses.csv`, next to the output folder."""
     import pyarrow.csv
 
     from tests.support.houses import convert, rows
@@ -33,3 +36,24 @@ def city_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def city_table(city_rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
     """The rows in two splits, by default otherwise."""
     return convert("csv", city_rows, tmp_path_factory.mktemp("city_table"), *CITY_SPLITS, "--num_shards", 3)
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """90 images of three classes."""
+    return write_files(tmp_path_factory.mktemp("tree") / "in", TREE)
+
+
+@pytest.fixture(scope="session")
+def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    """The tree in three splits of two shards, all else by default."""
+    output = tmp_path_factory.mktemp("plain")
+    flags = ["--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"]
+    assert cli.main(["images", *flags]) == 0
+    return read_back(output / "n")
+
+
+@pytest.fixture
+def images(jobs: Jobs) -> ImageJobs:
+    """Image jobs in a new folder, which is the working folder."""
+    return ImageJobs(jobs)

@@ -95,7 +95,7 @@ def test_an_interrupted_publication_keeps_what_completes_it(parent: Path, is_pub
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_goes_and_what_stays(tmp_path: Path, case: str) -> None:
-    """On a disk as on object stores (tests/end_to_end/object_stores/test_versions.py)."""
+    """On a disk as on object stores (tests/end_to_end/stores/test_versions.py)."""
     check_retained(Disk(tmp_path), CASES[case])
 
 

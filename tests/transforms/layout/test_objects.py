@@ -1,5 +1,5 @@
 """Boxes and points in a manifest never stay behind while their picture is resized or turned: the job refuses, or they
-stay true. The jobs are in tests/end_to_end/images/test_coordinates.py."""
+stay true. The jobs are in tests/end_to_end/annotations/test_coordinates.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""az://, as far as it needs no server; tests/end_to_end/object_stores/check_azure.py has one."""
+"""az://, as far as it needs no server; tests/end_to_end/stores/check_azure.py has one."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Tests of transforms/stores/storage.py; tests/end_to_end/object_stores/test_operations.py has those of all places.
+"""Tests of transforms/stores/storage.py; tests/end_to_end/stores/test_operations.py has those of all places.
 
 * Small files that several processes write, on local disks
 * A store that fails is tried again

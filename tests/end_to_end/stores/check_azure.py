@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores import patience
 from shardmill.transforms.stores.clients import set_options
-from tests.end_to_end.object_stores.test_disturbed import (
+from tests.end_to_end.stores.test_disturbed import (
     expected,
     test_a_fault_of_what_is_written,
     test_a_fault_that_passes,
@@ -21,17 +21,17 @@ from tests.end_to_end.object_stores.test_disturbed import (
     test_one_object_is_forbidden,
     test_other_etags,
 )
-from tests.end_to_end.object_stores.test_faults import store, test_every_operation
-from tests.end_to_end.object_stores.test_images import (
+from tests.end_to_end.stores.test_faults import store, test_every_operation
+from tests.end_to_end.stores.test_images import (
     test_next_run_clears_what_a_killed_one_left,
     test_rerun_refuses_and_overwrite_replaces_that_version_only,
 )
-from tests.end_to_end.object_stores.test_leases import (
+from tests.end_to_end.stores.test_leases import (
     test_a_pair_of_builders,
     test_one_of_many_has_the_lease,
     test_the_second_command_names_the_first,
 )
-from tests.end_to_end.object_stores.test_operations import (
+from tests.end_to_end.stores.test_operations import (
     test_a_change_needs_what_was_read,
     test_files_for_a_reader,
     test_listing_finds_what_a_local_one_finds,
@@ -43,19 +43,19 @@ from tests.end_to_end.object_stores.test_operations import (
     test_what_is_missing,
     test_writing,
 )
-from tests.end_to_end.object_stores.test_reading import (
+from tests.end_to_end.stores.test_reading import (
     inputs,
     test_readers,
     test_what_the_reader_names_when_nothing_is_there,
 )
-from tests.end_to_end.object_stores.test_rebuild import test_nights_of_which_one_fails_and_is_accepted
-from tests.end_to_end.object_stores.test_routes import (
+from tests.end_to_end.stores.test_rebuild import test_nights_of_which_one_fails_and_is_accepted
+from tests.end_to_end.stores.test_routes import (
     on_disk,
     test_a_failed_table_leaves_its_rejects_alone_until_one_succeeds,
     test_an_object_store_gives_the_bytes_of_a_disk,
 )
-from tests.end_to_end.object_stores.test_unreachable import test_only_the_store_of_the_recipe_is_asked
-from tests.end_to_end.object_stores.test_versions import parent, test_deletion, test_versions_tags_and_rollback
+from tests.end_to_end.stores.test_unreachable import test_only_the_store_of_the_recipe_is_asked
+from tests.end_to_end.stores.test_versions import parent, test_deletion, test_versions_tags_and_rollback
 from tests.support.buckets import AzureBucket, Files, azure_connection, below, server
 from tests.support.command import Run, check_mistake, local_files
 from tests.support.faulty_store import FaultyStore

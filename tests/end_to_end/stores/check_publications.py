@@ -1,5 +1,5 @@
 """Publishing on stores as a protocol: failed and killed at every single request, and never both versions lost; on local
-disks see tests/end_to_end/test_publication.py."""
+disks see tests/end_to_end/publish/test_publication.py."""
 
 import itertools
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from shardmill.transforms.publishing.lease import Owner
 from shardmill.transforms.publishing.publish import prepare_folder, publish
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.patience import VARIABLES
-from tests.end_to_end.test_publication import NEW, OLD, published, start
+from tests.end_to_end.publish.test_publication import NEW, OLD, published, start
 from tests.support.buckets import Bucket, Files, below
 from tests.support.builds import FEATURES, options
 from tests.support.command import local_files

@@ -21,7 +21,7 @@ from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError, StoredFile
-from tests.end_to_end.object_stores.conftest import a_new_bucket
+from tests.end_to_end.stores.conftest import a_new_bucket
 from tests.support.buckets import Bucket, Disk, Files, upload
 from tests.support.builds import rejects_of
 

@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.transforms.stores import protocol, storage
 from shardmill.transforms.stores.clients import using_options
-from tests.end_to_end.object_stores.test_faults import store
+from tests.end_to_end.stores.test_faults import store
 from tests.support.buckets import Bucket, Files, below, flags_by, without_source
 from tests.support.command import Process, Result, Run, image, local_files, write_files
 from tests.support.faulty_store import FaultyStore, faulty

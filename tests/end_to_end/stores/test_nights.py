@@ -18,7 +18,7 @@ import pytest
 
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines import cli
-from tests.end_to_end.object_stores.conftest import a_new_bucket
+from tests.end_to_end.stores.conftest import a_new_bucket
 from tests.support.buckets import Bucket, Disk, without_source
 from tests.support.command import PROGRESS, Process, Result
 from tests.support.faults import kill

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shardmill.transforms.stores.clients import set_options
-from tests.end_to_end.object_stores.test_faults import _OF_THE_BUCKET
+from tests.end_to_end.stores.test_faults import _OF_THE_BUCKET
 from tests.support.buckets import Bucket, azure_connection, free_port, jpeg
 from tests.support.command import Run, check_mistake, npy, write_files
 from tests.support.faulty_store import faulty

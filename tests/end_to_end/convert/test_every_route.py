@@ -186,7 +186,7 @@ def test_every_route(
     assert len(set(counts)) == 1
 
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 UNCOMPILED = (
     *("images", "images-coco", "arrays", "audio", "csv", "csv-sequences", "jsonl", "parquet-images", "avro"),
     *("webdataset", "text", "text-packed", "reshard", "sql"),

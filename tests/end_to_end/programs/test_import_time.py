@@ -16,7 +16,7 @@ from tests.support.command import Run, image_tree, write_files
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("tensorflow", "apache_beam", "pyarrow", "tensorflow_datasets", "keras", "google.protobuf")
 
 

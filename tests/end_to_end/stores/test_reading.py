@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_every_route import COUNT, printed_readers
+from tests.end_to_end.convert.test_every_route import COUNT, printed_readers
 from tests.support.buckets import Bucket, azure_connection
 from tests.support.command import REPOSITORY, SOURCE, Run
 from tests.support.golden_cases import command

@@ -209,7 +209,7 @@ def test_it_needs_a_transform(tmp_path: Path, run: Run) -> None:
     assert (result.status, "--materialize needs --transform" in result.err) == (2, True)
 
 
-MODULE = Path(__file__).parents[1] / "support/preprocessing.py"
+MODULE = Path(__file__).parents[2] / "support/preprocessing.py"
 OUTPUTS = ["label", "height", "fare", "city", "text", "rooms", "rooms_scaled", "tokens"]
 
 

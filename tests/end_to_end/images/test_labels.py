@@ -11,7 +11,7 @@ import shardmill
 from shardmill.data.features import Feature
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
-from tests.end_to_end.test_duplicates import OF_NUMBER
+from tests.end_to_end.convert.test_duplicates import OF_NUMBER
 from tests.support.command import Run, image
 from tests.support.jobs import Files, Jobs
 from tests.support.table_results import encode_rows

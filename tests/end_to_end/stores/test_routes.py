@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shardmill.metadata.file_names import TEMP_PREFIX
-from tests.end_to_end.object_stores.conftest import make_photos
+from tests.end_to_end.stores.conftest import make_photos
 from tests.support.archives import tar, zipped
 from tests.support.buckets import Bucket, Files, below, jpeg, upload, without_source
 from tests.support.command import Result, Run, check_mistake, image, local_files, write_files
