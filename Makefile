@@ -205,7 +205,7 @@ shells: $(VENV)/installed
 # `shardmill sql` on a server of Debian's PostgreSQL.
 postgres: $(VENV)/installed
 	ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || { apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql; }
-	$(BIN)/python -m pytest tests/check_postgres.py
+	$(BIN)/python -m pytest tests/addons/sql/check_postgres.py
 
 # The pictures of pages in docs/, of the data of `make demo`.
 screenshots: demo $(BROWSER)/node_modules/installed

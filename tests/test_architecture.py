@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from shardmill.addons import registry
 from tests.support.command import REPOSITORY, SOURCE
 
 TENSORFLOW = {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
@@ -19,6 +20,7 @@ GRAPH_PROCESS = f"{VALUES}.tensorflow_graph"  # imports TensorFlow Transform, in
 APPLIED = f"{VALUES}.tensorflow_apply"  # workers import it to write transformed examples
 ANALYZED = f"{VALUES}.tensorflow_module"  # launcher and workers import it for --module_file
 THREADS = f"{VALUES}.graph_process"  # imports TensorFlow in a function
+WITH_BEAM = ("shardmill.transforms.", "shardmill.pipelines.", "shardmill.addons.")
 WITH_TENSORFLOW = (GRAPH_PROCESS, APPLIED, ANALYZED, THREADS)
 
 
@@ -55,17 +57,22 @@ ROOMS = (
     Room("transforms/values", 7, 3_850),  # a module of --module_file brings those beside it, functions of users
     Room("transforms/shards", 8, 1_700),  # strata of sequences, positions of records, parts of shards as a PCollection
     Room("transforms/inputs", 9, 6_850),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/rows", 10, 2_600),  # rows of memory, functions and queries
+    Room("transforms/rows", 10, 1_900),  # rows of memory, functions
     Room("transforms/layout", 10, 2_500),  # other columns
     Room("transforms/files", 11, 5_000),  # whole files that change, images in compiled calls, sorting in little memory
     Room("transforms/records", 12, 3_050),  # repeated keys, ties by content, values that stay in input files
     Room("transforms/publishing", 12, 3_100),  # accepted versions, retention, indexes of shards
-    Room("pipelines/config", 13, 3_250),  # data sets as input of reshard, rows and queries
+    Room("pipelines/config", 13, 3_110),  # data sets as input of reshard, rows
     Room("pipelines/reports", 14, 2_550),  # classes before and now, short notices
-    Room("pipelines/jobs", 15, 4_900),  # plan and convert, folders of killed jobs, WriteDataset, queries
+    Room("pipelines/jobs", 15, 4_900),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/nightly", 16, 2_200),  # nights at once, late data, meanings of keys
     Room("pipelines/commands", 17, 2_400),  # accept, retain, short help, results for Python
+    Room("src/shardmill/addons/sql", 18, 935),
 )
+ADD_ONS = tuple(room for room in ROOMS if "/addons/" in room.path)
+REGISTRY = "shardmill.addons.registry"
+# Words of add-ons, by folder, which no name of the core contains
+ADD_ON_WORDS = {"sql": ("sql", "bigquery", "database")}
 # Modules outside rooms, and their floors
 SINGLE = {
     "shardmill.text": 0,
@@ -74,12 +81,14 @@ SINGLE = {
     "shardmill.filesystem": 0,
     "shardmill.transforms": 0,
     "shardmill.pipelines": 0,
+    "shardmill.addons": 0,
+    "shardmill.addons.registry": 0,
     "shardmill.torch": 5,
-    "shardmill.beam": 18,
-    "shardmill.pipelines.api": 18,
-    "shardmill.pipelines.cli": 19,
-    "shardmill.__main__": 20,
-    "shardmill": 21,  # the public API
+    "shardmill.beam": 19,
+    "shardmill.pipelines.api": 19,
+    "shardmill.pipelines.cli": 20,
+    "shardmill.__main__": 21,
+    "shardmill": 22,  # the public API
 }
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
@@ -147,6 +156,33 @@ def test_imports_point_down(module: str) -> None:
     assert {name.split(".")[0] for name in imported(module)} & {"tests", "benchmarks", "examples"} == set()
 
 
+def names_in(module: str) -> Iterator[str]:
+    """The names that a module defines or uses, and those of its fields and keyword arguments."""
+    for node in ast.walk(parsed(module)):
+        yield from (
+            value
+            for field in ("id", "attr", "arg", "name", "asname", "module")
+            if isinstance(value := getattr(node, field, None), str)
+        )
+
+
+def test_the_registry_alone_names_add_ons() -> None:
+    """An add-on imports any room of the core, the core imports no add-on, and no add-on imports another."""
+    assert {room.package for room in ADD_ONS} == {f"shardmill.addons.{add_on.folder}" for add_on in registry.ADD_ONS}
+    assert {room.folder.name for room in ADD_ONS} == ADD_ON_WORDS.keys()
+    for module in PATHS:
+        inside = room_of(module)
+        others = {room_of(name) for name in ours(module)} & set(ADD_ONS) - {inside}
+        assert others == set(), f"{module} imports an add-on"
+
+
+@pytest.mark.parametrize("module", sorted(name for name in PATHS if room_of(name) not in ADD_ONS and name != REGISTRY))
+def test_the_core_has_no_words_of_add_ons(module: str) -> None:
+    words = [word for of_add_on in ADD_ON_WORDS.values() for word in of_add_on]
+
+    assert sorted({name for name in names_in(module) if any(word in name.lower() for word in words)}) == []
+
+
 def test_every_module_is_in_a_room() -> None:
     assert {module for module in PATHS if room_of(module) is None} == SINGLE.keys()
     assert all((room.folder / "__init__.py").exists() for room in ROOMS)
@@ -166,10 +202,8 @@ def test_the_package_is_small() -> None:
     sizes = {name: len(path.read_text().splitlines()) for name, path in PATHS.items()}
     small = [name for name, size in sizes.items() if size < 60 and PATHS[name].name != "__init__.py"]
 
-    assert len(ROOMS) <= 24
-    # 215 before annotations among images were recognised, text had documents, nested columns became flat, and modules
-    # brought those beside them; 229 before examples were read at random
-    assert len(PATHS) <= 261
+    assert len(ROOMS) - len(ADD_ONS) <= 23
+    assert sum(path.name != "__init__.py" for path in PATHS.values()) <= 234
     assert len(small) <= MOST_SMALL, small
     assert sum(sizes.values()) <= MOST_LINES
 
@@ -227,7 +261,7 @@ def test_a_circle_is_found() -> None:
 def test_beam_and_tensorflow_are_where_they_belong(module: str) -> None:
     libraries = {name.split(".")[0] for name in imported(module)}
 
-    if not module.startswith(("shardmill.transforms", "shardmill.pipelines")):
+    if not module.startswith(WITH_BEAM):
         assert "apache_beam" not in libraries
     elif module not in WITH_TENSORFLOW:
         assert not libraries & TENSORFLOW
@@ -268,7 +302,7 @@ def needs_beam() -> set[str]:
 
 
 def test_all_else_imports_without_beam() -> None:
-    pure = {module for module in PATHS if not module.startswith("shardmill.pipelines")}
+    pure = {module for module in PATHS if not module.startswith(WITH_BEAM[1:])}
     done = import_blocked(sorted(pure - needs_beam() - set(WITH_TENSORFLOW) - {"shardmill.beam", "shardmill.torch"}))
 
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,11 @@ from shardmill.pipelines.jobs.launch import cache_signatures
 from shardmill.transforms.workers.running import ReportingFn, report_failures
 
 ROOT = Path(__file__).resolve().parent.parent
+PATHS = [
+    path
+    for folder in ("transforms", "pipelines", "src/shardmill/addons")
+    for path in sorted(ROOT.glob(f"{folder}/**/*.py"))
+]
 # Each is tested where it is used: a Beam that changes it fails that test. `_add_argparse_args` is how options are
 # declared.
 USED = {
@@ -69,8 +74,7 @@ def privates(tree: ast.Module) -> Iterator[str]:
 
 
 def test_private_names_of_beam() -> None:
-    paths = [path for package in ("transforms", "pipelines") for path in sorted((ROOT / package).rglob("*.py"))]
-    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in PATHS}
     own = own_names(list(trees.values())) - {name for names in USED.values() for name in names}
     hidden = {
         path: {name for name in privates(tree) if name.startswith("_") and not name.startswith("__")}
@@ -81,9 +85,8 @@ def test_private_names_of_beam() -> None:
 
 
 def test_what_else_is_relied_on_is_in_one_module_each() -> None:
-    paths = [path for package in ("transforms", "pipelines") for path in sorted((ROOT / package).rglob("*.py"))]
     for words, module in RELIED_ON.items():
-        assert [str(path.relative_to(ROOT)) for path in paths if words in path.read_text()] == [module], words
+        assert [str(path.relative_to(ROOT)) for path in PATHS if words in path.read_text()] == [module], words
 
 
 class _Timed(beam.DoFn):

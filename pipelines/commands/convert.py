@@ -24,78 +24,11 @@ if TYPE_CHECKING:
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
 
 
-# By command: flags of --help in addition to those of all commands, and examples
-_HELP = {
-    "images": (
-        ("manifest", "coco", "resize", "stratify_by"),
-        "--input photos --output datasets --name flowers --splits train=0.8,test=0.2 --stratify_by label",
-        "--manifest train.csv --output datasets --name dogs --file_column id --label_column breed --file_suffix .jpg",
-    ),
-    "arrays": (
-        ("manifest", "shape", "dtype", "stacked"),
-        "--input scans --output datasets --name scans --splits train=0.9,test=0.1",
-        "--input mnist --stacked --output datasets --name mnist",
-    ),
-    "audio": (
-        ("manifest", "decode_audio", "label_pattern", "stratify_by"),
-        "--input recordings --output datasets --name words --decode_audio",
-        r"--input recordings --output datasets --name digits --label_pattern '(?P<label>\d)_.*'",
-    ),
-    "csv": (
-        ("label", "types", "group_by", "stratify_by"),
-        "--input events.csv --output datasets --name events --label clicked",
-        "--input 'events/*.csv' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
-    ),
-    "jsonl": (
-        ("label", "types", "group_by", "flatten"),
-        "--input reviews.jsonl --output datasets --name reviews --label stars",
-        "--input 'reviews/*.jsonl.gz' --output datasets --name reviews --flatten --splits train=0.9,test=0.1",
-    ),
-    "parquet": (
-        ("label", "image", "group_by", "stratify_by"),
-        "--input events.parquet --output datasets --name events --label clicked",
-        "--input photos --output datasets --name photos --image image --splits train=0.9,test=0.1",
-    ),
-    "avro": (
-        ("label", "types", "group_by", "flatten"),
-        "--input events.avro --output datasets --name events --label clicked",
-        "--input 'events/*.avro' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
-    ),
-    "webdataset": (
-        ("label", "only", "key_until", "group_by"),
-        "--input 'shards/*.tar' --output datasets --name pairs",
-        "--input shards --output datasets --name pairs --splits train=0.95,test=0.05 --drop json",
-    ),
-    "reshard": (
-        ("num_shards", "labels_file", "record_type", "stratify_by"),
-        "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
-        "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
-    ),
-    "sql": (
-        ("url", "query", "partition_by", "label", "stratify_by"),
-        "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
-        "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
-        " --output datasets --name orders",
-    ),
-    "bigquery": (
-        ("query", "table", "temp_dataset", "label", "stratify_by"),
-        "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"
-        " --project shop-1 --temp_location gs://bucket/tmp",
-        "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
-        " --temp_location gs://bucket/tmp",
-    ),
-    "text": (
-        ("record", "tokenizer", "pack_to", "line_numbers"),
-        "--input corpus --output datasets --name corpus",
-        "--input corpus --output datasets --name blocks --tokenizer tokenizer.json --pack_to 512 --end_of_text '</s>'",
-    ),
-}
-
-
 def convert_parser(kind: Kind) -> Parser:
     """Return the parser of the command of `kind`."""
-    own_flags, *examples = _HELP[kind.command]
-    parser = Parser(prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG, examples=examples)
+    parser = Parser(
+        prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG, examples=kind.examples
+    )
     add_flags(parser, (*kind.options, *options_of(BuildOutputOptions)))
     command = parser.add_argument_group("command")
     command.add_argument(
@@ -108,7 +41,7 @@ def convert_parser(kind: Kind) -> Parser:
     )
     command.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     inputs = tuple(option.name for option in kind.options if option.name == "input")
-    parser.add_short_help((*inputs, "output", "name", *own_flags, "splits", "overwrite", "dry_run"))
+    parser.add_short_help((*inputs, "output", "name", *kind.short_help, "splits", "overwrite", "dry_run"))
     return parser
 
 

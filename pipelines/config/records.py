@@ -47,6 +47,8 @@ class FormatSpec:
     summary: str  # shown by `shardmill --help`
     description: str  # shown by the command's own --help
     flags: tuple[str, ...]  # the options it uses, besides those of every job
+    short_help: tuple[str, ...] = ()  # its options that --help shows
+    examples: tuple[str, ...] = ()  # arguments, shown at the end of --help
     unit: Literal["row", "line", "example"] = "row"  # of a table, of text, or an existing tf.train.Example
     row_name_column: str = ""  # source column whose text names a row in rejects; "" for none
     has_objects: bool = False  # a column may hold objects in images

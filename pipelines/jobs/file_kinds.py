@@ -296,6 +296,12 @@ KINDS = (
         "images",
         "turn a tree of images, or a manifest that lists them, into TFRecord shards",
         "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        ("manifest", "coco", "resize", "stratify_by"),
+        (
+            "--input photos --output datasets --name flowers --splits train=0.8,test=0.2 --stratify_by label",
+            "--manifest train.csv --output datasets --name dogs --file_column id --label_column breed"
+            " --file_suffix .jpg",
+        ),
         ImagesConfig,
         images_route,
     ),
@@ -304,6 +310,11 @@ KINDS = (
         "turn .npy arrays and TIFFs of many bands into TFRecord shards",
         "Turn a tree of .npy arrays or TIFFs, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
         "All arrays are of one shape and type; those of another are rejected.",
+        ("manifest", "shape", "dtype", "stacked"),
+        (
+            "--input scans --output datasets --name scans --splits train=0.9,test=0.1",
+            "--input mnist --stacked --output datasets --name mnist",
+        ),
         ArraysConfig,
         arrays_route,
     ),
@@ -311,6 +322,11 @@ KINDS = (
         "audio",
         "turn WAV files into TFRecord shards",
         "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        ("manifest", "decode_audio", "label_pattern", "stratify_by"),
+        (
+            "--input recordings --output datasets --name words --decode_audio",
+            r"--input recordings --output datasets --name digits --label_pattern '(?P<label>\d)_.*'",
+        ),
         AudioConfig,
         audio_route,
     ),

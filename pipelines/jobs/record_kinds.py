@@ -1,7 +1,7 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -13,7 +13,6 @@ from shardmill.pipelines.config.records import (
     DataConfig,
     FormatSpec,
     ParallelConfig,
-    RecordsConfig,
     RowsConfig,
     SplitRecordsConfig,
     parse_inputs,
@@ -59,6 +58,11 @@ FORMATS = (
         summary="turn CSV or TSV files into TFRecord shards",
         description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from"
         " a sample.",
+        short_help=("label", "types", "group_by", "stratify_by"),
+        examples=(
+            "--input events.csv --output datasets --name events --label clicked",
+            "--input 'events/*.csv' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
+        ),
         flags=(
             *("delimiter", "quote", "escape", "columns", "header", "skip_lines", "comment", "strip", "encoding"),
             *("missing", "decimal", "thousands", "list_separator", "on_other_columns"),
@@ -74,6 +78,11 @@ FORMATS = (
         summary="turn JSON lines into TFRecord shards",
         description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of"
         " values.",
+        short_help=("label", "types", "group_by", "flatten"),
+        examples=(
+            "--input reviews.jsonl --output datasets --name reviews --label stars",
+            "--input 'reviews/*.jsonl.gz' --output datasets --name reviews --flatten --splits train=0.9,test=0.1",
+        ),
         flags=("encoding", *_NESTING_FLAGS, *_COLUMN_FLAGS, "block_size"),
     ),
     FormatSpec(
@@ -83,6 +92,11 @@ FORMATS = (
         suffixes="parquet|pq",
         summary="turn Parquet files into TFRecord shards",
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
+        short_help=("label", "image", "group_by", "stratify_by"),
+        examples=(
+            "--input events.parquet --output datasets --name events --label clicked",
+            "--input photos --output datasets --name photos --image image --splits train=0.9,test=0.1",
+        ),
         flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "on_other_columns"),
         has_objects=True,
     ),
@@ -93,6 +107,11 @@ FORMATS = (
         suffixes="avro",
         summary="turn Avro files into TFRecord shards",
         description="Turn Avro container files into balanced, shuffled TFRecord shards.",
+        short_help=("label", "types", "group_by", "flatten"),
+        examples=(
+            "--input events.avro --output datasets --name events --label clicked",
+            "--input 'events/*.avro' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
+        ),
         flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "on_other_columns", "block_size"),
     ),
     FormatSpec(
@@ -103,6 +122,11 @@ FORMATS = (
         summary="turn tar files of WebDataset into TFRecord shards",
         description="Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
         " 0001.json, into balanced, shuffled TFRecord shards.",
+        short_help=("label", "only", "key_until", "group_by"),
+        examples=(
+            "--input 'shards/*.tar' --output datasets --name pairs",
+            "--input shards --output datasets --name pairs --splits train=0.95,test=0.05 --drop json",
+        ),
         flags=("key_until", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
         has_objects=True,
         row_name_column="filename",
@@ -115,6 +139,11 @@ FORMATS = (
         summary="distribute existing TFRecords to balanced, shuffled shards",
         description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
         " shards.",
+        short_help=("num_shards", "labels_file", "record_type", "stratify_by"),
+        examples=(
+            "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
+            "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
+        ),
         flags=("record_type", "label", "key", "on_duplicate_key", "schema", "on_mixed", "block_size"),
         unit="example",
         required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
@@ -174,10 +203,8 @@ _EXAMPLES = FormatSpec(
     unit="example",
     required_modules=FORMATS[-1].required_modules,
 )
-ROWS, EXAMPLES = (
-    RowsKind(spec.command, spec.summary, spec.description, RowsConfig, spec=spec) for spec in (_ROWS, _EXAMPLES)
-)
-DATA = DataKind("write", _ROWS.summary, _ROWS.description, DataConfig, spec=_ROWS)
+ROWS, EXAMPLES = RowsKind.of(_ROWS, RowsConfig), RowsKind.of(_EXAMPLES, RowsConfig)
+DATA = replace(DataKind.of(_ROWS, DataConfig), command="write")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +251,11 @@ LINES = FormatSpec(
     summary="turn text into TFRecord shards, one example for each line, document or file",
     description="Turn text into balanced, shuffled TFRecord shards, an example for each line, paragraph, "
     "document between separators or file.",
+    short_help=("record", "tokenizer", "pack_to", "line_numbers"),
+    examples=(
+        "--input corpus --output datasets --name corpus",
+        "--input corpus --output datasets --name blocks --tokenizer tokenizer.json --pack_to 512 --end_of_text '</s>'",
+    ),
     flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
     unit="line",
 )
@@ -321,11 +353,6 @@ class ReshardKind(RecordsKind):
 
 
 KINDS = (
-    *(
-        (ReshardKind if spec.is_passed_through else RecordsKind)(
-            spec.command, spec.summary, spec.description, RecordsConfig, spec=spec
-        )
-        for spec in FORMATS
-    ),
-    TextKind(LINES.command, LINES.summary, LINES.description, RecordsConfig, text_route, spec=LINES),
+    *((ReshardKind if spec.is_passed_through else RecordsKind).of(spec) for spec in FORMATS),
+    TextKind.of(LINES, route=text_route),
 )

@@ -1,1 +1,1 @@
-"""Rows that are not in files: of programs, pipelines, functions and queries."""
+"""Rows that are not in files: of programs, pipelines and functions."""

@@ -1,4 +1,4 @@
-"""Queries of SQLite, whose rows are compared with those of sqlite3; tests/check_postgres.py is about PostgreSQL."""
+"""Queries of SQLite, whose rows are compared with those of sqlite3; check_postgres.py is about PostgreSQL."""
 
 import os
 import sqlite3
@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.errors import JobError, UserError
-from shardmill.transforms.rows.database_url import parse_url
-from shardmill.transforms.rows.sql import (
+from shardmill.addons.sql.database_url import parse_url
+from shardmill.addons.sql.query import (
     MAX_RANGES,
     QueryPlan,
     Range,
@@ -25,6 +24,7 @@ from shardmill.transforms.rows.sql import (
     one_state_notice,
     read_range,
 )
+from shardmill.errors import JobError, UserError
 
 Rows = list[dict[str, Any]]
 

@@ -14,7 +14,7 @@ import pytest
 from apache_beam.io.gcp.internal.clients import bigquery as clients
 
 import shardmill
-from tests.support.bigquery_server import NO_SUCH, BigQuery, serve
+from tests.addons.sql.bigquery_server import NO_SUCH, BigQuery, serve
 from tests.support.buckets import GoogleBucket
 from tests.support.jobs import Jobs
 

@@ -13,13 +13,15 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import apache_beam as beam
 import pyarrow as pa
 
+from shardmill.addons.sql.database_url import DatabaseUrl
 from shardmill.errors import JobError, UserError
 from shardmill.installed import install_hint
 from shardmill.text import plural, shorten
-from shardmill.transforms.rows.database_url import DatabaseUrl
 from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.elements import Spread
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -101,6 +103,18 @@ def hold_query(query: SqlQuery, is_decided: Callable[[str], bool], holds: bool =
     finally:
         if connection is not None:
             connection.close()
+
+
+@dataclass(eq=False)
+class ReadSql(beam.PTransform):
+    """Read each range of a planned query on any worker: root -> Arrow batches or dictionaries."""
+
+    plan: QueryPlan
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
+        ranges = pbegin | "Ranges" >> beam.Create(list(enumerate(self.plan.ranges)))
+        spread = ranges | "SpreadRanges" >> Spread(lambda numbered: str(numbered[0]))
+        return spread | "ReadRange" >> beam.FlatMap(lambda numbered, plan: read_range(plan, numbered[1]), self.plan)
 
 
 def read_range(plan: QueryPlan, part: Range) -> Iterator[pa.RecordBatch | dict[str, Any]]:

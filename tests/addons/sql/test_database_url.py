@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
+from shardmill.addons.sql.database_url import parse_url
 from shardmill.errors import UserError
 from shardmill.transforms.options.declare import OptionValueError
-from shardmill.transforms.rows.database_url import parse_url
 
 SECRET = "s3cr3t/p@ss"
 

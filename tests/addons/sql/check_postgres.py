@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
+from shardmill.addons.sql.database_url import parse_url
+from shardmill.addons.sql.query import MAX_RANGES, QueryPlan, SqlQuery, hold_query, read_range
 from shardmill.errors import JobError, UserError
 from shardmill.transforms.options.declare import OptionValueError
-from shardmill.transforms.rows.database_url import parse_url
-from shardmill.transforms.rows.sql import MAX_RANGES, QueryPlan, SqlQuery, hold_query, read_range
+from tests.addons.sql.postgres import Postgres, serve
 from tests.support.command import SOURCE, Run
 from tests.support.jobs import Jobs
-from tests.support.postgres import Postgres, serve
 
 PASSWORD = "s3cr3t/p@ss"
 WRITTEN = "s3cr3t%2Fp%40ss"  # in a URL
@@ -302,8 +302,8 @@ def test_a_password_with_an_at_sign_is_not_taken_for_a_host(postgres: Postgres) 
 
 MEASURE = """
 import resource, sys
-from shardmill.transforms.rows.database_url import parse_url
-from shardmill.transforms.rows.sql import SqlQuery, hold_query, read_range
+from shardmill.addons.sql.database_url import parse_url
+from shardmill.addons.sql.query import SqlQuery, hold_query, read_range
 
 def measure(rows):
     text = f"SELECT repeat('x', 1000) AS word, n FROM generate_series(1, {rows}) AS n"

@@ -1,0 +1,1 @@
+"""Features in folders of their own, which only the registry names."""

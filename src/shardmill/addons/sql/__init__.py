@@ -1,0 +1,1 @@
+"""Rows of a query: SQL databases and BigQuery."""

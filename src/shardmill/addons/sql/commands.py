@@ -1,0 +1,249 @@
+"""The commands that read the rows of a query, and their options: SQL databases and BigQuery."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from shardmill.addons.sql.database_url import DatabaseUrl, parse_url
+from shardmill.errors import UserError
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.records import FormatSpec, RowsConfig
+from shardmill.pipelines.jobs.record_kinds import ROWS, RowsKind
+from shardmill.text import shorten
+from shardmill.transforms.options.declare import OptionValueError, flag
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from shardmill.addons.sql.query import SqlQuery
+    from shardmill.pipelines.jobs.job import Job
+
+
+def _parse_query(value: object) -> str:
+    query = str(value).strip().rstrip(";").rstrip()
+    if not query:
+        raise OptionValueError("expected a SELECT")
+    return query
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlConfig(RowsConfig):
+    """The configuration of `shardmill sql`."""
+
+    url: DatabaseUrl = flag(
+        help="URL of the database, for example postgresql://me:${PASSWORD}@host/shop or sqlite:///shop.db; ${NAME} is"
+        " an environment variable",
+        parse=parse_url,
+        metavar="URL",
+        group="input",
+        affects_output=False,
+    )
+    query: str = flag(
+        help="SELECT whose rows become examples",
+        parse=_parse_query,
+        metavar="SELECT",
+        group="input",
+        affects_output=False,
+    )
+    partition_by: str | None = flag(
+        None,
+        "Column of integers, dates or timestamps in whose ranges all workers read the rows",
+        metavar="COLUMN",
+        group="input",
+        default_words="one worker reads all rows",
+        affects_output=False,
+    )
+
+    @property
+    def source(self) -> str:
+        return f"--query {shorten(' '.join(self.query.split()))}"
+
+    @property
+    def pattern(self) -> str:
+        return f"{self.url} {self.query}"
+
+    @property
+    def secret_flags(self) -> tuple[str, ...]:
+        return ("--url",) if self.url.variable else ()
+
+    @property
+    def local_files(self) -> tuple[tuple[str, str], ...]:
+        return (("--url", self.url.file),) if self.url.file else ()
+
+    @property
+    def sql_query(self) -> "SqlQuery":
+        """Return the query, and the columns whose types are chosen or that are not read."""
+        from shardmill.addons.sql.query import SqlQuery
+
+        return SqlQuery(self.url, self.query, self.partition_by)
+
+    def is_decided(self, column: str) -> bool:
+        """Return True for a column whose type the options choose, or that they leave out."""
+        chosen = self.function is not None or self.schema is not None or column in (*dict(self.types), *self.drop)
+        return chosen or bool(self.only and column not in self.only)
+
+
+_TABLE = re.compile(r"(?:(?P<project>[\w.:-]+?)[:.])?(?P<dataset>\w+)\.(?P<table>[\w$-]+)")
+_DATASET = re.compile(r"(?:(?P<project>[\w.:-]+?)[:.])?(?P<dataset>\w+)")
+
+
+def _parse_table(value: object) -> str:
+    found = _TABLE.fullmatch(str(value).strip("`"))
+    if found is None:
+        raise OptionValueError(f"{value!r}: expected PROJECT.DATASET.TABLE or DATASET.TABLE")
+    return f"{found['project'] + ':' if found['project'] else ''}{found['dataset']}.{found['table']}"
+
+
+def _parse_dataset(value: object) -> tuple[str, str]:
+    project, dataset = value if isinstance(value, tuple) else ("", str(value))
+    found = _DATASET.fullmatch(dataset)
+    if found is None:
+        raise OptionValueError(f"{value!r}: expected PROJECT.DATASET or DATASET")
+    return project or found["project"] or "", found["dataset"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BigQueryConfig(RowsConfig):
+    """The configuration of `shardmill bigquery`."""
+
+    query: str | None = flag(
+        None,
+        "SELECT in GoogleSQL whose rows become examples",
+        parse=_parse_query,
+        metavar="SELECT",
+        group="input",
+        affects_output=False,
+    )
+    table: str | None = flag(
+        None,
+        "Table whose rows become examples, as PROJECT.DATASET.TABLE or DATASET.TABLE",
+        parse=_parse_table,
+        metavar="TABLE",
+        group="input",
+        affects_output=False,
+    )
+    temp_dataset: tuple[str, str] | None = flag(
+        None,
+        "Dataset for the temporary table of --query, as PROJECT.DATASET or DATASET",
+        parse=_parse_dataset,
+        metavar="DATASET",
+        group="input",
+        default_words="a new one, which is deleted",
+        affects_output=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.query is None) == (self.table is None):
+            raise UserError("give --query, a SELECT, or --table, and not both")
+        if self.temp_dataset is not None and self.query is None:
+            raise UserError("--temp_dataset is for the result of --query, and --table has none; leave it out")
+
+    @property
+    def source(self) -> str:
+        return f"--table {self.table}" if self.query is None else f"--query {shorten(' '.join(self.query.split()))}"
+
+    @property
+    def pattern(self) -> str:
+        return f"bigquery {self.table if self.query is None else self.query}"
+
+
+@dataclass(frozen=True)
+class SqlKind(RowsKind):
+    """The sql command."""
+
+    def make_job(self, config: JobConfig) -> "Job":
+        from shardmill.pipelines.jobs.job import record_job
+
+        assert isinstance(config, SqlConfig)
+        return replace(record_job(config), open_rows=partial(_open_sql, config))
+
+
+@contextmanager
+def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[Callable[[], beam.PTransform]]":
+    """Plan the query, and keep the state of the database while the job runs."""
+    from shardmill.addons.sql.query import ReadSql, hold_query, one_state_notice
+    from shardmill.pipelines.jobs.runner import template_of
+    from shardmill.pipelines.reports import log
+
+    with hold_query(config.sql_query, config.is_decided, holds=template_of(options) is None) as plan:
+        if notice := one_state_notice(plan):
+            log.warn(notice)
+        yield partial(ReadSql, plan)
+
+
+@dataclass(frozen=True)
+class BigQueryKind(RowsKind):
+    """The bigquery command."""
+
+    def make_job(self, config: JobConfig) -> "Job":
+        from shardmill.pipelines.jobs.job import record_job
+
+        assert isinstance(config, BigQueryConfig)
+        return replace(record_job(config), open_rows=partial(_open_bigquery, config))
+
+
+@contextmanager
+def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Iterator[Callable[[], beam.PTransform]]":
+    """Check that BigQuery takes the query, or has the table; yield what makes the PTransform that reads its rows."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    from shardmill.addons.sql.bigquery import BigQueryRows
+    from shardmill.pipelines.jobs.runner import check_google_credentials
+
+    google = options.view_as(GoogleCloudOptions)
+    if not google.project:
+        raise UserError("bigquery: no --project; expected the id of the project that pays for the query")
+    if not (google.temp_location or "").startswith("gs://"):
+        raise UserError(
+            "bigquery: no --temp_location; expected a folder of a bucket such as gs://bucket/tmp, to which BigQuery"
+            " exports the rows, and where the job deletes them"
+        )
+    check_google_credentials(options, "bigquery")
+    rows = BigQueryRows(config.query, config.table, config.temp_dataset)
+    rows.check(options)
+    yield partial(rows.reader, google.project)
+
+
+SQL = FormatSpec(
+    name="sql",
+    command="sql",
+    plural="rows",
+    suffixes="rows",
+    summary="turn the rows of an SQL query into TFRecord shards",
+    description="Turn the rows of an SQL query into balanced, shuffled TFRecord shards. Any database of SQLAlchemy is"
+    " read; PostgreSQL and SQLite are tested.",
+    short_help=("url", "query", "partition_by", "label", "stratify_by"),
+    examples=(
+        "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
+        "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
+        " --output datasets --name orders",
+    ),
+    flags=("url", "query", "partition_by", *ROWS.spec.flags),
+    has_objects=True,
+    required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
+)
+BIGQUERY = FormatSpec(
+    name="bigquery",
+    command="bigquery",
+    plural="rows",
+    suffixes="rows",
+    summary="turn a table or a query of BigQuery into TFRecord shards",
+    description="Turn a table or the rows of a query of BigQuery into balanced, shuffled TFRecord shards. BigQuery"
+    " exports them as Avro files to --temp_location.",
+    short_help=("query", "table", "temp_dataset", "label", "stratify_by"),
+    examples=(
+        "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"
+        " --project shop-1 --temp_location gs://bucket/tmp",
+        "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
+        " --temp_location gs://bucket/tmp",
+    ),
+    flags=("query", "table", "temp_dataset", *ROWS.spec.flags),
+    has_objects=True,
+    required_modules=(("apitools", "bigquery reads with Google's clients", "gcp"),),
+)
+KINDS = (SqlKind.of(SQL, SqlConfig), BigQueryKind.of(BIGQUERY, BigQueryConfig))
