@@ -23,6 +23,8 @@ NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/t
 # Every method of CPython's has a parameter for its module.
 CC_CHECKED := $(CC) -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-parameter
 INCLUDES = -I$(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+# Tests of pages and of the package's structure, which `make lint` runs.
+PAGES := tests/pages tests/test_architecture.py
 SANITIZED := build/sanitized
 AZURITE := tests/support/azurite
 
@@ -67,7 +69,7 @@ demo: $(VENV)/installed
 # those that pytest rewrites too: the tests start hundreds of processes.
 test test-slow: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow' $(addprefix --ignore=,$(PAGES))
 
 # What is slow by nature: kills, faults and nights on stores, installations, other runners, tutorials, TensorFlow Transform.
 test-slow: $(VENV)/installed
@@ -83,6 +85,7 @@ lint: $(VENV)/installed
 	$(BIN)/mypy src/shardmill tests benchmarks examples
 	$(BIN)/python -m tests.support.prose
 	$(BIN)/codespell
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow' $(PAGES)
 	for file in $(NATIVE); do $(CC_CHECKED) -O3 $(INCLUDES) -c -o /dev/null $$file || exit 1; done
 
 # The extension with AddressSanitizer and UndefinedBehaviorSanitizer, and its tests; Python's own leaks are not looked for.

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from shardmill.pipelines.commands.rebuild import rebuild_parser
+from tests.pages.test_deploy import FINAL, told
 from tests.support.command import REPOSITORY
-from tests.test_deploy import FINAL, told
 
 DAY = "2026-11-20"
 

@@ -90,6 +90,8 @@ SINGLE = {
     "shardmill.__main__": 21,
     "shardmill": 22,  # the public API
 }
+TESTS = REPOSITORY / "tests"
+MOST_PRIVATE_PATCHES = 66
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
 MOST_LINES = 76_950  # indexes of shards, random access, one order for all ranks, PyTorch, rows of memory
@@ -181,6 +183,30 @@ def test_the_core_has_no_words_of_add_ons(module: str) -> None:
     words = [word for of_add_on in ADD_ON_WORDS.values() for word in of_add_on]
 
     assert sorted({name for name in names_in(module) if any(word in name.lower() for word in words)}) == []
+
+
+def test_a_folder_of_tests_is_a_room() -> None:
+    rooms = {room.package for room in ROOMS}
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    mirrors = ("shardmill", "transforms", "pipelines", "addons")
+    inner = {folder.parts for folder in folders if folder.parts[:1] and folder.parts[0] in mirrors}
+    named = {"shardmill." + ".".join(parts).removeprefix("shardmill.") for parts in inner if len(parts) > 1}
+
+    assert named - rooms == set()
+
+
+def private_patches() -> Iterator[str]:
+    """Yield the places where tests replace what the package calls with an underscore."""
+    name = re.compile(r"(?:.*\.)?_[a-zA-Z]\w*")
+    for path in sorted(TESTS.rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+            words = [word.value for word in call.args[:2] if isinstance(word, ast.Constant)]
+            if "setattr" in ast.unparse(call.func) and any(name.fullmatch(str(word)) for word in words):
+                yield f"{path.relative_to(TESTS)}:{call.lineno}"
+
+
+def test_few_tests_replace_private_names() -> None:
+    assert len(places := list(private_patches())) <= MOST_PRIVATE_PATCHES, places
 
 
 def test_every_module_is_in_a_room() -> None:

@@ -77,8 +77,18 @@ def section_blocks(page: Path, anchor: str) -> list[Block]:
     return [block for block in found if start < block.line < end]
 
 
+def headings(page: Path) -> list[str]:
+    """Return the headings of a page, with their signs, outside of fenced blocks."""
+    return re.findall(r"^#+ .+$", _FENCE.sub("", page.read_text()), re.MULTILINE)
+
+
+def anchors(page: Path) -> list[str]:
+    """Return the anchors of the headings of a page."""
+    return [heading_anchor(heading) for heading in headings(page)]
+
+
 def heading_anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub makes it."""
+    """Return the anchor of a heading, as GitHub and the site make it."""
     return re.sub(r"[^\w\- ]", "", heading.lstrip("# ").lower()).replace(" ", "-")
 
 
@@ -137,7 +147,7 @@ def run_command(words: list[str], comment: str, run: Run) -> str:
     elif words[0] == "make":
         assert re.search(rf"^{words[1]}:", (REPOSITORY / "Makefile").read_text(), re.MULTILINE), words
     else:
-        assert words[0] == "gcloud", words  # tests/test_deploy.py checks these
+        assert words[0] == "gcloud", words  # tests/pages/test_deploy.py checks these
     return ""
 
 

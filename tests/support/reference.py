@@ -1,6 +1,6 @@
 """The pages of docs/reference/, made from the code: `python -m tests.support.reference` writes them.
 
-tests/test_reference.py fails if a page is not what this module writes.
+tests/pages/test_reference.py fails if a page is not what this module writes.
 """
 
 import argparse
@@ -29,16 +29,12 @@ from shardmill.quality.limits import SCHEMA_CHECKS, Limits
 from shardmill.transforms.options.declare import Option, options_of
 from shardmill.transforms.options.job_options import LOWER_BOUND, CheckOptions
 from tests.support.command import REPOSITORY
+from tests.support.pages import heading_anchor
 from tests.support.reference_examples import COMMENTS, FILES, OTHER_FILES, OUTPUTS, Commented
 
 FOLDER = REPOSITORY / "docs" / "reference"
 MADE = "\n<!-- Made by `python -m tests.support.reference`. -->\n"
 _STATUS = re.compile(r"(?:^|; )(\d+) ")
-
-
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and the site make it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def text(help: str, flags: Sequence[str] = ()) -> str:
@@ -48,7 +44,7 @@ def text(help: str, flags: Sequence[str] = ()) -> str:
 
     def link(found: re.Match[str]) -> str:
         name = found[0].replace("\\", "")
-        return f"[`{name}`](#{anchor(name)})" if name in flags else f"`{name}`"
+        return f"[`{name}`](#{heading_anchor(name)})" if name in flags else f"`{name}`"
 
     return re.sub(r"(?<![\w`])--[a-z](?:\w|-|\\_)*", link, escaped)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import framed_records
 from tests.support.command import REPOSITORY, Run, write_files
-from tests.support.pages import PAGES, write_page_data
+from tests.support.pages import PAGES
 
 INTEGER = b"\n\x0c\n\n\n\x01a\x12\x05\x1a\x03\n\x01\x01"  # an Example with the feature a: 1
 FLOAT = b"\n\x0f\n\r\n\x01a\x12\x08\x12\x06\n\x04" + bytes(4)  # a: 0.0
@@ -70,8 +70,8 @@ def listed(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", COMMANDS)
-def test_messages_are_real(page: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(write_files(write_page_data(tmp_path), STOPPED))
+def test_messages_are_real(page: str, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_files(folder, STOPPED))
     runs = [run(*shlex.split(command), "--output", "datasets", "--name", "n") for command in COMMANDS[page]]
 
     messages = listed(page)
@@ -89,12 +89,6 @@ REMEDIES = [
     )
     for row in rows.splitlines()
 ]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the data that the pages name."""
-    return write_page_data(tmp_path_factory.mktemp("data"))
 
 
 @pytest.mark.parametrize(("page", "command", "flags", "message", "remedy"), REMEDIES)

@@ -6,13 +6,12 @@ snippet is only compiled.
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import REPOSITORY, Run
-from tests.support.pages import PAGES, README, blocks, heading_anchor, run_blocks, write_page_data
+from tests.support.pages import PAGES, README, anchors, blocks, headings, run_blocks
 
 DESIGN = REPOSITORY / "docs" / "design.md"
 SECTIONS = [
@@ -29,30 +28,8 @@ SECTIONS = [
     "License",
 ]
 TASKS = [page for page in PAGES if page.stem not in ("design", "internals", "comparison")]
+REFERENCE = sorted((REPOSITORY / "docs/reference").glob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-
-
-def prose(page: Path) -> str:
-    """Return the text of a page without its fenced blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the anchors of the headings of a page, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-    return {heading_anchor(heading) for heading in headings}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the data that the pages name."""
-    return write_page_data(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture
-def folder(data: Path, tmp_path: Path) -> Path:
-    """Return a copy of the data."""
-    return Path(shutil.copytree(data, tmp_path / "data"))
 
 
 @pytest.mark.parametrize(("page", "most"), [(README, 180), (DESIGN, 200)], ids=["README", "design"])
@@ -68,7 +45,7 @@ def test_length_of_lines(page: Path) -> None:
 
 
 def test_sections_of_the_readme() -> None:
-    assert re.findall(r"^## (.+)$", prose(README), re.MULTILINE) == SECTIONS
+    assert [heading.removeprefix("## ") for heading in headings(README) if heading.startswith("## ")] == SECTIONS
     assert len(re.findall(r"!\[", README.read_text())) == 1
 
 
@@ -80,7 +57,7 @@ def test_short_snippets_of_the_readme() -> None:
         assert all(len([line for line in block.splitlines() if line]) <= most for block in found), name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, *REFERENCE], ids=lambda page: page.stem)
 def test_links(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
         if link.startswith("https://"):

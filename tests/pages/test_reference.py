@@ -1,7 +1,6 @@
 """The pages of docs/reference/ are made from the code as it is, and have everything that the code declares."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -21,21 +20,14 @@ from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import CheckOptions
 from tests.support import diagrams, reference, reference_examples
 from tests.support.command import REPOSITORY
-from tests.support.pages import PAGES
+from tests.support.pages import anchors, heading_anchor
 
 REMEDY = "run `python -m tests.support.reference`"
-LINK = re.compile(r"\]\(([^)\s]+)\)")
 OUTPUTS = reference_examples.OUTPUTS
 
 
 def read(name: str) -> str:
     return (reference.FOLDER / name).read_text()
-
-
-def anchors(page: Path) -> list[str]:
-    """The anchors of a page's headings, outside of code."""
-    plain = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return [reference.anchor(heading) for heading in re.findall(r"^#+ (.+)$", plain, re.MULTILINE)]
 
 
 @pytest.mark.parametrize(("name", "content"), reference.declared_pages().items())
@@ -63,7 +55,7 @@ def test_every_key_of_a_recipe_has_an_anchor() -> None:
     found = anchors(reference.FOLDER / "recipe.md")
     keys = [*recipe._TOP_KEYS, *recipe._OTHER_KEYS, *(option.name for option in options_of(recipe.BuildOptions))]
     below = [
-        reference.anchor(f"{title}: {option.name}")
+        heading_anchor(f"{title}: {option.name}")
         for title, section in recipe._SECTIONS.items()
         for option in options_of(section)
         if not (section is CheckOptions and option.name in CheckOptions().limits)
@@ -99,16 +91,6 @@ def test_every_exit_status_of_an_error_has_a_meaning() -> None:
 
     assert used == errors.EXIT_STATUSES.keys()
     assert all(f"| {status} | " in read("exit-statuses.md") for status in used)
-
-
-@pytest.mark.parametrize("page", [*PAGES, *sorted(reference.FOLDER.glob("*.md"))], ids=lambda page: page.stem)
-def test_links_to_the_reference(page: Path) -> None:
-    for link in LINK.findall(page.read_text()):
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
-        if reference.FOLDER in (target.parent, page.parent) and "://" not in link:
-            assert target.exists(), link
-            assert not anchor or anchor in anchors(target), link
 
 
 def test_every_public_name_is_in_the_reference() -> None:

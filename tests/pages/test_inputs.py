@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import REPOSITORY, Run
-from tests.support.pages import write_page_data
 
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -21,12 +20,6 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 ROWS = list(rows())
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all of the data."""
-    return write_page_data(tmp_path_factory.mktemp("data"))
 
 
 def test_there_are_rows() -> None:

@@ -1,14 +1,13 @@
 """Twenty wishes of a new user: each has a page near the start, and the first command there works as it stands."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from docs.build_site import site_page
 from tests.support.command import REPOSITORY, Run
-from tests.support.pages import README, commands, is_remote, run_blocks, section_blocks, write_page_data
+from tests.support.pages import README, commands, is_remote, run_blocks, section_blocks
 
 DOCS = REPOSITORY / "docs"
 # The page of each wish; or a section of one, whose first block then counts
@@ -39,12 +38,6 @@ _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)\s]*)?\)")
 _NAVIGATION = re.compile(r"^ +- (?:.+: )?([\w-]+\.md)$", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the data that the pages name."""
-    return write_page_data(tmp_path_factory.mktemp("data"))
-
-
 def linked(page: Path, text: str) -> set[Path]:
     """Return the pages that a page links."""
     return {(page.parent / target).resolve() for target in _LINK.findall(text)}
@@ -70,10 +63,9 @@ def test_a_page_is_within_two_clicks(wish: str) -> None:
 
 
 @pytest.mark.parametrize("wish", WISHES)
-def test_the_first_command_works_as_it_stands(wish: str, data: Path, tmp_path: Path, run: Run) -> None:
+def test_the_first_command_works_as_it_stands(wish: str, folder: Path, run: Run) -> None:
     path, _, anchor = WISHES[wish].partition("#")
     first, *others = section_blocks(DOCS / path, anchor)
-    folder = Path(shutil.copytree(data, tmp_path / "data"))
 
     if first.language == "sh":
         needs_cloud = [is_remote(words) for words, _ in commands(first) if words[0] == "shardmill"]
