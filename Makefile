@@ -15,7 +15,7 @@ BROWSER := tests/support/browser
 RELEASE := build/release
 # The extension module in C, and the tests that call it.
 NATIVE := $(wildcard src/shardmill/_native*.c)
-NATIVE_TESTS := $(addprefix tests/,shardmill/data/test_spans.py shardmill/data/test_tfrecord.py shardmill/data/test_example_columns.py \
+NATIVE_TESTS := $(addprefix tests/,shardmill/test_native_numbers.py shardmill/data/test_spans.py shardmill/data/test_tfrecord.py shardmill/data/test_example_columns.py \
   transforms/publishing/test_verification.py transforms/columns/test_example_encoding.py \
   transforms/formats/test_tar.py transforms/formats/test_tar_samples.py transforms/formats/test_csv_parse.py \
   transforms/files/test_image_headers.py transforms/files/test_plain_images.py transforms/inputs/test_coco_parse.py \
@@ -93,7 +93,7 @@ sanitize: $(VENV)/installed
 	mkdir -p $(SANITIZED)
 	$(CC_CHECKED) -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	  $(INCLUDES) -shared -o $(SANITIZED)/_native.abi3.so $(NATIVE)
-	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512 PYTHONMALLOC=malloc \
 	  $(BIN)/python -m tests.support.sanitized $(SANITIZED) $(NATIVE_TESTS)
 
 format: $(VENV)/installed

@@ -375,9 +375,9 @@ static PyObject *copy(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS;
   for (Py_ssize_t n = 0; good && n < count; n++) {
     good = size[n] >= 0 && 0 <= from[n] && from[n] <= data.len - size[n] && 0 <= to[n] && to[n] <= target.len - size[n];
-    if (n + AHEAD < count) { /* harmless wherever it points */
-      __builtin_prefetch((const uint8_t *)data.buf + from[n + AHEAD]);
-      __builtin_prefetch((const uint8_t *)data.buf + from[n + AHEAD] + 64);
+    if (n + AHEAD < count) { /* harmless wherever it points, once it is no sum of pointers */
+      uintptr_t ahead = (uintptr_t)data.buf + (uintptr_t)from[n + AHEAD];
+      __builtin_prefetch((const void *)ahead), __builtin_prefetch((const void *)(ahead + 64));
     }
     if (good) memcpy((uint8_t *)target.buf + to[n], (const uint8_t *)data.buf + from[n], size[n]);
   }
@@ -460,11 +460,13 @@ static PyObject *find_before(PyObject *self, PyObject *args) {
   unsigned char byte;
   Py_ssize_t first, last;
   if (!PyArg_ParseTuple(args, "y*nnby*", &data, &first, &last, &byte, &after)) return NULL;
-  const uint8_t *start = data.buf, *wanted = after.buf;
+  const uint8_t *start = data.buf, *wanted = after.buf, *at = start, *end = start;
   PyObject *places = NULL;
-  if (after.len == 256 && 0 <= first && first <= last && last <= data.len) places = PyList_New(0);
-  else done(0);
-  const uint8_t *at = start + first, *end = start + last;
+  if (after.len == 256 && 0 <= first && first <= last && last <= data.len) {
+    places = PyList_New(0);
+    at += first, end += last;
+  } else
+    done(0);
   while (places && at < end && (at = memchr(at, byte, end - at))) {
     if (wanted[at + 1 < start + data.len ? at[1] : byte]) {
       PyObject *place = PyLong_FromSsize_t(at - start);
@@ -500,14 +502,20 @@ static void open_file(struct file *file, Py_ssize_t most) {
   file->descriptor = -1;
 }
 
-/* Whether the file is read, and no longer than it was; `status` is what it is then: size, time in ns and inode. */
+/* Write size, time of change in ns and inode of a file; 0 of a time that is no int64. */
+int note_status(const struct stat *now, int64_t *status) {
+  int64_t time;
+  if (__builtin_mul_overflow(now->st_mtim.tv_sec, INT64_C(1000000000), &time) || __builtin_add_overflow(time, now->st_mtim.tv_nsec, &time)) return 0;
+  status[0] = now->st_size, status[1] = time, status[2] = now->st_ino;
+  return 1;
+}
+
+/* Whether the file is read, and no longer than it was; `status` is what it is then. */
 static int read_file(const struct file *file, int64_t *status) {
   char more;
   struct stat now;
   struct iovec parts[2] = {{file->place, file->size}, {&more, 1}};
-  if (readv(file->descriptor, parts, 2) != file->size || fstat(file->descriptor, &now)) return 0;
-  status[0] = now.st_size, status[1] = now.st_mtim.tv_sec * 1000000000LL + now.st_mtim.tv_nsec, status[2] = now.st_ino;
-  return 1;
+  return readv(file->descriptor, parts, 2) == file->size && !fstat(file->descriptor, &now) && note_status(&now, status);
 }
 
 static void name_file(struct file *file, PyObject *path) {

@@ -151,9 +151,11 @@ PyObject *size_entries(PyObject *self, PyObject *args) {
     for (Py_ssize_t n = 0; n < columns.count; n++) {
       const struct column *column = &columns.each[n];
       for (Py_ssize_t row = 0; row < rows; row++)
-        if (!column->present || column->present[row]) sizes[row] += entry_size(column, payload_size(column, row));
+        if (!column->present || column->present[row])
+          good &= !__builtin_add_overflow(sizes[row], entry_size(column, payload_size(column, row)), sizes + row);
     }
     Py_END_ALLOW_THREADS;
+    if (!good) PyErr_SetString(PyExc_ValueError, "a row has too many bytes");
   }
   release(&columns), PyBuffer_Release(&out);
   if (!good) return NULL;
@@ -220,8 +222,9 @@ PyObject *encode_rows(PyObject *self, PyObject *args) {
   if (good && is_placed) {
     Py_BEGIN_ALLOW_THREADS;
     for (Py_ssize_t row = 0; is_placed && row < rows; row++) {
-      int64_t start = starts[row], room = starts[row + 1] - start - before - after;
-      is_placed = 0 <= start && starts[row + 1] <= out.len && sizes[row] >= 0 && room >= 0;
+      int64_t start = starts[row], stop = starts[row + 1], room = 0;
+      if ((is_placed = 0 <= start && start <= stop && stop <= out.len)) room = stop - start - before - after;
+      is_placed = is_placed && 0 <= sizes[row] && sizes[row] <= room;
       if (!is_placed || !(is_placed = room == sizes[row] + (is_headed ? 1 + varint_size(sizes[row]) : 0))) break;
       uint8_t *at = data + start + before;
       const uint8_t *end = at + room;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 uint32_t masked_crc32c(const uint8_t *data, size_t size); /* _native.c */
+int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size);
 
 enum { HEADER = 12, FOOTER = 4 };
 enum { SOUND, BAD_LENGTH, BAD_PAYLOAD };
@@ -177,9 +178,9 @@ PyObject *scan_examples(PyObject *self, PyObject *args) {
   Py_ssize_t count = starts.len / 8, number = PyList_Size(names);
   const int64_t *from = starts.buf, *to = ends.buf;
   uint8_t *is_plain = plain.buf;
-  int good = ends.len == starts.len && tags.len == 2 * number && plain.len == count &&
-             out.len == count * number * (Py_ssize_t)sizeof(struct span);
-  for (Py_ssize_t n = 0; good && n < count; n++) good = 0 <= from[n] && from[n] <= to[n] && to[n] <= data.len;
+  Py_ssize_t bytes;
+  int good = ends.len == starts.len && tags.len == 2 * number && plain.len == count && !__builtin_mul_overflow(count, number, &bytes) &&
+             !__builtin_mul_overflow(bytes, sizeof(struct span), &bytes) && out.len == bytes && are_within(from, to, count, data.len);
   Py_ssize_t *next;
   struct feature *features = load_features(names, &tags, &next);
   if (good && features) {
@@ -200,6 +201,9 @@ PyObject *scan_examples(PyObject *self, PyObject *args) {
 
 /* Reading records at known places, and their values at once: a record is still in the processor's cache when it is checked and taken
    apart, and only its values are copied. */
+
+/* Whether a framed record may be there; then the difference of these numbers, which may be any, is its size. */
+static int is_place(int64_t start, int64_t stop) { return 0 <= start && start <= stop && stop - start >= HEADER + FOOTER; }
 
 /* Whether `size` bytes of a file from `offset` are all there. */
 static int read_fully(int descriptor, int64_t offset, uint8_t *target, size_t size) {
@@ -244,9 +248,9 @@ PyObject *read_example(PyObject *self, PyObject *args) {
   Py_ssize_t number = PyList_Size(names), *next, many = PyList_Size(wanted);
   struct feature *features = load_features(names, &tags, &next);
   struct span *values = features ? PyMem_Malloc((number + 1) * sizeof *values) : NULL;
-  size_t size = stop - start;
+  size_t size = is_place(start, stop) ? stop - start : 0;
   int is_read = 0, is_plain = 0;
-  uint8_t *record = values && start >= 0 && stop - start >= HEADER + FOOTER ? malloc(size) : NULL;
+  uint8_t *record = values && size ? malloc(size) : NULL;
   if (record) {
     Py_BEGIN_ALLOW_THREADS;
     is_read = read_fully(descriptor, start, record, size) && is_sound(record, size);
@@ -390,7 +394,7 @@ PyObject *take_examples(PyObject *self, PyObject *args) {
   const uint8_t *base = data.buf;
   struct taking taking;
   int good = begin_taking(&taking, names, &tags, into, rest, count), is_within = ends.len == starts.len;
-  for (Py_ssize_t n = 0; is_within && n < count; n++) is_within = 0 <= from[n] && from[n] <= to[n] && to[n] <= data.len;
+  is_within = is_within && are_within(from, to, count, data.len);
   for (Py_ssize_t done = 0; good && is_within && done < count; done += taking.most) {
     Py_ssize_t end = count - done < taking.most ? count : done + taking.most;
     Py_BEGIN_ALLOW_THREADS;
@@ -417,9 +421,10 @@ PyObject *read_examples(PyObject *self, PyObject *args) {
   int good = begin_taking(&taking, names, &tags, into, rest, count), is_whole = descriptors.len == starts.len && stops.len == starts.len;
   uint8_t *data = NULL;
   while (good && is_whole && done < count) {
-    Py_ssize_t end = done, bytes = 0, sound = done;
-    for (; end < count && end - done < taking.most; end++) {
-      if (from[end] < 0 || to[end] - from[end] < HEADER + FOOTER || (end > done && bytes + to[end] - from[end] > READ_BYTES)) break;
+    Py_ssize_t end = done, sound = done;
+    int64_t bytes = 0; /* at most READ_BYTES, or those of one record: no sum of it overflows */
+    for (; end < count && end - done < taking.most && is_place(from[end], to[end]) && files[end] == (int)files[end]; end++) {
+      if (end > done && to[end] - from[end] > READ_BYTES - bytes) break;
       bytes += to[end] - from[end];
     }
     if (end == done) break;

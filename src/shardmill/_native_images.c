@@ -17,6 +17,7 @@
 uint32_t masked_crc32c(const uint8_t *data, size_t size); /* _native.c */
 void xxh3_128_long(const uint8_t *data, size_t size, uint8_t *digest);
 int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size);
+int note_status(const struct stat *now, int64_t *status);
 PyThreadState *give_way(Py_ssize_t bytes);
 void come_back(PyThreadState *state);
 
@@ -260,7 +261,7 @@ enum { LEFT, JPEG, PNG }; /* formats; LEFT to Python */
 struct row {
   int64_t start, size; /* of its bytes in the target */
   int64_t format, width, height, orientation, is_deep;
-  int64_t file_size, mtime_ns, inode; /* of the file, after it was read */
+  int64_t status[3]; /* size, time in ns and inode of the file, after it was read */
 };
 
 /* Measure the image of a row, unless Python has to look at it. */
@@ -307,8 +308,8 @@ static int read_part(int descriptor, uint8_t *target, int64_t room, const int64_
   if (range && (range[0] < 0 || range[1] < 0 || range[1] > room)) return 0;
   ssize_t got = range ? pread(descriptor, target, range[1], range[0]) : read(descriptor, target, room);
   if (got < 0 || fstat(descriptor, &now) || !S_ISREG(now.st_mode) || got != (range ? range[1] : now.st_size)) return 0;
-  row->size = got, row->file_size = now.st_size, row->inode = now.st_ino;
-  row->mtime_ns = now.st_mtim.tv_sec * 1000000000LL + now.st_mtim.tv_nsec;
+  if (!note_status(&now, row->status)) return 0;
+  row->size = got;
   return 1;
 }
 

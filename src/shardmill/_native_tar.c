@@ -140,7 +140,7 @@ PyObject *read_heads(PyObject *self, PyObject *args) {
   window.data = target.buf, window.base = base, window.held = held, window.begin = window.end = 0;
   int64_t found = -1;
   Py_BEGIN_ALLOW_THREADS;
-  if (base >= 0 && held >= 0 && held <= target.len && at >= 0 && !fstat(window.descriptor, &status) && S_ISREG(status.st_mode)) {
+  if (base >= 0 && base <= INT64_MAX - target.len && held >= 0 && held <= target.len && at >= 0 && !fstat(window.descriptor, &status) && S_ISREG(status.st_mode)) {
     int64_t left = status.st_size - base;
     window.size = left < target.len ? left : target.len;
     if (window.size < held) window.size = held;
@@ -200,7 +200,7 @@ static int add_members(PyObject *found, const uint8_t *data, int64_t size, long 
   char name[PREFIX + 1 + NAME];
   struct group group = {.members = NULL};
   int64_t start = at; /* of the member, which may have an extended header */
-  while (at + BLOCK <= size) {
+  while (at <= size - BLOCK) {
     const uint8_t *head = data + at;
     int64_t begin = at + BLOCK, bytes = size_of(head);
     uint8_t type = head[TYPE_AT];
@@ -224,7 +224,7 @@ PyObject *scan_members(PyObject *self, PyObject *args) {
   long long base;
   if (!PyArg_ParseTuple(args, "y*Ln", &data, &base, &at)) return NULL;
   PyObject *found = PyList_New(0);
-  if (found && at >= 0 && !add_members(found, data.buf, data.len, base, at)) {
+  if (found && at >= 0 && base >= 0 && base <= INT64_MAX - data.len && !add_members(found, data.buf, data.len, base, at)) {
     Py_DECREF(found);
     found = NULL;
   }

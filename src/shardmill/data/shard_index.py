@@ -30,6 +30,7 @@ FORMAT = 1  # raised when a reader of the previous format would misread the file
 _OVERHEAD = 16  # bytes of framing a record
 _BOUNDS_HEADER = 128  # bytes before the numbers of a .npy file
 _BOUND = np.dtype("<i8")
+_MOST = 1 << 60  # records or bytes of a shard
 _ROWS = 8192  # formatted at a time, so that they stay in the processor's cache
 
 
@@ -77,7 +78,8 @@ class ShardIndex:
         sizes = np.diff(self.bounds)
         if not len(self.bounds) or self.bounds[0] != 0:
             raise CorruptDataError(f"{name}: its first record does not begin at byte 0; {REMEDY}")
-        if (wrong := np.flatnonzero(sizes < _OVERHEAD)).size:
+        # The difference of any two numbers may overflow, that of two which ascend from 0 cannot
+        if (wrong := np.flatnonzero((sizes < _OVERHEAD) | (self.bounds[1:] < self.bounds[:-1]))).size:
             record = int(wrong[0])
             raise CorruptDataError(
                 f"{name} is out of order: record {record} begins at byte {self.bounds[record]} and ends at byte"
@@ -162,12 +164,13 @@ def parse_index(text: bytes, name: str, shard_size: int, records: int | None = N
     if len(numbers) != 2 * text.count(b"\n"):
         raise CorruptDataError(f"{name} is not an index: expected an offset and a length on each line; {REMEDY}")
     offsets, lengths = numbers[0::2], numbers[1::2]
-    bounds = np.append(offsets, offsets[-1] + lengths[-1] if len(offsets) else 0)
+    bounds = np.append(offsets, offsets[-1:] + lengths[-1:] if len(offsets) else 0)
     if (wrong := np.flatnonzero(np.diff(bounds) != lengths)).size:
         record = int(wrong[0])
+        end = int(offsets[record]) + int(lengths[record])
         raise CorruptDataError(
-            f"{name} is out of order: record {record} ends at byte {offsets[record] + lengths[record]}, and the next"
-            f" begins at byte {bounds[record + 1]}; {REMEDY}"
+            f"{name} is out of order: record {record} ends at byte {end}, and the next begins at byte"
+            f" {bounds[record + 1]}; {REMEDY}"
         )
     return ShardIndex(bounds).check(name, shard_size, records)
 
@@ -221,9 +224,12 @@ def parse_index_json(text: bytes, name: str) -> dict[str, tuple[IndexedShard, ..
                               for file, records, size, crc, bounds in shards)
             for split, shards in content["splits"].items()
         }  # fmt: skip
+        numbers = [number for shards in splits.values() for one in shards for number in (one.records, one.size_bytes)]
+        if not 0 <= min(numbers, default=0) <= max(numbers, default=0) <= _MOST:
+            raise ValueError(f"expected numbers of records and bytes from 0 to {_MOST}")
     except CorruptDataError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptDataError(f"{name} is not the list of an index: {error}; {REMEDY}") from None
     return splits
 

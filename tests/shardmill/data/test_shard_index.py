@@ -188,6 +188,10 @@ def test_an_array_that_is_not_the_one_that_is_listed(tmp_path: Path, damage: str
         ([0, 35, 17], "is out of order"),
         ([0, 17, 36], "does not fit its shard"),
         ([1, 17, 35], "does not begin at byte 0"),
+        ([0, 1 << 40, 35], "is out of order"),
+        ([0, -(1 << 63), 35], "is out of order"),
+        ([0, (1 << 63) - 1, 35], "is out of order"),
+        ([0, 17, (1 << 63) - 1], "does not fit its shard"),
     ],
 )
 def test_numbers_of_a_shard_that_are_damaged(tmp_path: Path, damage: list[int], message: str) -> None:
@@ -209,6 +213,10 @@ def test_numbers_of_a_shard_that_are_damaged(tmp_path: Path, damage: list[int], 
         ('{"format": 2}', "was written by a newer shardmill"),
         ('{"format": 1, "splits": {"train": [["a", 1]]}}', "is not the list of an index"),
         ('{"format": 1, "splits": []}', "is not the list of an index"),
+        ('{"format": 1, "splits": {"train": [["a", -1, 16, "", ""]]}}', "is not the list of an index"),
+        ('{"format": 1, "splits": {"train": [["a", 1e999, 16, "", ""]]}}', "is not the list of an index"),
+        (f'{{"format": 1, "splits": {{"train": [["a", {2**70}, 16, "", ""]]}}}}', "is not the list of an index"),
+        ("[" * 100_000, "is not the list of an index"),
     ],
 )
 def test_a_list_that_is_none(tmp_path: Path, text: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """Random access: the values that `examples` gives, in any order and process; what differs from what was written."""
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
+import google_crc32c
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading import shard_ranges
 from shardmill.reading.shard_ranges import Range, StoreRanges, fetch_ahead
 from shardmill.reading.source import Source
-from tests.support.command import write_files
+from tests.support.command import Run, write_files
 from tests.support.later import Later
 from tests.support.masks import write_pairs
 from tests.support.reading import FILLS, ROWS, CountedFiles, copy, flip, make, make_rows, shards
@@ -339,6 +341,27 @@ def test_an_index_that_does_not_fit(indexed_rows: Path, tmp_path: Path) -> None:
 
     shutil.rmtree(directory / INDEX_FOLDER)
     assert_same(shardmill.source(directory)[:], list(shardmill.examples(directory)))
+
+
+def test_an_index_whose_sizes_wrap(run: Run, rows_in_four_shards: Path, tmp_path: Path) -> None:
+    directory = copy(rows_in_four_shards, tmp_path)
+    assert run("index", directory)[0] == 0
+    path, listed = directory / INDEX_FOLDER / "train.npy", directory / INDEX_FOLDER / "index.json"
+    bounds = np.load(path)
+    bounds[3:5] = int(bounds[2]) + 2**40, int(bounds[2]) + 2**40 - 2**63 - 1
+    np.save(path, bounds)
+    content = json.loads(listed.read_text())
+    shard = content["splits"]["train"][0]
+    shard[4] = f"{google_crc32c.value(bounds[: shard[1] + 1].tobytes()):08x}"
+    listed.write_text(json.dumps(content))
+
+    source = shardmill.source(directory)
+
+    for numbers in ([0, 2, 99], [0, 3, 99], [2, 3, 4], [3, 4, 5], [4, 99, 0]):
+        with pytest.raises(CorruptDataError, match=r"the index of n-train\.tfrecord-00000-of-00004 is out of order"):
+            source.__getitems__(numbers)
+        with pytest.raises(CorruptDataError, match="is out of order"):
+            source[2]
 
 
 def test_an_index_of_another_build(rows_in_four_shards: Path, indexed_rows: Path, tmp_path: Path) -> None:
