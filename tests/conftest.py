@@ -1,15 +1,14 @@
-"""Fixtures of all tests, and which process runs them."""
+"""Fixtures of all tests, and the check that few of them import TensorFlow."""
 
 import html
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from shardmill.pipelines import cli
 from tests.support.command import Result, Run
@@ -22,35 +21,21 @@ settings.load_profile("shardmill")
 
 
 _NOTICE = re.compile('<p class="alert">(.*?)</p>')
-# What imports TensorFlow into the process of a test: in seconds, and half a gigabyte. TensorFlow's metadata do not.
-_TENSORFLOW = re.compile(r"[\"' ]tensorflow(_datasets|_transform)?\b|shardmill\.load\(|--materialize|materialize: true")
+_HAD_TENSORFLOW = pytest.StashKey[bool]()
 
 
-class _Scheduling(LoadFileScheduling):
-    """Each file's tests in one process, and in one those of all files that use TensorFlow."""
-
-    def __init__(self, config: pytest.Config, log: Producer | None) -> None:
-        super().__init__(config, log)
-        self._root = config.rootpath
-        self._scopes: dict[str, str] = {}
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::", 1)[0]
-        if file not in self._scopes:
-            uses = _TENSORFLOW.search((self._root / file).read_text())
-            self._scopes[file] = "tensorflow" if uses else file
-        return self._scopes[file]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """Called in the process that deals the tests out."""
-    return _Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
-
-
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Called before each test: as soon as one has imported Beam, the next is quicker."""
     quicken_beam()
+    item.stash[_HAD_TENSORFLOW] = "tensorflow" in sys.modules
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Called after each test: TensorFlow costs ten seconds and half a gigabyte, so only marked tests import it."""
+    imports_it = "tensorflow" in sys.modules and not item.stash[_HAD_TENSORFLOW]
+    if imports_it and not any(item.iter_markers("slow")) and not any(item.iter_markers("tensorflow")):
+        pytest.fail("this test imports TensorFlow: mark it slow")
 
 
 def with_full_notices(out: str) -> str:

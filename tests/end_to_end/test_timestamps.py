@@ -46,6 +46,7 @@ def files(command: str, records: Sequence[Mapping[str, Any]]) -> dict[str, bytes
 CSV = files("csv", rows(MOMENTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "parquet-texts", "avro"])
 def test_every_format(command: str, jobs: Jobs, run: Run) -> None:
     command, _, texts = command.partition("-")

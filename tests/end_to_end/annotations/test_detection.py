@@ -56,6 +56,7 @@ def yolo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make("images", None, folder / "out", "--yolo", file)
 
 
+@pytest.mark.slow
 def test_tfds_reads_what_pycocotools_reads(coco: tuple[Path, Path]) -> None:
     file, directory = coco
     api = COCO(str(file))
@@ -81,6 +82,7 @@ def test_tfds_reads_what_pycocotools_reads(coco: tuple[Path, Path]) -> None:
         assert objects["is_crowd"].tolist() == [bool(item["iscrowd"]) for item in annotations]
 
 
+@pytest.mark.slow
 def test_features_are_those_of_tfds_own_coco_and_the_schema_has_them(coco: tuple[Path, Path]) -> None:
     described = json.loads((coco[1] / "features.json").read_text())
     inner = {
@@ -104,6 +106,7 @@ def test_features_are_those_of_tfds_own_coco_and_the_schema_has_them(coco: tuple
     assert (found["objects/label"].kind, len(found["objects/label"].class_names)) == ("class_label", 3)
 
 
+@pytest.mark.slow
 def test_tfds_reads_what_it_reads_of_voc_itself(voc: tuple[Path, Path]) -> None:
     from tensorflow_datasets.object_detection.voc import _get_example_objects
 
@@ -123,6 +126,7 @@ def test_tfds_reads_what_it_reads_of_voc_itself(voc: tuple[Path, Path]) -> None:
             assert objects[flag].tolist() == [item[flag] for item in own]
 
 
+@pytest.mark.slow
 def test_yolo_holds_what_the_same_scenes_hold_as_coco(coco: tuple[Path, Path], yolo: Path) -> None:
     of_coco = {Path(name).name: example for name, example in by_name(coco[1]).items()}
     found = by_name(yolo) | by_name(yolo, "validation")
@@ -149,6 +153,7 @@ def test_statistics_count_objects(coco: tuple[Path, Path]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_load_gives_ragged_boxes_or_padded_ones(coco: tuple[Path, Path]) -> None:
     wanted = ["image", "objects/bbox", "objects/label"]
     options: dict[str, Any] = {"batch_size": 8, "image_size": (32, 32), "features": wanted, "shuffle": False}
@@ -280,6 +285,7 @@ def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Pa
         assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.1", name
 
 
+@pytest.mark.slow
 def test_labels_files_say_the_ids_of_objects(jobs: Jobs, tmp_path: Path) -> None:
     write_voc(tmp_path / "v", {"train": SCENES[:6]})
     line = "images --voc v --labels_file labels.txt --on_new_label"

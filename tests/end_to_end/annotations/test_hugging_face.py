@@ -172,6 +172,7 @@ def by_name(directory: Path) -> dict[str, dict[str, Any]]:
     return {Path(example["filename"].decode()).name: example for example in tfds.as_numpy(dataset)}
 
 
+@pytest.mark.slow
 def test_what_datasets_reads_is_what_tfds_reads(jobs: Jobs, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "in", rows_of(columns_of))
     read = datasets.load_dataset("imagefolder", data_dir=str(folder), split="train", cache_dir=str(tmp_path / "cache"))
@@ -203,6 +204,7 @@ def of_coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make("images", None, folder, "--coco", write_coco(folder / "in", SCENES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["ids", "ids and names in a file", "names", "parquet", "parquet without names"])
 def test_every_form_gives_the_objects_that_coco_gives(jobs: Jobs, tmp_path: Path, of_coco: Path, form: str) -> None:
     if "parquet" in form:
@@ -223,6 +225,7 @@ def test_every_form_gives_the_objects_that_coco_gives(jobs: Jobs, tmp_path: Path
     assert names == (["0", "1", "2"] if form == "ids" else NAMES)
 
 
+@pytest.mark.slow
 def test_areas_ids_and_crowds_are_kept_and_others_said(jobs: Jobs, tmp_path: Path) -> None:
     def told(scene: Scene) -> dict[str, Any]:
         count = len(scene.things)
@@ -296,6 +299,7 @@ def test_bad_objects_are_rejects_with_their_reasons(jobs: Jobs, tmp_path: Path) 
         assert reason in found[scene.name]
 
 
+@pytest.mark.slow
 def test_sizes_beside_objects_tell_how_boxes_lie(jobs: Jobs, tmp_path: Path) -> None:
     drawn = [Scene(scene.name, scene.size, scene.things, 6) for scene in SCENES]
     rows = [

@@ -117,6 +117,7 @@ def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make("images", None, folder / "out", "--coco", file, *FLAG)
 
 
+@pytest.mark.slow
 def test_the_decoder_of_the_api_reads_cocos_objects(coco: Path) -> None:
     examples = decoded(coco, "train")
     ids = {name: number for number, name in NAMES.items()}
@@ -137,6 +138,7 @@ def test_the_decoder_of_the_api_reads_cocos_objects(coco: Path) -> None:
     assert sum(example["image/object/is_crowd"].sum() for example in examples.values()) > 0
 
 
+@pytest.mark.slow
 def test_it_reads_vocs_and_yolos(tmp_path: Path) -> None:
     by_split: dict[str, Sequence[Scene]] = {"train": SCENES[:12], "val": SCENES[12:]}
     voc = make("images", None, tmp_path / "a", "--voc", write_voc(tmp_path / "voc", by_split), *FLAG)
@@ -156,6 +158,7 @@ def test_it_reads_vocs_and_yolos(tmp_path: Path) -> None:
                 assert examples[scene.name]["image/object/difficult"].tolist() == difficult
 
 
+@pytest.mark.slow
 def test_re_encoded_images_say_their_new_format_and_checksum(tmp_path: Path) -> None:
     file = write_coco(tmp_path / "in", SCENES[:4])
     directory = make(
@@ -168,6 +171,7 @@ def test_re_encoded_images_say_their_new_format_and_checksum(tmp_path: Path) -> 
         assert (example["image/width"], example["image/height"]) == (32, 24)
 
 
+@pytest.mark.slow
 def test_tfds_and_our_own_readers_have_the_same(coco: Path) -> None:
     builder = tfds.builder_from_directory(str(coco))
     names = builder.info.features["image/object"]["class/label"].names
@@ -232,6 +236,7 @@ def test_what_it_cannot_be(jobs: Jobs) -> None:
     jobs.refuse(f"images --coco {file}", "a class is called 'background'", *FLAG)
 
 
+@pytest.mark.slow
 def test_a_table_of_classes_that_begins_with_the_background_keeps_its_ids(tmp_path: Path) -> None:
     file = write_coco(tmp_path / "in", SCENES[:6])
     labels = tmp_path / "labels.txt"

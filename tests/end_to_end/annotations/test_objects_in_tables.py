@@ -56,6 +56,7 @@ def objects_entry(directory: Path) -> Any:
     return json.loads((directory / "features.json").read_text())["featuresDict"]["features"]["objects"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_they_are_the_objects_of_image_files(tmp_path: Path, form: str) -> None:
     (tmp_path / "names.txt").write_text("".join(f"{name}\n" for name in NAMES))
@@ -82,6 +83,7 @@ def test_ids_without_names_are_called_by_their_numbers(jobs: Jobs) -> None:
     assert feature_of(built.directory, "label").class_names == ("0", "1", "2")
 
 
+@pytest.mark.slow
 def test_names_are_sorted(tmp_path: Path) -> None:
     directory = make("parquet", write_parquet(tmp_path / "rows.parquet", "names"), tmp_path / "out")
 
@@ -98,6 +100,7 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return rows, make("parquet", rows, rows.with_name("out"))
 
 
+@pytest.mark.slow
 def test_statistics_count_classes_and_load_gives_boxes(lists: tuple[Path, Path]) -> None:
     _, directory = lists
     found = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]
@@ -122,6 +125,7 @@ def test_a_schema_gives_the_same(lists: tuple[Path, Path], tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 def test_a_schema_leaves_out_what_it_has_not_and_asks_for_what_it_has(lists: tuple[Path, Path], jobs: Jobs) -> None:
     rows, one = lists
     schema = (one / "schema.pbtxt").read_text()
@@ -182,6 +186,7 @@ def test_what_no_example_holds_is_said(jobs: Jobs) -> None:
     assert "left out of annotations of objects, of which the boxes are kept: segmentation of 2" in built.notices
 
 
+@pytest.mark.slow
 def test_new_classes_and_kept_ids(lists: tuple[Path, Path], jobs: Jobs) -> None:
     line = f"parquet --input {lists[0]} --labels_file in/two.txt"
     said = "class 'blue' is in the input but not in --labels_file"
@@ -198,6 +203,7 @@ def test_new_classes_and_kept_ids(lists: tuple[Path, Path], jobs: Jobs) -> None:
     assert len(rejected.reasons) == sum(2 in ids(scene) for scene in SCENES)
 
 
+@pytest.mark.slow
 def test_a_label_stands_beside(tmp_path: Path) -> None:
     weather = ["sun" if place % 2 else "rain" for place in range(len(SCENES))]
     rows = write_parquet(tmp_path / "rows.parquet", weather=weather)
@@ -259,6 +265,7 @@ def names_of(directory: Path) -> tuple[str, ...]:
     return feature_of(directory, "label").class_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["lists", "list of objects", "names"])
 def test_they_are_the_objects_of_image_files_and_what_webdataset_reads(tmp_path: Path, run: Run, form: str) -> None:
     write_files(tmp_path, {"names.txt": "".join(f"{n}\n" for n in NAMES).encode()})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from tokenizers import Tokenizer
 
 import shardmill
@@ -17,6 +18,8 @@ from tests.support.masks import CHANGES, encoded, photograph
 from tests.support.reading import make
 from tests.support.table_results import to_csv
 from tests.support.tokenizer_files import texts, tokenizer_json
+
+pytestmark = pytest.mark.slow
 
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")

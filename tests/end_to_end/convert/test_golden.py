@@ -11,6 +11,7 @@ from tests.support.golden_cases import CALLS, CASES, DIGESTS, digests
 from tests.support.golden_inputs import write_inputs
 
 GOLDEN = json.loads(DIGESTS.read_text())
+TRANSFORMED = [case for case, words in CASES.items() if {"--transform", "--module_file"} & set(words)]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,10 @@ def test_every_case_has_digests() -> None:
     assert GOLDEN.keys() == CASES.keys() | CALLS.keys()
 
 
-@pytest.mark.parametrize("case", [*CASES, *CALLS])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow if case in TRANSFORMED else ()) for case in (*CASES, *CALLS)],
+)
 def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)
 

@@ -85,6 +85,7 @@ def test_every_sample_is_what_webdataset_reads(source: Path, table: Table) -> No
         assert row["boxes"] == [value for box in told["boxes"] for value in box]
 
 
+@pytest.mark.slow
 def test_tfds_reads_every_sample(source: Path, table: Table) -> None:
     expected = by_webdataset(source)
     builder = tfds.builder_from_directory(str(table.directory))

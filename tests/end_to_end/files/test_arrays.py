@@ -76,6 +76,7 @@ def test_statistics_and_notices(plain: Contents) -> None:
     assert notice in plain.dataset.manifest.notices
 
 
+@pytest.mark.slow
 def test_every_reader_reads_it(plain: Contents) -> None:
     spec = {"image": tf.io.FixedLenFeature([], tf.string), "filename": tf.io.FixedLenFeature([], tf.string)}
     files = sorted(str(path) for path in plain.directory.glob("*.tfrecord*"))

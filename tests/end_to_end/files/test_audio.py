@@ -78,6 +78,7 @@ def test_decoded_samples_are_those_of_scipy(made: dict[str, Contents], name: str
         np.testing.assert_array_equal(example["audio"], scipy_samples(data).reshape(-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoded", ["", "-decoded"])
 @pytest.mark.parametrize("name", SETS)
 def test_load_and_examples_agree_with_scipy(made: dict[str, Contents], name: str, decoded: str) -> None:
@@ -99,6 +100,7 @@ def test_load_and_examples_agree_with_scipy(made: dict[str, Contents], name: str
             np.testing.assert_array_equal(found[file], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mono", "mono-decoded"])
 def test_load_gives_pairs_padded_for_a_model(made: dict[str, Contents], name: str) -> None:
     batches = list(shardmill.load(made[name].directory, batch_size=4, pad=True, shuffle=False))
@@ -106,6 +108,7 @@ def test_load_gives_pairs_padded_for_a_model(made: dict[str, Contents], name: st
     assert max(audio.shape[1] for audio, _ in batches) == 27
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mono", "stereo", "deep", "mono-decoded", "stereo-decoded"])
 def test_tfds_decodes_it(made: dict[str, Contents], name: str) -> None:
     files = SETS[name.removesuffix("-decoded")]
@@ -123,6 +126,7 @@ def test_tfds_decodes_it(made: dict[str, Contents], name: str) -> None:
         assert builder.info.supervised_keys == ("audio", "label")
 
 
+@pytest.mark.slow
 def test_tfds_gives_the_bytes_of_what_differs(made: dict[str, Contents]) -> None:
     builder = tfds.builder_from_directory(made["mixed"].directory)
     found = {item["filename"].numpy().decode(): item["audio"].numpy() for item in builder.as_dataset(split="train")}

@@ -40,6 +40,7 @@ def check(found: dict[str, np.ndarray], expected: dict[str, np.ndarray] = CLOUDS
         np.testing.assert_array_equal(array, expected[name])
 
 
+@pytest.mark.slow
 def test_every_reader(jobs: Jobs, run: Run) -> None:
     """40 clouds of points, some in Fortran's order or in the other order of bytes."""
     files = {
@@ -90,6 +91,7 @@ def rows_of(batches: Any) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["bool", "uint16", "complex64"])
 def test_other_types(jobs: Jobs, element: str) -> None:
     arrays = {f"a/{n}.npy": cloud(n, element) for n in range(5)}
@@ -131,6 +133,7 @@ def test_mistakes(jobs: Jobs, flags: str, said: str) -> None:
     jobs.refuse(f"arrays {flags}", said, files={"a.npy": npy(cloud(1))})
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_whole_rows_are_found() -> None:
     from shardmill.data.features import Feature
     from shardmill.data.kinds import kind_of

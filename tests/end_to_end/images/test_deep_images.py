@@ -118,6 +118,7 @@ def test_further_pictures_of_an_example(jobs: Jobs) -> None:
     assert resized == [STORED.format("9 images have"), f"other: {STORED.format('9 images have')}"]
 
 
+@pytest.mark.slow
 def test_what_readers_get(jobs: Jobs) -> None:
     files = {name: of for name, of in DEEP.items() if values(int(name[0])).shape[2] in (1, 3)}
     line, tree = route("folder", files)

@@ -52,6 +52,7 @@ def test_lists_of_classes(run: Run, jobs: Jobs, form: str) -> None:
     assert run("verify", made.directory).status == 0
 
 
+@pytest.mark.slow
 def test_readers_take_lists_of_classes(jobs: Jobs) -> None:
     import tensorflow as tf
     import tensorflow_datasets as tfds
@@ -144,6 +145,7 @@ def test_labels_that_are_numbers_stay(jobs: Jobs, run: Run, tmp_path: Path) -> N
     assert run("report", one.directory, "--output", tmp_path / "page.html").status == 0
 
 
+@pytest.mark.slow
 def test_several_labels(jobs: Jobs) -> None:
     rows = "".join(f"{row},{'ab'[row % 2]},{'x;y' if row % 3 else 'x'},{row / 2}\n" for row in range(12))
     made = jobs.build("csv --label kind,score --drop tags", files={"in.csv": f"id,kind,tags,score\n{rows}"})

@@ -254,6 +254,7 @@ def test_files_with_several_labels(images: ImageJobs, run: Run, flags: str) -> N
     assert run("inspect", "out/n", "--contact_sheet", "sheet.png").status == 0
 
 
+@pytest.mark.slow
 def test_tfds_reads_lists_of_labels(images: ImageJobs) -> None:
     import tensorflow_datasets as tfds
 

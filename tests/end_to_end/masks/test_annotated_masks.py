@@ -64,6 +64,7 @@ def check(example: dict[str, Any], names: Sequence[str]) -> None:
     np.testing.assert_array_equal(example["mask"][..., 0], drawn_boxes(example, names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [of_coco, of_voc, of_yolo])
 @pytest.mark.parametrize("where", ["as images", "flat"])
 def test_tfds_reads_image_objects_and_mask(tmp_path: Path, write: Callable[[Path], list[object]], where: str) -> None:
@@ -93,6 +94,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[object]]:
     return folder, [*of_coco(folder), "--masks", masks]
 
 
+@pytest.mark.slow
 def test_load_gives_and_augments_image_boxes_and_mask(made: tuple[Path, list[object]], tmp_path: Path) -> None:
     directory = make("images", None, tmp_path, *made[1])
 

@@ -47,6 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make("images", folder / "images", folder / "out", *flags)
 
 
+@pytest.mark.slow
 def test_tfds_reads_every_value(made: Path) -> None:
     builder = tfds.builder_from_directory(str(made))
     feature = builder.info.features["mask"]
@@ -74,6 +75,7 @@ def test_bytes_and_descriptions(run: Run, made: Path) -> None:
     assert run("verify", made, "--decode").status == 0
 
 
+@pytest.mark.slow
 def test_load_gives_every_value_scaled_by_the_nearest_pixel(made: Path) -> None:
     for features, mask in shardmill.load(made, image_dtype="uint8"):
         assert mask.dtype == tf.uint16
@@ -105,6 +107,7 @@ def test_they_are_turned_where_images_are_stored_as_they_are(jobs: Jobs) -> None
     np.testing.assert_array_equal(example["mask"][..., 0], deep(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [

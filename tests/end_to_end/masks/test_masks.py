@@ -37,6 +37,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, make("images", folder / "images", folder / "out", "--masks", folder / "masks", "--num_shards", 2)
 
 
+@pytest.mark.slow
 def test_tfds_reads_masks_as_images_of_one_channel(pairs: tuple[Path, Path]) -> None:
     folder, directory = pairs
     builder = tfds.builder_from_directory(str(directory))
@@ -64,6 +65,7 @@ def test_bytes_schema_and_statistics_are_those_of_masks(pairs: tuple[Path, Path]
     assert (stats["size_bytes"]["min"], stats["size_bytes"]["max"]) == (min(sizes), max(sizes))
 
 
+@pytest.mark.slow
 def test_load_gives_images_and_masks_scaled_alike(pairs: tuple[Path, Path]) -> None:
     dataset = shardmill.load(pairs[1], batch_size=8, image_size=(24, 32), label="mask", features=["image"])
     ((images, masks),) = list(dataset)
@@ -75,6 +77,7 @@ def test_load_gives_images_and_masks_scaled_alike(pairs: tuple[Path, Path]) -> N
     assert (np.abs(colours - images.numpy()).max(-1) < 0.01).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_masks_are_labels_beside_classes(pairs: tuple[Path, Path]) -> None:
     (batch,) = list(shardmill.load(pairs[1], batch_size=8))
     images, labels = batch
@@ -84,6 +87,7 @@ def test_masks_are_labels_beside_classes(pairs: tuple[Path, Path]) -> None:
     assert labels["mask"].shape == (8, 12, 16, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["mask", None])
 def test_augmenting_changes_both(pairs: tuple[Path, Path], label: str | None) -> None:
     def cropped(features: dict[str, Any], seed: Any) -> dict[str, Any]:
@@ -97,6 +101,7 @@ def test_augmenting_changes_both(pairs: tuple[Path, Path], label: str | None) ->
         np.testing.assert_array_equal(images, COLOURS[mask.numpy()[..., 0]])
 
 
+@pytest.mark.slow
 def test_an_augmentation_that_loses_the_mask_is_told(pairs: tuple[Path, Path]) -> None:
     with pytest.raises(Exception, match="UserError: augment returned no 'mask'"):  # of TensorFlow, which says whose
         shardmill.load(pairs[1], label="mask", augment=lambda features: {"image": features["image"]})
@@ -116,6 +121,7 @@ def test_resized_masks_lie_as_their_images_and_blend_nothing(jobs: Jobs, mode: s
     assert (np.abs(pixels - mask) < 10).mean() > 0.85  # all but the edges, which the image blends
 
 
+@pytest.mark.slow
 def test_a_palette_is_stored_as_its_places(jobs: Jobs) -> None:
     mask = values(5)
     built = jobs.build(MASKED, files={"images/1.png": picture(mask), "masks/1.png": palette(mask)})
@@ -155,6 +161,7 @@ def test_masks_turn_with_images_that_exif_turns(jobs: Jobs, seen: str, flags: st
         np.testing.assert_array_equal(example["image"], COLOURS[example["mask"][..., 0]])
 
 
+@pytest.mark.slow
 def test_columns_of_a_manifest_name_pairs_and_masks(tmp_path: Path) -> None:
     rows = [
         {"left": f"l/{n}.jpg", "right_file_name": f"r/{n}.jpg", "areas": f"m/{n}.png", "text": f"no {n}"}
@@ -186,6 +193,7 @@ def test_columns_of_a_manifest_name_pairs_and_masks(tmp_path: Path) -> None:
     assert label.shape == (6, 5, 6, 1)
 
 
+@pytest.mark.slow
 def test_pairs_of_one_size_need_no_other(jobs: Jobs) -> None:
     jobs.write({f"{side}{n}.jpg": image(n, size=(20 + n, 10)) for n in range(3) for side in "lr"})
     rows = "l,r\n" + "".join(f"l{n}.jpg,r{n}.jpg\n" for n in range(3))

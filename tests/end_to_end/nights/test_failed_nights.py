@@ -97,6 +97,7 @@ def test_the_advice_of_the_message_and_the_page(run: Run, failed: str) -> None:
     assert again.out == "events: unchanged since 1.0.1: 1 file\n"
 
 
+@pytest.mark.slow
 def test_it_can_be_looked_at(run: Run, failed: str) -> None:
     inspected = run("inspect", KEPT, "--json")
     assert json.loads(inspected.out)["version"] == "1.0.1"

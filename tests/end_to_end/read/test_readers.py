@@ -18,6 +18,8 @@ from tests.support.later import Later
 from tests.support.table_results import Table, to_csv, write_rows
 from tests.support.table_results import convert as convert_table
 
+pytestmark = pytest.mark.tensorflow
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
@@ -164,6 +166,7 @@ def test_tensorflow_decodes_every_format_that_passes_through(formats: Contents) 
     assert [example["image"] for example in read] == [example["image"] for example in examples]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_format_that_tfds_cannot_decode_is_said(tmp_path: Path, suffix: str) -> None:
     """The notice is there if and only if TFDS fails; re-encoded, as it advises, the same images are read."""

@@ -52,6 +52,7 @@ def shards(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.array_record-*"))
 
 
+@pytest.mark.slow
 def test_tfds_and_grain_read_the_folder(pictures: Pair) -> None:
     from array_record.python.array_record_data_source import ArrayRecordDataSource  # which Grain exports
 
@@ -84,6 +85,7 @@ def test_neither_workers_nor_threads_show(tables: Pair, tmp_path: Path) -> None:
     assert different <= {"manifest.json", "_SUCCESS", "dataset_info.json"}  # which name the input
 
 
+@pytest.mark.slow
 def test_every_reader_reads_what_is_in_tfrecords(tables: Pair) -> None:
     old, new = tables
     assert (shardmill.info(new).file_format, shardmill.info(old).file_format) == ("array_record", "tfrecord")
@@ -157,6 +159,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_never_read(damage: str, copied: Path, run: Run, tmp_path: Path) -> None:
     do, words = DAMAGE[damage]
@@ -195,6 +198,7 @@ def test_flags_that_contradict_it(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -
     assert jobs.build("csv --file_format tfrecord").manifest.file_format == "tfrecord"
 
 
+@pytest.mark.slow
 def test_readers_that_need_others(tables: Pair, tmp_path: Path) -> None:
     store = type("Store", (), {"open": LocalFiles().open, "exists": LocalFiles().exists})()
     with pytest.raises(UserError, match=r"has ArrayRecord shards, of which any record is read only on a local disk"):

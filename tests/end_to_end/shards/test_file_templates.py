@@ -37,6 +37,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("rows"), {"rows.csv": ROWS}) / "rows.csv"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "first"),
     [(PLAIN, "train-00000-of-00003.tfrecord"), (INDEX, "n-train.tfrecord-00000"), (ODD, "00000=00003.train")],

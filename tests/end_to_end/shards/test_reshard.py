@@ -148,6 +148,7 @@ def mixed(folder: Path) -> Path:
     return write_files(folder, {f"{i}.tfrecord": framed(records[i * 5 : i * 5 + 5]) for i in range(4)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--block_size", "1KiB")])
 def test_a_feature_of_several_kinds_fails_the_job(tmp_path: Path, run: Run, flags: tuple[str, ...]) -> None:
     source = mixed(tmp_path / "in")
@@ -161,6 +162,7 @@ def test_a_feature_of_several_kinds_fails_the_job(tmp_path: Path, run: Run, flag
     assert not list((tmp_path / "out").rglob("*.tfrecord*"))
 
 
+@pytest.mark.slow
 def test_records_of_another_kind_than_most_are_rejected_on_demand(tmp_path: Path, run: Run) -> None:
     source = mixed(tmp_path / "in")
     flags = ("--on_mixed", "reject", "--max_reject_fraction", 1)
@@ -187,6 +189,7 @@ def feature(values: list[Any] | None) -> Any:
     return tf.train.Feature() if values is None else tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
 
+@pytest.mark.slow
 def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
     """To the schema, the readers and `verify` alike, as it is to TensorFlow; a kind without values is an empty list."""
     columns: dict[str, list[list[int] | None]] = {
@@ -345,6 +348,7 @@ CLASSES = ("background", "cat", "unused_2", "dog")
 IDS = "image/object/class/label"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["label_map.pbtxt", "pet_label_map.pbtxt"])
 def test_a_label_map_names_the_classes(jobs: Jobs, name: str) -> None:
     records = framed([encode_example({IDS: [1, 3][: number % 2 + 1]}) for number in range(9)])
@@ -393,6 +397,7 @@ def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "pets"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "inside"), [("1.1.0", ""), ("1.0.0", "1.0.0"), ("1.0.0", "1.0.0/")])
 def test_a_data_set_of_ours(version: str, inside: str, pets: Path, tmp_path: Path, run: Run) -> None:
     done = run("reshard", "--input", f"{pets}/{inside}", "--output", tmp_path, "--name", "again", "--num_shards", "1")
@@ -430,6 +435,7 @@ def test_flags_have_the_last_word(pets: Path, jobs: Jobs) -> None:
     assert of_glob["objects/bbox"].kind == "tensor"
 
 
+@pytest.mark.slow
 def test_a_missing_shard_and_another_programs_manifest(pets: Path, tmp_path: Path, run: Run) -> None:
     files = {path.name: path.read_bytes() for path in (pets / "1.1.0").iterdir() if path.is_file()}
     lost = next(name for name in files if "tfrecord" in name)
@@ -488,6 +494,7 @@ def _write_tfds(folder: Path, version: str) -> Path:
     return folder / "bugs" / version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ["bugs/2.0.0", "bugs"])
 def test_a_data_set_of_tfds(inside: str, tmp_path: Path, run: Run) -> None:
     source = _write_tfds(tmp_path / "tfds", "2.0.0")
@@ -518,6 +525,7 @@ def test_a_data_set_of_tfds(inside: str, tmp_path: Path, run: Run) -> None:
     assert run("verify", tmp_path / "again").status == 0
 
 
+@pytest.mark.slow
 def test_several_versions_stop_the_job(jobs: Jobs) -> None:
     for version in ("1.0.0", "1.10.0"):
         _write_tfds(Path("in"), version)
@@ -612,6 +620,7 @@ KINDS: dict[str, Callable[[], list[bytes]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "make"),
     [
@@ -626,6 +635,7 @@ def test_kinds_of_messages(kind: str, make: Any) -> None:
     assert [message_kind(record) for record in make()] == [kind] * len(make())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_of_another_kind_stops_the_job_and_raw_passes_it_through(kind: str, tmp_path: Path, run: Run) -> None:
     records = KINDS[kind]()
@@ -696,6 +706,7 @@ def test_verify_finds_damage(raw: Path, tmp_path: Path, run: Run) -> None:
     assert "record" in done.out + done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [
@@ -716,6 +727,7 @@ def test_flags_that_need_features(jobs: Jobs, flag: str) -> None:
     jobs.refuse(f"reshard --record_type raw {flag} {given}", said, files={"a.tfrecord": framed([EXAMPLE])})
 
 
+@pytest.mark.slow
 def test_a_file_of_mixed_records_loses_only_the_others(jobs: Jobs) -> None:
     """The kind of a file is that of its first records; later ones of another kind are rejects, without a log line."""
     records = [EXAMPLE, example_lists()[1], EXAMPLE, sequences()[0], b"\xff\xd8\xff", EXAMPLE]

@@ -164,6 +164,7 @@ def feature_text(table: Table, name: str) -> str:
     return feature.dtype + (f"[{shape}]" if feature.shape else "") + ("" if feature.required else "?")
 
 
+@pytest.mark.slow
 def test_every_type_becomes_a_feature_with_exactly_these_values(table: Table) -> None:
     found = first_row(table.directory)
 
@@ -235,6 +236,7 @@ def test_a_unit_of_durations_that_differs_between_files(jobs: Jobs) -> None:
     jobs.build("parquet --drop took")
 
 
+@pytest.mark.slow
 def test_flattened_and_json_columns_of_such_types(jobs: Jobs) -> None:
     struct = pa.StructArray.from_arrays(
         [

@@ -88,6 +88,7 @@ def test_every_row_is_there(table: Table) -> None:
         assert found["price"] == str(row["price"]).encode()
 
 
+@pytest.mark.slow
 def test_tfds_reads_every_row(table: Table) -> None:
     builder = tfds.builder_from_directory(str(table.directory))
     assert builder.info.features["city"].num_classes == 2
@@ -100,6 +101,7 @@ def test_tfds_reads_every_row(table: Table) -> None:
         assert found["score"].tolist() == ([] if row["score"] is None else [row["score"]])
 
 
+@pytest.mark.slow
 def test_parse_example_reads_every_row(table: Table) -> None:
     spec = {"id": tf.io.FixedLenFeature([], tf.int64), "price": tf.io.FixedLenFeature([], tf.string)}
     files = sorted(str(path) for path in table.directory.glob("*.tfrecord-*"))

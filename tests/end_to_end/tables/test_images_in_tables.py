@@ -19,6 +19,7 @@ from tests.support.table_results import parquet
 tfds = Later("tensorflow_datasets")
 
 
+@pytest.mark.slow
 def test_image_is_checked_and_stored_as_an_image(jobs: Jobs) -> None:
     images = [image(number) for number in range(6)]
     bad = [images[0][:-40], b"<html>", None]
@@ -130,6 +131,7 @@ PETS = {"names": ["cat", "dog", "owl"], "_type": "ClassLabel"}
 TAGS = {"feature": {"names": ["in", "out"], "_type": "ClassLabel"}, "_type": "Sequence"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path_first", [False, True])
 def test_hugging_face_s_images_and_classes(run: Run, jobs: Jobs, tmp_path: Path, path_first: bool) -> None:
     images: list[bytes | None] = [image(number) for number in range(8)]
@@ -156,6 +158,7 @@ def test_hugging_face_s_images_and_classes(run: Run, jobs: Jobs, tmp_path: Path,
     assert (tmp_path / "sheet.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_load_and_examples_decode_them(jobs: Jobs) -> None:
     columns = {"image": files([image(n) for n in range(4)]), "label": [0, 1, 2, 1]}
     rows = table(columns, {"image": IMAGE, "label": PETS})

@@ -89,6 +89,7 @@ def test_features_and_values(table: Table) -> None:
     assert (boxes["max"], boxes["values_per_example"]["max"]) == (1, 8)
 
 
+@pytest.mark.slow
 def test_parse_example_reads_it_by_our_spec(table: Table) -> None:
     import tensorflow as tf
 
@@ -100,6 +101,7 @@ def test_parse_example_reads_it_by_our_spec(table: Table) -> None:
             check_values({name: getattr(value, "flat_values", value).numpy() for name, value in dense.items()})
 
 
+@pytest.mark.slow
 def test_tfds_reads_it(table: Table) -> None:
     import tensorflow_datasets as tfds
 
@@ -112,6 +114,7 @@ def test_tfds_reads_it(table: Table) -> None:
         assert example["corners"].shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_our_readers_read_it(table: Table) -> None:
     found = list(shardmill.examples(table.directory))
     assert len(found) == 60

@@ -165,6 +165,7 @@ def rows_of(kind: str, values: np.ndarray) -> dict[str, bytes]:
     return {f"a.{kind}": encode_rows(kind, rows)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "stack", "dtype", "shape"),
     [

@@ -64,6 +64,7 @@ def test_a_line_of_each_is_an_example(jobs: Jobs, run: Run, folder: Path) -> Non
     assert contents(small.directory) == contents(built.directory)
 
 
+@pytest.mark.slow
 def test_tfds_reads_a_translation(jobs: Jobs, folder: Path) -> None:
     directory = jobs.build(command(folder)).directory
 
@@ -82,6 +83,7 @@ def test_tfds_reads_a_translation(jobs: Jobs, folder: Path) -> None:
     assert sorted(told) == sorted(PAIRS)
 
 
+@pytest.mark.slow
 def test_other_features_beside(jobs: Jobs, folder: Path) -> None:
     built = jobs.build(f"{command(folder, 'parts/de-*.txt', 'parts/en-*.txt')} --line_numbers")
 
@@ -99,6 +101,7 @@ def test_split_folders_and_a_compressed_file(jobs: Jobs, folder: Path) -> None:
     assert "passed over" not in built.said
 
 
+@pytest.mark.slow
 def test_three_languages_with_other_names(jobs: Jobs, folder: Path) -> None:
     line = f"{command(folder)} --rename de=german --input"
     jobs.refuse(f"{line} copy={folder}/train.de", "both have the file")
@@ -149,6 +152,7 @@ WORDY = [(" ".join(WORDS[: n % 9 + 1]), " ".join(WORDS[n % 50 : n % 50 + n % 4 +
 WORDY_FILES = {name: "\n".join(pair[part] for pair in WORDY) for part, name in enumerate(("a.de", "a.en"))}
 
 
+@pytest.mark.slow
 def test_each_language_has_its_tokens(jobs: Jobs, run: Run) -> None:
     line = f"{command('in', 'a.de', 'a.en')} --tokenizer in/t.json"
     jobs.write(WORDY_FILES | {"t.json": tokenizer_json()})

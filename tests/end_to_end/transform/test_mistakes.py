@@ -80,6 +80,7 @@ def table() -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
@@ -112,6 +113,7 @@ def test_what_a_module_does_wrong(jobs: Jobs, table: bytes, module: str, sentenc
     jobs.refuse(line, sentence, files={"a.csv": table, "../m.py": module})
 
 
+@pytest.mark.slow
 def test_what_only_examples_show_of_a_module(jobs: Jobs, table: bytes) -> None:
     files = {"a.csv": table, "../m.py": TFT + ASSERTS}
     line = "csv --module_file m.py --quiet --splits"
@@ -126,6 +128,7 @@ def test_what_only_examples_show_of_a_module(jobs: Jobs, table: bytes) -> None:
     jobs.refuse("csv --module_file m.py --transform t.yaml --name other", both, files={"../t.yaml": "fare: z_score"})
 
 
+@pytest.mark.slow
 def test_a_row_that_the_graph_does_not_take_is_a_reject_and_the_others_are_written(jobs: Jobs) -> None:
     splits = {"train": range(9), "test": (1, 99, 2, 3)}
     files = {f"{split}/a.csv": "\n".join(["rooms", *map(str, rooms), ""]) for split, rooms in splits.items()}

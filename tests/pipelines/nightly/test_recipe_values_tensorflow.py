@@ -39,6 +39,7 @@ def test_globs(text: str, days: int, glob: str) -> None:
     assert dated_glob(text, days_up_to(DAY, days)) == glob
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "version"),
     [

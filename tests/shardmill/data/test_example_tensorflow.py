@@ -10,6 +10,8 @@ from shardmill.data.example import decode_example, encode_example
 from tests.shardmill.data.test_example import EXAMPLES, same
 from tests.support.later import Later
 
+pytestmark = pytest.mark.tensorflow
+
 tf = Later("tensorflow")
 
 

@@ -45,6 +45,7 @@ def example(directory: Path) -> dict[str, Any]:
     return next(shardmill.examples(directory))
 
 
+@pytest.mark.slow
 def test_images_for_readers_of_the_object_detection_names(run: Run, renamed: Path, tmp_path: Path) -> None:
     assert run("verify", renamed, "--decode").status == 0
     assert set(example(renamed)) == set(TF_RECORDS.values())
@@ -75,6 +76,7 @@ def test_images_for_readers_of_the_object_detection_names(run: Run, renamed: Pat
     assert "jpeg 8 x 6" in sheet.out
 
 
+@pytest.mark.slow
 def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(renamed: Path, tmp_path: Path) -> None:
     directory = copy(renamed, tmp_path)
     edit_manifest(directory, lambda content: content["configuration"].pop("rename"))
@@ -96,6 +98,7 @@ def test_a_manifests_columns(run: Run, tmp_path: Path) -> None:
     assert (found["image/age"], found["image_raw"]) == (7, image(1))
 
 
+@pytest.mark.slow
 def test_text(run: Run, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"pos/a.txt": b"good\n", "neg/b.txt": b"bad\n"})
     directory = make("text", source, tmp_path / "out", *flags({"text": "review", "label": "sentiment"}))
@@ -174,6 +177,7 @@ def write_records(path: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_images_in_others_records_are_found_by_their_bytes(run: Run, tmp_path: Path) -> None:
     formats = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
     records = [
@@ -201,6 +205,7 @@ def test_images_in_others_records_are_found_by_their_bytes(run: Run, tmp_path: P
     assert run("verify", directory, "--decode").status == 0
 
 
+@pytest.mark.slow
 def test_tfds_reads_images_of_others_records_and_bytes_of_which_some_are_no_images_are_none(tmp_path: Path) -> None:
     records = [{"image_raw": image(n), "label": n, "raw": image(1) if n else b"words"} for n in range(3)]
     directory = make("reshard", write_records(tmp_path / "a.tfrecord", records), tmp_path / "out")

@@ -34,6 +34,7 @@ GOOD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", GOOD)
 def test_names_are_those_of_tfds(template: str) -> None:
     theirs = tfds_naming.ShardedFileTemplate("/x", template, "flowers", "train_a", "tfrecord")
@@ -194,6 +195,7 @@ def test_where_folders_cannot_be_listed_the_error_is_the_same_but_for_them(folde
     assert open_dataset(folder, files).directory == f"{folder}/1.9.0"
 
 
+@pytest.mark.slow
 def test_through_tensorflow_s_file_system(folder: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     for path in filter(Path.is_file, folder.rglob("*")):

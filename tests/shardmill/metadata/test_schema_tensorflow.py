@@ -119,6 +119,7 @@ def test_round_trip(chosen: tuple[Feature, ...]) -> None:
     assert from_pbtxt(to_pbtxt(chosen)) == chosen
 
 
+@pytest.mark.slow
 def test_tensorflow_transform_reads_all_of_them() -> None:
     chosen = (
         Feature("matrix", "float32", shape=(2, 3)),

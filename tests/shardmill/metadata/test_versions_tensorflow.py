@@ -46,6 +46,7 @@ def test_a_version_or_a_tag_is_opened(data_set: Path, wanted: str | None, found:
     assert [int(example["x"]) for example in shardmill.examples(data_set, version=wanted)] == [*range(number)]
 
 
+@pytest.mark.slow
 def test_tensorflow_reads_a_tag(data_set: Path) -> None:
     read = shardmill.load(data_set, version="good", shuffle=False)
 

@@ -80,6 +80,7 @@ def differences(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return np.abs(found.astype(int) - expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [of_source, of_load])
 def test_pixels_are_near_those_of_whole_images(photos: Path, read: Callable[..., dict[str, np.ndarray]]) -> None:
     for size, fraction in SIZES.items():
@@ -111,6 +112,7 @@ def test_a_smaller_fraction_would_be_too_far_away(files: dict[str, bytes]) -> No
         assert max(one.max() for one in found) > MOST
 
 
+@pytest.mark.slow
 def test_without_antialiasing_they_are_further_away(photos: Path) -> None:
     """Each pixel is a mean of several of the file, and not one of them, as in the whole image."""
     for size in (size for size, fraction in SIZES.items() if fraction > 1):
@@ -131,6 +133,7 @@ def test_floats_and_grey_images(files: dict[str, bytes]) -> None:
             assert (integers == whole).all() == name.startswith(("whole", "small"))
 
 
+@pytest.mark.slow
 def test_a_jpeg_that_is_cut_short(files: dict[str, bytes]) -> None:
     cut = files["china.jpg"][:-5000]
     for fast in (True, False):
@@ -140,6 +143,7 @@ def test_a_jpeg_that_is_cut_short(files: dict[str, bytes]) -> None:
             ImageDecoder("uint8", 3, (50, 60), fast_jpeg=fast)(cut)
 
 
+@pytest.mark.slow
 def test_masks_stay_as_they_are(tmp_path: Path) -> None:
     write_pairs(tmp_path)
     directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")

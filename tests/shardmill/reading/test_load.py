@@ -11,6 +11,8 @@ from shardmill.filesystem import GFiles
 from tests.support.later import Later
 from tests.support.reading import FILLS, ROWS, by_number, count, plain, row, shards
 
+pytestmark = pytest.mark.tensorflow
+
 tf = Later("tensorflow")
 
 

@@ -13,6 +13,8 @@ from shardmill.errors import UserError
 from tests.support.later import Later
 from tests.support.reading import FILLS, copy, shards
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 
 

@@ -12,6 +12,8 @@ from tests.support.command import image, write_files
 from tests.support.later import Later
 from tests.support.reading import count, make, make_images
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 
 

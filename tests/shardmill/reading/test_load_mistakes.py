@@ -11,6 +11,8 @@ from tests.support.later import Later
 from tests.support.reading import FILLS, copy, flip, make_images, shards
 from tests.support.small_data_set import edit_manifest
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 
 

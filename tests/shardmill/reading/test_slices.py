@@ -70,6 +70,7 @@ selectors = st.one_of(
 terms = st.tuples(st.sampled_from(["train", "test", "empty", "all", "dev", "", "a b"]), selectors).map("".join)
 
 
+@pytest.mark.slow
 @given(st.lists(terms, min_size=1, max_size=3).map("+".join))
 @example("train [:5]")
 @example("train[:5] + test")
@@ -132,6 +133,7 @@ SPLITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_tfds_reads_the_same(rows_in_two_splits: Path, split: str) -> None:
     serial = tfds.ReadConfig(interleave_cycle_length=1)
@@ -144,6 +146,7 @@ def test_tfds_reads_the_same(rows_in_two_splits: Path, split: str) -> None:
     assert int(loaded.cardinality()) == len(expected)
 
 
+@pytest.mark.slow
 def test_gzip_shards(rows_of_each_compression: Path) -> None:
     everything = numbers(shardmill.examples(rows_of_each_compression))
     for split, expected in (("train[10%:30%]", everything[10:30]), ("train[-26:-1]", everything[-26:-1])):
@@ -152,6 +155,7 @@ def test_gzip_shards(rows_of_each_compression: Path) -> None:
         assert sorted(int(n) for n in loaded.as_numpy_iterator()) == sorted(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equal_parts", [True, False])
 def test_workers_share_a_slice(rows_in_four_shards: Path, equal_parts: bool) -> None:
     everything = numbers(shardmill.examples(rows_in_four_shards, "train[13:80]"))
@@ -171,6 +175,7 @@ def test_workers_share_a_slice(rows_in_four_shards: Path, equal_parts: bool) -> 
     assert sorted(int(n) for part in loaded for n in part.as_numpy_iterator()) == sorted(everything)
 
 
+@pytest.mark.slow
 def test_a_slice_twice_and_out_of_order(rows_in_four_shards: Path) -> None:
     everything = numbers(shardmill.examples(rows_in_four_shards))
     split = "train[50%:]+train[:50%]+train[:2]"
@@ -179,6 +184,7 @@ def test_a_slice_twice_and_out_of_order(rows_in_four_shards: Path) -> None:
     assert sorted(int(n) for n in loaded.as_numpy_iterator()) == sorted([*everything, *everything[:2]])
 
 
+@pytest.mark.slow
 def test_slices_of_train_are_shuffled(rows_in_two_splits: Path) -> None:
     def read(split: str) -> list[int]:
         dataset = shardmill.load(rows_in_two_splits, split, features=["n"], supervised=False)
@@ -188,6 +194,7 @@ def test_slices_of_train_are_shuffled(rows_in_two_splits: Path) -> None:
     assert read("train[:40]+test") == numbers(shardmill.examples(rows_in_two_splits, "train[:40]+test"))
 
 
+@pytest.mark.slow
 def test_sizes_of_images_of_several_splits(flowers_in_four_shards: Path) -> None:
     with pytest.raises(UserError, match=r"images of split 'train\[:8\]\+train' cannot be batched: their heights are"):
         shardmill.load(flowers_in_four_shards, "train[:8]+train", 4)
@@ -215,6 +222,7 @@ def test_reading_ends_with_the_slice(tmp_path: Path) -> None:
         list(shardmill.examples(directory, "train[1:]"))
 
 
+@pytest.mark.slow
 def test_a_shard_that_disappears_while_others_are_read(rows_in_four_shards: Path, tmp_path: Path) -> None:
     directory = copy(rows_in_four_shards, tmp_path)
     stream = shardmill.examples(directory)
@@ -235,6 +243,7 @@ def indexed_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_rows(tmp_path_factory.mktemp("indexed"), "--num_shards", 4, "--index")
 
 
+@pytest.mark.slow
 def test_a_slice_is_read_from_its_first_record_on(
     indexed_rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +327,7 @@ def test_of_a_store_a_slice_reads_the_index_of_its_shard_only(indexed_rows: Path
     assert [size for _, _, size in files.ranges] == [8 * 26, 8 * 26]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("split", "message"),
     [

@@ -194,6 +194,7 @@ def test_images(flowers_in_four_shards: Path) -> None:
     assert_same(shardmill.source(flowers_in_four_shards)[:], list(shardmill.examples(flowers_in_four_shards)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(7, 5), (40, 64)])
 def test_scaled_images_are_near_those_of_tensorflow(flowers_in_four_shards: Path, size: tuple[int, int]) -> None:
     source = shardmill.source(flowers_in_four_shards, image_size=size, features=["image"])
@@ -205,6 +206,7 @@ def test_scaled_images_are_near_those_of_tensorflow(flowers_in_four_shards: Path
         assert np.abs(found["image"] - expected).max() < 2
 
 
+@pytest.mark.slow
 def test_scaled_masks_are_those_of_tensorflow(tmp_path: Path) -> None:
     write_pairs(tmp_path)
     directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")

@@ -151,6 +151,7 @@ def check_blocks(chosen: tuple[Feature, ...], records: list[bytes], names: list[
             assert outcome(lambda: BlockDecoder(chosen, names)(block)) == expected
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=60, deadline=None)
 def test_blocks_are_decoded_by_columns(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
@@ -161,6 +162,7 @@ def test_blocks_are_decoded_by_columns(case: tuple[tuple[Feature, ...], list[dic
     check_blocks(chosen, [])
 
 
+@pytest.mark.slow
 @given(cases(), st.randoms())
 @settings(max_examples=200, deadline=None)
 def test_damaged_records_of_a_block(
@@ -211,6 +213,7 @@ def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, 
         assert decode.decode_plain(record) is not None  # the fast way, always
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=60, deadline=None)
 def test_it_reads_what_tensorflow_writes(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
@@ -220,6 +223,7 @@ def test_it_reads_what_tensorflow_writes(case: tuple[tuple[Feature, ...], list[d
         check(decode(proto_of(chosen, example).SerializeToString()), chosen, example)
 
 
+@pytest.mark.slow
 @given(cases(), st.randoms())
 @settings(max_examples=150, deadline=None)
 def test_damage_is_an_error_or_decodes_as_tensorflow_has_it(
@@ -301,6 +305,7 @@ def test_only_what_is_wanted() -> None:
     assert ExampleDecoder(chosen, ["b"])(record) == {"b": b"x"}
 
 
+@pytest.mark.slow
 @given(st.lists(INTS, max_size=20))
 @settings(deadline=None)
 def test_unpack_varints(values: list[int]) -> None:
@@ -345,6 +350,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data_set(tmp_path_factory.mktemp("pictures"), features, examples, configuration={"format": "arrays"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
 def test_every_element_type(shape: tuple[int, ...], tmp_path: Path) -> None:
     features = tuple(Feature(element, "bytes", "array", shape, element=element) for element in ELEMENT_TYPES)
@@ -369,6 +375,7 @@ def test_every_element_type(shape: tuple[int, ...], tmp_path: Path) -> None:
         assert example["uint32"] == row["uint32"].tobytes()  # which TFDS cannot decode
 
 
+@pytest.mark.slow
 def test_shapes_are_static(pictures: Path) -> None:
     features, label = shardmill.load(pictures, batch_size=4).element_spec
     assert (features, label) == (tf.TensorSpec([None, 4, 5, 3], tf.float32), tf.TensorSpec([None], tf.int64))
@@ -380,6 +387,7 @@ def test_shapes_are_static(pictures: Path) -> None:
     assert augmented.element_spec[0] == tf.TensorSpec([None, 4, 5, 3], tf.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"batch_size": 3, "augment": lambda image: image}])
 def test_pairs_where_the_image_is_an_array_are_those_of_tfds(pictures: Path, options: dict[str, Any]) -> None:
     found: list[tuple[Any, Any]] = []
@@ -393,12 +401,14 @@ def test_pairs_where_the_image_is_an_array_are_those_of_tfds(pictures: Path, opt
         assert all(np.array_equal(image, image_of(number)) for number, (image, _) in enumerate(each))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [{"image_size": (2, 2)}, {"image_dtype": "uint8"}, {"channels": 1}])
 def test_arrays_are_not_scaled(pictures: Path, option: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"are for images, .* of which image is an array, given as it was stored"):
         shardmill.load(pictures, **option)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["short", "long", "empty"])
 def test_bytes_of_another_length_are_an_error(kind: str, tmp_path: Path) -> None:
     raw = image_of(0).tobytes()
@@ -417,6 +427,7 @@ def test_bytes_of_another_length_are_an_error(kind: str, tmp_path: Path) -> None
         list(shardmill.examples(directory))
 
 
+@pytest.mark.slow
 def test_the_spec_parses_an_array_as_its_bytes(pictures: Path) -> None:
     spec = shardmill.feature_spec(pictures)
     assert spec["image"] == tf.io.FixedLenFeature((), tf.string, None)
@@ -427,6 +438,7 @@ def test_the_spec_parses_an_array_as_its_bytes(pictures: Path) -> None:
     assert np.array_equal(tf.reshape(tf.io.decode_raw(parsed["image"], tf.float32), (4, 5, 3)), image_of(5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("feature", "is_raw"),
     [
@@ -455,6 +467,7 @@ def test_a_missing_array_or_matrix(feature: Feature, is_raw: bool, default: Any,
     assert [example["a"].tolist() for example in by_tfds] == [stored, []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("default", "message"),
     [(70000, "is no uint16"), (0.5, "is no uint16"), ([1, 2, 3], r"has shape \(3,\); expected \(2, 2\)")],
@@ -467,6 +480,7 @@ def test_defaults_that_an_array_cannot_hold(default: Any, message: str, tmp_path
         shardmill.load(directory, defaults={"a": default})
 
 
+@pytest.mark.slow
 def test_matrices_of_numbers_and_text(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"matrix": array_of(number, "float32", (2, 3)), "words": [[b"a", b"%d" % number], [b"", b"\0"]]}
@@ -483,6 +497,7 @@ def test_matrices_of_numbers_and_text(tmp_path: Path) -> None:
             assert values["words"].tolist() == rows[number]["words"]
 
 
+@pytest.mark.slow
 def test_a_matrix_of_another_number_of_values(tmp_path: Path) -> None:
     directory = write_data_set(tmp_path, (MATRIX,), [{"matrix": np.zeros(6)}, {"matrix": np.zeros(5)}], shards=1)
 
@@ -492,6 +507,7 @@ def test_a_matrix_of_another_number_of_values(tmp_path: Path) -> None:
         list(shardmill.examples(directory))
 
 
+@pytest.mark.slow
 def test_keras_trains_on_arrays(pictures: Path) -> None:
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(2)])
     model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -522,6 +538,7 @@ def boxes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data_set(tmp_path_factory.mktemp("boxes"), FEATURES, examples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [{}, {"augment": lambda features: features}])
 def test_ragged_with_an_inner_size(boxes: Path, extra: dict[str, Any]) -> None:
     dataset = shardmill.load(boxes, batch_size=4, **extra)
@@ -537,6 +554,7 @@ def test_ragged_with_an_inner_size(boxes: Path, extra: dict[str, Any]) -> None:
     assert sorted(seen) == list(range(BOX_EXAMPLES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [{}, {"augment": lambda features: features}])
 @pytest.mark.parametrize(("defaults", "filled"), [({}, 0.0), ({"bbox": -1.0}, -1.0)])
 def test_padded_to_the_longest(boxes: Path, defaults: dict[str, Any], filled: float, extra: dict[str, Any]) -> None:
@@ -550,6 +568,7 @@ def test_padded_to_the_longest(boxes: Path, defaults: dict[str, Any], filled: fl
         assert np.array_equal(batch["bbox"], expected)
 
 
+@pytest.mark.slow
 def test_single_examples_with_and_without_tensorflow(boxes: Path) -> None:
     dataset = shardmill.load(boxes, shuffle=False)
 
@@ -562,6 +581,7 @@ def test_single_examples_with_and_without_tensorflow(boxes: Path) -> None:
             assert np.array_equal(example["points"], points_of(number))
 
 
+@pytest.mark.slow
 def test_the_spec_reads_a_flat_sparse_tensor(boxes: Path) -> None:
     assert shardmill.feature_spec(boxes, features=["bbox"]) == {"bbox": tf.io.VarLenFeature(tf.float32)}
 
@@ -571,6 +591,7 @@ def test_info_prints_shape_and_element(pictures: Path, boxes: Path) -> None:
     assert "  feature bbox: float32[any number][4]" in str(shardmill.info(boxes)).splitlines()
 
 
+@pytest.mark.slow
 def test_values_that_are_no_whole_boxes_are_an_error(tmp_path: Path) -> None:
     features = (Feature("bbox", "float32", shape=(None, 4)),)
     # Together two whole boxes: of a batch, only each example's own number tells.
@@ -584,6 +605,7 @@ def test_values_that_are_no_whole_boxes_are_an_error(tmp_path: Path) -> None:
         list(shardmill.examples(directory))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bbox", "bboxes", "objects/bbox"])
 @pytest.mark.parametrize("required", [True, False])
 def test_tfds_knows_boxes_by_their_name(name: str, required: bool, tmp_path: Path) -> None:
@@ -603,6 +625,7 @@ def test_tfds_knows_boxes_by_their_name(name: str, required: bool, tmp_path: Pat
     assert len(tfds.as_dataframe(builder.as_dataset(split="train"), builder.info)) == BOX_EXAMPLES
 
 
+@pytest.mark.slow
 def test_tfds_reads_one_box_and_other_lists(tmp_path: Path) -> None:
     features = (
         Feature("objects/bbox", "float32", shape=(4,)),
@@ -625,6 +648,7 @@ def test_tfds_reads_one_box_and_other_lists(tmp_path: Path) -> None:
 SIZE = (24, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("side", [7, 43, 44, 300])  # 4 * 24 * 20 is 1,920 pixels: more than 43 x 43, less than 44 x 44
@@ -646,6 +670,7 @@ IDS = Feature("ids", "int64", shape=(None,))
 OBJECTS = Feature("objects/label", "int64", "class_label", (None,), class_names=("a",), sequence="objects")
 
 
+@pytest.mark.slow
 def test_each_class_is_one_however_often() -> None:
     ids = tf.ragged.constant([[2, 0], [], [1, 1]], dtype=tf.int64)
 
@@ -653,6 +678,7 @@ def test_each_class_is_one_however_often() -> None:
     assert multi_hot(ids, 3).dtype == tf.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ids", "message"), [([[3]], "an id is of no class"), ([[-1]], "an id of a class is below 0")])
 def test_an_id_of_no_class(ids: list[list[int]], message: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -689,6 +715,7 @@ def read(directory: Path, **options: Any) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", WAYS)
 def test_a_flipped_bit_is_named_with_file_and_record(rows: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     victim = shards(copy(rows, tmp_path))[1]
@@ -700,6 +727,7 @@ def test_a_flipped_bit_is_named_with_file_and_record(rows: Path, tmp_path: Path,
         read(victim.parent, verify=False, **options)
 
 
+@pytest.mark.slow
 def test_remote_files_are_read_once_only(rows: Path, tmp_path: Path) -> None:
     victim = shards(copy(rows, tmp_path))[1]
     flip(victim, 100)
@@ -716,6 +744,7 @@ def test_remote_files_are_read_once_only(rows: Path, tmp_path: Path) -> None:
         shardmill.load(remote, features=["n"], verify=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:split 'train' has 4 shards for 5 workers")
 @pytest.mark.parametrize("workers", [4, 5])
 def test_of_workers_who_reads_it_finds_it(rows: Path, tmp_path: Path, workers: int) -> None:
@@ -728,6 +757,7 @@ def test_of_workers_who_reads_it_finds_it(rows: Path, tmp_path: Path, workers: i
         read(victim.parent, num_workers=workers, worker_index=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", WAYS)
 def test_a_sound_shard_of_the_same_size_is_found_out(
     equal_shards: Path, tmp_path: Path, options: dict[str, Any]
@@ -741,6 +771,7 @@ def test_a_sound_shard_of_the_same_size_is_found_out(
     assert len(list(shardmill.load(directory, supervised=False, verify=False))) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "message"), [("missing", "is missing"), ("truncated", "record .* at byte .* is cut short")]
 )
@@ -756,6 +787,7 @@ def test_damage_after_the_call(rows: Path, tmp_path: Path, damage: str, message:
         list(dataset)
 
 
+@pytest.mark.slow
 def test_each_shard_is_read_once_more_in_all_epochs(rows: Path) -> None:
     opened = []
 
@@ -781,6 +813,7 @@ def test_each_shard_is_read_once_more_in_all_epochs(rows: Path) -> None:
     assert sorted(opened) == paths
 
 
+@pytest.mark.slow
 def test_an_iterator_outlives_its_dataset(rows: Path) -> None:
     iterator = iter(shardmill.load(rows, features=["n"], shuffle=False, repeat=2))
     gc.collect()
@@ -788,6 +821,7 @@ def test_an_iterator_outlives_its_dataset(rows: Path) -> None:
     assert sum(1 for _ in iterator) == 200
 
 
+@pytest.mark.slow
 def test_under_a_distribution_strategy(rows: Path) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     distributed = strategy.experimental_distribute_dataset(shardmill.load(rows, batch_size=10, features=["n"]))
@@ -796,6 +830,7 @@ def test_under_a_distribution_strategy(rows: Path) -> None:
     assert sum(1 for _ in distributed) == 10
 
 
+@pytest.mark.slow
 def test_an_iterator_s_place_can_be_saved(rows: Path, tmp_path: Path) -> None:
     iterator = iter(shardmill.load(rows, features=["n"], shuffle=False))
     first = [int(next(iterator)[0]) for _ in range(30)]

@@ -75,6 +75,7 @@ def test_slices(records: list[bytes], start: int, count: int) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "count"), [(10, 5000), (300, 8000), (20_000, 100)])
 def test_many_records(mean: int, count: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(mean)

@@ -52,6 +52,7 @@ def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(KINDS, PLACES), max_size=8), st.integers(0, 8))
 @settings(max_examples=80, deadline=None)
 def test_the_kinds_are_those_of_every_record(
@@ -86,6 +87,7 @@ def test_a_few_features_of_several_kinds_are_named(features: int, end: str) -> N
     assert said.partition("; and")[1] + said.partition("; and")[2] == end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100, 20_000, 3_000_000])
 def test_sequence_examples_of_any_size(size: int) -> None:
     context = tf.train.Features(feature={"x": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"y" * size]))})
@@ -197,6 +199,7 @@ def test_types() -> None:
     assert infer_examples(features, [], [ValuesOf("absent")]) == Inferred({}, 2)
 
 
+@pytest.mark.slow
 def test_a_feature_of_no_kind_is_absent() -> None:
     nothing = tf.train.Example(features=tf.train.Features(feature={"x": tf.train.Feature()})).SerializeToString()
     records = pa.array([nothing, encode_example({"x": [1]})], pa.large_binary())

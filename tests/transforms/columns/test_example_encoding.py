@@ -94,6 +94,7 @@ def parsed(record: bytes) -> dict[str, tuple[str, list[Any]]]:
     return {name: (kind, list(getattr(features[name], kind).value)) for name, kind in kinds.items()}
 
 
+@pytest.mark.slow
 def test_nulls_have_no_entry_and_empty_lists_an_empty_one() -> None:
     batch = pa.RecordBatch.from_pydict(
         {

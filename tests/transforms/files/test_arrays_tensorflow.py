@@ -88,6 +88,7 @@ def test_any_array_in_any_order_of_axes_and_bytes(
     assert read_array(data, header.type) == read_array(data) == array.astype(array.dtype.newbyteorder("<")).tobytes("C")
 
 
+@pytest.mark.slow
 def test_tensorflow_reads_each_type() -> None:
     import tensorflow as tf
 

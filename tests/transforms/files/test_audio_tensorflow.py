@@ -40,6 +40,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slow
 def test_it_is_told_what_tensorflow_refuses() -> None:
     taken = set()
     for data in FILES:

@@ -52,6 +52,7 @@ def numbered(records: list[bytes]) -> list[tuple[int, bytes]]:
     return list(enumerate(records, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("size", [1, 100, 1 << 20])
 def test_what_tensorflow_writes(tmp_path: Path, compression: str, size: int) -> None:

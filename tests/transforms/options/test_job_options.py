@@ -135,11 +135,13 @@ def test_mistakes(values: Any, said: str) -> None:
         CheckOptions(**values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.0.0", "0.0.10", "1.0.20261119", "10.20.30"])
 def test_versions(version: str) -> None:
     assert str(tfds_version.Version(OutputOptions(output="o", name="n", version=version).version)) == version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "words"),
     [

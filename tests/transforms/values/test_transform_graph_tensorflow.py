@@ -10,6 +10,8 @@ from shardmill.metadata.schema import to_pbtxt
 from shardmill.transforms.columns.example_encoding import encode_examples
 from shardmill.transforms.values.transform_graph import Apply, transform_records
 
+pytestmark = pytest.mark.slow
+
 RAW = (Feature("x", "float32"), Feature("maybe", "int64", required=False), Feature("text", "bytes"))
 OUTPUTS = (
     Feature("x", "float32"),
