@@ -2,6 +2,7 @@
 FOLDER/text/*.txt."""
 
 import argparse
+import csv
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from sklearn.datasets import load_wine
 
 def write_wine(path: Path) -> int:
     """Write the wines with their class by name; returns how many there are."""
-    wine = load_wine(as_frame=True)
-    table = wine.frame.assign(cultivar=wine.target_names[wine.target]).drop(columns="target")
-    table.to_csv(path, index=False)
-    return len(table)
+    wine = load_wine()
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*wine.feature_names, "cultivar"])
+        writer.writerows([*row, wine.target_names[kind]] for row, kind in zip(wine.data, wine.target, strict=True))
+    return len(wine.data)
 
 
 def write_texts(folder: Path) -> int:

@@ -100,7 +100,7 @@ def test_kubernetes() -> None:
 
 
 def test_airflow() -> None:
-    """`make airflow` tells what a real Airflow makes of them."""
+    """`make check NAME=airflow` tells what a real Airflow makes of them."""
     names = {
         target.id: node.value
         for node in ast.parse((DEPLOY / "airflow" / "dag.py").read_text()).body

@@ -249,7 +249,7 @@ def server(kind: str, log: Path) -> Iterator[str]:
     port = free_port()
     program = [sys.executable, str(SERVER), kind, str(port)]
     if kind == "az":
-        assert AZURITE.exists(), "Azurite is not installed: `make azure` does it, with npm"
+        assert AZURITE.exists(), "Azurite is not installed: `make check NAME=azure` does it, with npm"
         keep = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         program = ["node", str(AZURITE), *keep, "--blobPort", str(port)]
     with log.open("wb") as output:

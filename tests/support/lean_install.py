@@ -1,5 +1,4 @@
-"""Run by `make lean`: an installation without extras converts, says nothing else, and names the extra that a command
-lacks.
+"""Run by `make check NAME=lean`: an installation without extras converts, and names the extra that a command lacks.
 
 usage: lean_install.py SHARDMILL DEMO READER, the command of that installation, the folder with the inputs of
 `make demo`, and the command of an installation that only reads.

@@ -275,7 +275,7 @@ def open_pages(pages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
       pages: objects with the `file`, whether `axe` looks at it, and if wanted `screenshot`, `at`, `width` and `height`.
     """
     chromium = shutil.which("chromium")
-    assert chromium is not None, "there is no chromium; `make page` installs it"
+    assert chromium is not None, "there is no chromium; `make check NAME=page` installs it"
     command = ["node", str(_FOLDER / "open_pages.mjs"), chromium, json.dumps(pages)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

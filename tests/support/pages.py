@@ -35,7 +35,7 @@ README = REPOSITORY / "README.md"
 PAGES = (README, *sorted((REPOSITORY / "docs").glob("*.md")))
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Snippets that `make torch` runs
+# Snippets that `make check NAME=torch` runs
 _OF_OTHERS = re.compile("^import (torch|grain|shardmill.torch)$|^from torchdata|^(loader|sampler) = ", re.MULTILINE)
 _STATUS = re.compile(r"exit status (\d+)")
 _REMOTE = ("gs://", "s3://", "az://")

@@ -6,7 +6,8 @@ the process that unpacks them; another, threads that build each stage while the 
 many elements of which size went from step to step, which nobody asks for.
 
 The tests run thousands of small jobs in one process: there, each is asked once. What is asked and answered stays
-Beam's own. `PLAIN_BEAM=1` leaves Beam alone: `make plain` holds that users, who have it so, get the same bytes.
+Beam's own. `PLAIN_BEAM=1` leaves Beam alone: `make check NAME=plain` holds that
+users get the same bytes.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Run by `make release`: convert and verify with installations of the wheel and the source archive.
+"""Run by `make check NAME=release`: convert and verify with installations of the wheel and the source archive.
 
 usage: release_check.py DEMO FOLDER…, a folder with the inputs of `make demo`, and environments that have shardmill.
 All of them write the same shards, with the compiled module.

@@ -1,4 +1,4 @@
-"""Run tests with the extension module of another folder: as `make sanitize` does."""
+"""Run tests with the extension module of another folder: as `make check NAME=sanitize` does."""
 
 import sys
 from pathlib import Path

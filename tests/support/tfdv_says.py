@@ -1,4 +1,4 @@
-"""What TFDV says of data sets, as JSON on stdout: run by the Python of `make tfdv`, which has nothing of ours.
+"""What TFDV says of data sets, as JSON on stdout: run by a Python without shardmill.
 
 tfdv_says.py DIRECTORY…     of versions
 """

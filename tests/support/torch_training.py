@@ -1,4 +1,4 @@
-"""A rank of a training job without a model, for tests/check_torch.py: it notes the batches of all ranks together.
+"""A rank of a training job without a model, for tests/checks/check_torch.py: it notes the batches of all ranks.
 
 usage: torch_training.py FOLDER DATASET BATCH_SIZE WORKERS EPOCHS; RANK and WORLD_SIZE as torchrun sets them, and
 MEETING, the address of a file by which the ranks find each other.

@@ -1,4 +1,4 @@
-"""`shardmill sql` on a real PostgreSQL, which `make postgres` installs: types, one snapshot, secrets, mistakes."""
+"""`shardmill sql` on a real PostgreSQL, by `make check NAME=postgres`: types, one snapshot, secrets, mistakes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own in a temporary folder: Debian's package postgresql, which `make postgres` installs."""
+"""A PostgreSQL server of its own in a temporary folder: Debian's package postgresql."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Azure's Blob Storage, by its emulator, which npm has: `make azure`. Tests of other stores, and its own."""
+"""Azure's Blob Storage, by its emulator, which npm has: `make check NAME=azure`. Tests of other stores, and its own."""
 
 import hashlib
 import json

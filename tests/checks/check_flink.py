@@ -1,4 +1,4 @@
-"""Jobs on a real Flink cluster: the bytes of the local run, and clear ends. `make flink`.
+"""Jobs on a real Flink cluster: the bytes of the local run, and clear ends. `make check NAME=flink`.
 
 There are two clusters, each for all tests that it is for: one with the memory that Flink comes with, and one that takes
 more jobs, one right after the other, which begins with one TaskManager.

@@ -1,4 +1,4 @@
-"""The page of a build, opened in Chromium: nothing is fetched, nothing runs, and everybody can read it; `make page`.
+"""The page of a build, opened in Chromium by `make check NAME=page`: nothing is fetched, nothing runs, all can read it.
 
 One browser opens all pages; each test looks at what came of them.
 """

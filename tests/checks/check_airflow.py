@@ -1,5 +1,6 @@
-"""deploy/airflow/dag.py in a real Airflow, which `make airflow` installs in an environment of its own: not among the
-tests of `make test`, for it does not fit beside the packages of this one.
+"""deploy/airflow/dag.py in a real Airflow, which `make check NAME=airflow` installs in an environment of its own.
+
+It does not fit beside the packages of the other tests.
 
 AIRFLOW_PYTHON names the interpreter.
 """

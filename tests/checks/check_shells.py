@@ -1,4 +1,4 @@
-"""Completion in bash, zsh and fish, each on a terminal of its own; `make shells` runs this."""
+"""Completion in bash, zsh and fish, each on a terminal of its own; `make check NAME=shells` runs this."""
 
 import os
 import pty

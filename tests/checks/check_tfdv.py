@@ -1,5 +1,5 @@
-"""FeatureStats.pb, read by TFDV itself, which `make tfdv` installs in an environment of its own: not among the tests of
-`make test`, for it wants another TensorFlow than they do.
+"""FeatureStats.pb, read by TFDV itself, by `make check NAME=tfdv`, whose environment has another
+TensorFlow than the other tests.
 
 TFDV_PYTHON names the interpreter.
 """

@@ -1,4 +1,4 @@
-"""Jobs on Spark, by Beam's job server for it: the bytes that are promised. `make spark`."""
+"""Jobs on Spark, by Beam's job server for it: the bytes that are promised. `make check NAME=spark`."""
 
 import json
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""The index of records, read by NVIDIA DALI on the CPU and by the package `tfrecord`, which `make dali` installs in an
-environment of its own: DALI has hundreds of megabytes.
+"""The index of records, read by NVIDIA DALI on the CPU and by the package `tfrecord`, which
+`make check NAME=dali` installs in an environment of its own: DALI has hundreds of megabytes.
 
 DALI_PYTHON names the interpreter.
 """

@@ -1,4 +1,4 @@
-"""Data sets in PyTorch, torchdata and Grain, by `make torch`, in an environment that has the reader only.
+"""Data sets in PyTorch, torchdata and Grain, by `make check NAME=torch`, in an environment that has the reader only.
 
 It is run without tests/conftest.py, which imports Beam. The environment variable SHARDMILL names the command that makes
 the data.
@@ -32,7 +32,7 @@ import shardmill.torch
 from shardmill.data.example import decode_example
 from shardmill.errors import UserError
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 TRAINING = REPOSITORY / "tests" / "support" / "torch_training.py"
 ROWS, BATCH, EPOCHS = 103, 8, 2
 

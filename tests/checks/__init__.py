@@ -1,0 +1,1 @@
+"""Checks of the whole program with other programs: real clusters, browsers, databases and other libraries."""
