@@ -88,7 +88,7 @@ def run(command: Sequence[object]) -> None:
 
 
 def install_packages(check: dict[str, Any]) -> None:
-    """Install Debian's packages whose programs (names, or patterns of paths) are missing, and locked packages of npm."""
+    """Install Debian's packages whose programs (names or patterns of paths) are missing, and packages of npm."""
     npm = {"npm": "npm"} if check.get("npm") else {}
     needed = {**check.get("debian", {}), **npm}
     missing = [package for program, package in needed.items() if not shutil.which(program) and not glob(program)]
