@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import shardmill
+from shardmill.pipelines.jobs.registry import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = REPOSITORY / "docs"
@@ -18,22 +19,22 @@ SHIM = REPOSITORY / "tests/support/browser/node_modules/iframe-worker/shim/index
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 DRAWING = re.compile(r"!\[([^\]]+)\]\((\S+\.svg)\)")
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
-# The names of the Python API by the headings of their page
+# The names of the Python API by the headings of their page, without those of commands
 _ORDERED = ("Order", "GlobalBatches", "torch.Dataset")
 API = {
-    "Run jobs": ("convert", "plan", "write", "rebuild", "Published", "Plan", "Rebuilt"),
+    "Run jobs": ("convert", "plan", "write", "Published", "Plan"),
     "Read": ("load", "examples", "info", "feature_spec", "source", "DatasetInfo", "Source", *_ORDERED),
     "Use in Beam pipelines": ("beam.ReadDataset", "beam.WriteDataset", "beam.WrittenVersion"),
-    "Look at versions": (
-        *("inspect", "verify", "index", "versions", "diff", "report"),
-        *("Inspection", "Verification", "Indexed", "Versions", "VersionRow", "Comparison", "Report"),
-    ),
-    "Manage versions": (
-        *("rollback", "tag", "accept", "retain"),
-        *("RolledBack", "Tagged", "Accepted", "Retained"),
-    ),
     "Errors": ("UserError", "JobError", "CorruptDataError"),
 }
+
+
+def api_names() -> dict[str, list[str]]:
+    """Return the names of the Python API by the headings of their page."""
+    commands = {
+        title: [name for entry in group.values() for name in entry.exports] for title, group in COMMANDS.items()
+    }
+    return {title: list(names) for title, names in (API | commands).items() if names}
 
 
 def site_place(file: Path) -> Path:
@@ -73,10 +74,11 @@ def api_reference() -> Iterator[str]:
     yield "# Python API\n\nAll names are those of the package `shardmill`."
     yield "[From Python](../python.md) shows how to use them."
     yield "Options of jobs are the flags of the [commands](commands.md)."
-    for heading, names in API.items():
+    modules = shardmill._modules()
+    for heading, names in api_names().items():
         yield f"\n## {heading}\n"
         for name in names:
-            module = shardmill._MODULES.get(name, "shardmill")
+            module = modules.get(name, "shardmill")
             yield f"::: {module}.{name}\n    options: {{heading_level: 3}}\n"
 
 

@@ -3,88 +3,68 @@
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Sequence
 from typing import NoReturn
 
 import shardmill
 from shardmill.errors import INTERRUPTED, TERMINATED, CorruptDataError, JobError, Terminated, UserError, handle_sigterm
-from shardmill.installed import check_beam, importing_beam, run_one_command
+from shardmill.installed import check_beam, run_one_command
+from shardmill.pipelines.commands.frame import Command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
-from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.jobs import registry
 from shardmill.pipelines.reports import log
 from shardmill.text import did_you_mean
 
-Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
 # NumPy's OpenBLAS starts a thread for each core, which spins for a tenth of a second, to multiply matrices of floats.
 # Nothing here does.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
-
-_GROUPS = {  # of commands that do not convert, by the headings of `shardmill --help`
-    "Look at data sets": {
-        "inspect": "show what is in a data set",
-        "verify": "re-read a data set and check every shard",
-        "index": "write the position of each record, for random access",
-        "versions": "list the versions of a data set",
-        "diff": "show what differs between two versions",
-        "report": "write an HTML report about a version",
-    },
-    "Rebuild data sets and manage their versions": {
-        "rebuild": "rebuild data sets from recipes if anything changed",
-        "retain": "delete expired versions, and what dead jobs left",
-        "rollback": "point LATEST at an older version",
-        "tag": "name a version, or move or delete its name",
-        "accept": "publish a version that failed its checks, as it is",
-    },
-}
-_COMMANDS = {name: summary for group in _GROUPS.values() for name, summary in group.items()}
 _SHELLS = ("bash", "zsh", "fish")
 # Ends of the metavars of paths
 _FOLDERS = ("DIR", "DIRECTORY")
 _FILES = ("FILE", "PATH", "RECIPE", "PNG", "HTML", "DIR|RECIPE", "A B")
-_SHARED_MODULES = {
-    "accept": "versions",
-    "diff": "report",
-    "rollback": "versions",
-    "tag": "versions",
-}  # of pipelines.commands; others: by name
+
+
+def find_command(name: str) -> Command:
+    """Import and return the record of a command."""
+    found = registry.load(name)
+    if isinstance(found, Command):
+        return found
+    from shardmill.pipelines.commands.convert import convert_command
+
+    return convert_command(found)
 
 
 def parsers() -> dict[str, Parser]:
     """Return the parsers of all commands, by name."""
-    from shardmill.pipelines.commands.convert import convert_parser
-
-    return {
-        **{name: convert_parser(kind) for name, kind in KINDS.items()},
-        **{name: getattr(_module_of(name), f"{name}_parser")() for name in _COMMANDS},
-        "completion": completion_parser(),
-    }
+    return {name: find_command(name).parser() for name in registry.entries()}
 
 
-def completion_parser() -> Parser:
-    """Return the parser of `shardmill completion`."""
-    parser = Parser(
-        prog="shardmill completion",
+def _add_shell(parser: Parser) -> None:
+    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=f"Name of the shell: {', '.join(_SHELLS)}")
+
+
+def _run_completion(parser: Parser, arguments: Sequence[str]) -> int:
+    shell = parser.parse_args(list(arguments)).shell
+    import shtab
+
+    log.print_output(shtab.complete(_root_parser(), shell))
+    return 0
+
+
+COMMANDS = (
+    Command(
+        name="completion",
         description="Print the script with which a shell completes commands, flags, their values and paths.",
         examples=(
             "bash > ~/.local/share/bash-completion/completions/shardmill",
             "fish > ~/.config/fish/completions/shardmill.fish",
         ),
-    )
-    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=f"Name of the shell: {', '.join(_SHELLS)}")
-    return parser
-
-
-def _run_completion(arguments: Sequence[str]) -> int:
-    shell = completion_parser().parse_args(list(arguments)).shell
-    import shtab
-
-    log.print_output(shtab.complete(_root_parser(), shell))
-    return 0
+        add_arguments=_add_shell,
+        run=_run_completion,
+    ),
+)
 
 
 def _root_parser() -> Parser:
@@ -94,9 +74,9 @@ def _root_parser() -> Parser:
     root = Parser(prog="shardmill")
     root.add_argument("-V", "--version", action="store_true", help="Show the version")
     commands = root.add_subparsers(metavar="COMMAND")
-    summaries = _summaries()
+    entries = registry.entries()
     for name, own_parser in parsers().items():
-        parser = commands.add_parser(name, help=summaries[name], parents=[own_parser], add_help=False)
+        parser = commands.add_parser(name, help=entries[name].summary, parents=[own_parser], add_help=False)
         for action in parser._actions:
             metavar = str(action.metavar)
             if metavar.startswith("{"):
@@ -108,37 +88,11 @@ def _root_parser() -> Parser:
     return root
 
 
-def _summaries() -> dict[str, str]:
-    """Return a phrase about each command."""
-    converting = {name: kind.summary for name, kind in KINDS.items()}
-    return {**converting, **_COMMANDS, "completion": "print the script that completes this command line in a shell"}
-
-
-def _module_of(name: str) -> ModuleType:
-    return import_module(f"shardmill.pipelines.commands.{_SHARED_MODULES.get(name, name)}")
-
-
-def _command(name: str) -> Command | None:
-    if name in _COMMANDS:
-        with importing_beam(for_local_files=False):  # verify does
-            command: Command = getattr(_module_of(name), f"run_{name}")
-        return command
-    if name == "completion":
-        return _run_completion
-    if name not in KINDS:
-        return None
-    from shardmill.pipelines.commands import convert
-
-    return partial(convert.run_convert, KINDS[name])
-
-
 def _usage() -> str:
-    summaries = _summaries()
     width = len("-V, --version")
-    groups = {"Convert data to TFRecord shards": [*KINDS], **_GROUPS, "This program": ["completion"]}
     lines = ["usage: shardmill COMMAND …"]
-    for title, names in groups.items():
-        lines += ["", f"{title}:", *(f"  {name:{width}}  {summaries[name]}" for name in names)]
+    for title, group in registry.COMMANDS.items():
+        lines += ["", f"{title}:", *(f"  {name:{width}}  {entry.summary}" for name, entry in group.items())]
     lines += ["  -V, --version  show the version"]
     return "\n".join([*lines, "", "Flags and examples of a command: shardmill COMMAND --help"])
 
@@ -205,12 +159,13 @@ def _run(arguments: Sequence[str]) -> int:
             f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}"
         )
         return 0
-    command = _command(arguments[0])
-    if command is None:
-        hint = "the command comes before its flags; " if arguments[0].startswith("-") else ""
-        hint = hint or did_you_mean(arguments[0], _summaries(), "did you mean {}? ")
-        return _complain(f"unknown command {arguments[0]!r}; {hint}`shardmill --help` lists all commands", 2)
-    return command(arguments[1:])
+    name = arguments[0]
+    if name not in (known := registry.entries()):
+        hint = "the command comes before its flags; " if name.startswith("-") else ""
+        hint = hint or did_you_mean(name, known, "did you mean {}? ")
+        return _complain(f"unknown command {name!r}; {hint}`shardmill --help` lists all commands", 2)
+    command = find_command(name)
+    return command.run(command.parser(), arguments[1:])
 
 
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:

@@ -1,34 +1,49 @@
 """The converting commands, and their Flex Template for Dataflow."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
+from functools import partial
+from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import UserError
 from shardmill.installed import importing_beam
-from shardmill.pipelines.config.flags import EPILOG, BuildOutputOptions, Parser, add_flags, beam_options
+from shardmill.pipelines.commands.frame import Command, reach_stores
+from shardmill.pipelines.config.flags import EPILOG, BuildOutputOptions, Parser, add_flags, beam_options, to_plain
 from shardmill.pipelines.jobs.kind import Kind
-from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS, entries
 from shardmill.pipelines.reports import log
-from shardmill.text import to_printable
+from shardmill.text import did_you_mean, to_printable
 from shardmill.transforms.options.declare import Option, options_of
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.values.options import is_making_graph
 
 if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
     from shardmill.pipelines.config.job import JobConfig
-    from shardmill.pipelines.jobs.outcome import Built
+    from shardmill.pipelines.jobs.job import Job
+    from shardmill.pipelines.jobs.outcome import Built, Published
 
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
 
 
-def convert_parser(kind: Kind) -> Parser:
-    """Return the parser of the command of `kind`."""
-    parser = Parser(
-        prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG, examples=kind.examples
+def convert_command(kind: Kind) -> Command:
+    """Return the record of the command of `kind`."""
+    return Command(
+        name=kind.name,
+        description=kind.description,
+        epilog=EPILOG,
+        examples=kind.examples,
+        add_arguments=partial(_add_arguments, kind),
+        run=partial(_run, kind),
     )
+
+
+def _add_arguments(kind: Kind, parser: Parser) -> None:
     add_flags(parser, (*kind.options, *options_of(BuildOutputOptions)))
     command = parser.add_argument_group("command")
     command.add_argument(
@@ -42,7 +57,6 @@ def convert_parser(kind: Kind) -> Parser:
     command.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     inputs = tuple(option.name for option in kind.options if option.name == "input")
     parser.add_short_help((*inputs, "output", "name", *kind.short_help, "splits", "overwrite", "dry_run"))
-    return parser
 
 
 def _describe_recipe(recipe: str, omitted: Sequence[str]) -> str:
@@ -52,9 +66,7 @@ def _describe_recipe(recipe: str, omitted: Sequence[str]) -> str:
     return to_printable(f"{message}; {without}" if omitted else message)
 
 
-def run_convert(kind: Kind, arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    parser = convert_parser(kind)
+def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
     dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe"), values.pop("debug")
@@ -175,6 +187,155 @@ def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutput
         log.print_done(f"{text}{since}", f"{dataset.directory} is published")
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job that was planned and not run, as `--dry_run` shows it.
+
+    Attributes:
+        text: input, output and amount of work of the job.
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> "Published":
+    """Run a job and wait for its end.
+
+    The function never ends the process, restores all process settings, and prints nothing unless `progress` is set.
+    Ctrl-C, and SIGTERM in the main thread, raise a KeyboardInterrupt.
+
+    Args:
+        command: name of the converting command: `images`, `csv`, …
+        beam_options: options of Apache Beam as on the command line: `["--runner", "DataflowRunner", …]`.
+        progress: show progress on stderr, or as a bar in a notebook.
+        options: options by flag name; each a text as on the command line, a path, or a Python value such as
+            `splits={"train": 0.9, "test": 0.1}`, `drop=["id", "name"]` or `resize=(224, 224)`.
+
+    Returns:
+        The published version.
+
+    Raises:
+        UserError: a mistake in an option or the input; nothing was written.
+        JobError: the job failed; the message says if anything was published.
+    """
+    _import_jobs()
+    from shardmill.pipelines.jobs.runner import refuse_template
+
+    with reach_stores(command, beam_options) as beam:
+        refuse_template(beam, "`convert` waits for the job's end")
+        return run_config(*make_config(command, options), beam, progress)
+
+
+def run_config(kind: "Kind", config: "JobConfig", beam: "PipelineOptions", progress: bool = False) -> "Published":
+    """Run the job of a configuration and wait for its end, see `convert`."""
+    return _run_config(kind.make_job, config, beam, progress)
+
+
+def _run_config(
+    make_job: "Callable[[Any], Job]", config: "JobConfig", beam: "PipelineOptions", progress: bool
+) -> "Published":
+    from shardmill.pipelines.jobs.job import run_recorded
+    from shardmill.pipelines.jobs.outcome import begin_record
+
+    record = begin_record(config.name, config.version)
+    built = run_recorded(make_job, config, beam, record, quiet=not progress)
+    if built.error is not None:
+        raise built.error
+    assert built.published is not None
+    return built.published
+
+
+def write(
+    data: Any, *, beam_options: Sequence[str] = (), progress: bool = False, dry_run: bool = False, **options: Any
+) -> "Published | Plan":
+    """Write rows that the program holds as a data set, and wait for the end of the job.
+
+    The same rows give the same shards as `shardmill parquet` on a file of them. Iterators are written to temporary
+    files first, next to the data set, so that memory stays flat. Rejects number the rows from 1.
+
+    Args:
+        data: rows: a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a Hugging Face Dataset,
+            a dictionary of NumPy arrays, or an iterable of dictionaries. A Hugging Face DatasetDict, or a dictionary of
+            such tables, names the splits.
+        beam_options: options of Apache Beam as on the command line.
+        progress: show progress on stderr, or as a bar in a notebook.
+        dry_run: return the plan, without writing anything.
+        options: options by flag name, as those of `convert`: `output`, `name`, `label`, `splits`, …
+
+    Returns:
+        The published version; the plan with `dry_run`.
+
+    Raises:
+        UserError: a mistake in an option or the data; nothing was written.
+        JobError: the job or the iterator failed; the message says if anything was published.
+    """
+    _import_jobs()
+    from shardmill.pipelines.jobs.job import dry_run as plan_job
+    from shardmill.pipelines.jobs.job import rows_job
+    from shardmill.pipelines.jobs.record_kinds import DATA
+    from shardmill.pipelines.jobs.runner import refuse_template
+    from shardmill.transforms.rows.sources import is_read_once, open_rows
+
+    with reach_stores("write", beam_options) as beam:
+        refuse_template(beam, "`write` waits for the job's end")
+        if dry_run and is_read_once(data):
+            raise UserError("dry_run would use up the rows of an iterator; give a list, a table or a dataset")
+        rows = open_rows(data)
+        values = {name: to_plain(value) for name, value in options.items()}
+        config: Any = DATA.make_config(
+            values, rows_source=rows.description.removeprefix("the "), has_splits=rows.has_splits
+        )
+        make_job = partial(rows_job, rows=rows)
+        if dry_run:
+            return Plan(plan_job(make_job(config), config.name, beam, quiet=not progress))
+        return _run_config(make_job, config, beam, progress)
+
+
+def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> Plan:
+    """Plan a job on this machine without writing anything, as `--dry_run` does.
+
+    Args:
+        command: name of the converting command: `images`, `csv`, …
+        beam_options: options of Apache Beam as on the command line.
+        progress: show progress on stderr, or as a bar in a notebook.
+        options: options by flag name, as those of `convert`.
+
+    Returns:
+        The plan, which prints as its text.
+
+    Raises:
+        UserError: a mistake in an option or the input.
+        JobError: the input cannot be read.
+    """
+    _import_jobs()
+    with reach_stores(command, beam_options) as beam:
+        kind, config = make_config(command, options)
+        from shardmill.pipelines.jobs.job import dry_run
+
+        return Plan(dry_run(kind.make_job(config), config.name, beam, quiet=not progress))
+
+
+def make_config(command: str, options: Mapping[str, Any]) -> "tuple[Kind, JobConfig]":
+    """Return the kind of input and the configuration of a job; raises UserError."""
+    if command not in KINDS:
+        hint = did_you_mean(command, KINDS, "did you mean {}? The commands are") or "expected"
+        raise UserError(f"unknown command {command!r}; {hint} {', '.join(KINDS)}")
+    kind = KINDS[command]
+    kind.check_installed()
+    return kind, kind.make_config({name: to_plain(value) for name, value in options.items()})
+
+
+def _import_jobs() -> None:
+    with importing_beam(for_local_files=False):
+        import_module("shardmill.pipelines.jobs.job")
+
+
 COMMAND = "command"
 SEPARATOR = ";"  # of the values of a flag that repeats
 _PLACES = ("input", "manifest", "output")  # which the workers must reach
@@ -195,7 +356,7 @@ def template_metadata(kinds: Mapping[str, Kind] = KINDS) -> dict[str, Any]:
 
     Source: https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates#metadata-parameters
     """
-    commands = [{"value": name, "label": f"{name}: {kind.summary}"} for name, kind in kinds.items()]
+    commands = [{"value": name, "label": f"{name}: {entries()[name].summary}"} for name in kinds]
     command = {"name": COMMAND, "label": COMMAND, "helpText": "Kind of the input"}
     command_parameter = {**command, "paramType": "ENUM", "enumOptions": commands}
     return {

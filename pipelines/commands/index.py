@@ -9,17 +9,19 @@ from shardmill.data.shard_index import ALL, INDEX_FOLDER
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject
-from shardmill.pipelines.commands.versions import (
+from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
+    Command,
+    Result,
+    add_directory,
     add_message_flags,
-    command_parser,
-    parse_command,
-    print_outcome,
+    reach_paths,
+    run_here,
 )
 from shardmill.pipelines.config.data_sets import find_data_set
 from shardmill.pipelines.config.flags import Parser
 from shardmill.reading.dataset import open_dataset
-from shardmill.text import html_table, plural
+from shardmill.text import plural
 from shardmill.transforms.inputs.folders import FileKind, split_of_file
 from shardmill.transforms.inputs.listing import FoundFile, input_root, is_glob, list_input
 from shardmill.transforms.publishing.shard_indexes import index_folder, index_version
@@ -29,35 +31,30 @@ from shardmill.transforms.stores.protocol import file_error
 _TFRECORDS = FileKind("TFRecord files", r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?", has_signature=True)
 
 
-def index_parser() -> Parser:
-    """Return the parser of `shardmill index`."""
-    parser = command_parser(
-        "index",
-        "Write the position of each record to index/, next to the shards: for random access, and for NVIDIA DALI. Every"
-        " record is read and checked.",
-        f"{STORE_OPTIONS} Exit status: 0 done; 1 a shard is damaged, or the index could not be written; 2 a mistake in"
-        " a flag, or no TFRecord files; 4 a job builds this version.",
-        ("datasets/flowers", "'other/train-*.tfrecord'"),
-    )
-    parser.add_argument(
-        "directory",
-        metavar="DIRECTORY",
-        help="Folder of a version or of a data set, or a folder or a glob of TFRecord files. Local, gs://, s3:// or"
-        " az://",
+def _add_arguments(parser: Parser) -> None:
+    add_directory(
+        parser,
+        "Folder of a version or of a data set, or a folder or a glob of TFRecord files. Local, gs://, s3:// or az://",
     )
     add_message_flags(parser)
-    return parser
 
 
-def run_index(arguments: Sequence[str]) -> int:
-    """Run `shardmill index` and return its exit status."""
-    args = parse_command(index_parser(), arguments, lambda args: [args.directory])
-    print_outcome(args, repr(index_shards(args.directory)))
-    return 0
+COMMANDS = (
+    Command(
+        name="index",
+        description="Write the position of each record to index/, next to the shards: for random access, and for NVIDIA"
+        " DALI. Every record is read and checked.",
+        epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 a shard is damaged, or the index could not be written; 2 a"
+        " mistake in a flag, or no TFRecord files; 4 a job builds this version.",
+        examples=("datasets/flowers", "'other/train-*.tfrecord'"),
+        add_arguments=_add_arguments,
+        run=run_here(lambda args: index_shards(args.directory)),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Indexed:
+class Indexed(Result):
     """The result of `index`.
 
     Attributes:
@@ -70,12 +67,32 @@ class Indexed:
     shards: int
     records: int
 
-    def __repr__(self) -> str:
+    @property
+    def text(self) -> str:
+        """Return the result in one sentence."""
         amount = f"{plural(self.records, 'record')} in {plural(self.shards, 'shard')}"
         return f"{', '.join(storage.join(folder, INDEX_FOLDER) for folder in self.directories)}: {amount}"
 
-    def _repr_html_(self) -> str:
-        return html_table(repr(self), [], [])
+
+def index(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()) -> Indexed:
+    """Write the position of each record to `index/`, next to the shards, as `shardmill index` does.
+
+    Every record is read and checked. The manifest of a version is not changed.
+
+    Args:
+        directory: folder of a version or of its data set; or a folder or a glob of TFRecord files.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The folders with an index now, and the number of their shards and records.
+
+    Raises:
+        UserError: there are no TFRecord files, or they are compressed.
+        CorruptDataError: a shard is damaged.
+        JobError: a job builds the version, or the index cannot be written.
+    """
+    with reach_paths("index", beam_options, path := os.fspath(directory)):
+        return index_shards(path)
 
 
 def index_shards(path: str) -> Indexed:

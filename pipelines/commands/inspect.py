@@ -3,6 +3,7 @@
 import argparse
 import base64
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,16 +17,16 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.tfds_metadata import TransformFile
-from shardmill.pipelines.commands.versions import (
+from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
+    Command,
     add_directory,
     add_message_flags,
-    command_parser,
-    parse_command,
+    reach_paths,
     report_read_errors,
+    run_here,
 )
 from shardmill.pipelines.config.flags import Parser
-from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
 from shardmill.pipelines.reports.content import split_entry
 from shardmill.pipelines.reports.inspection import (
@@ -58,15 +59,13 @@ FORMAT = 1  # of --json; raised when a program that reads the previous format wo
 _CLASSES_SHOWN = 5  # of each split: the largest
 
 
-def inspect_parser() -> Parser:
-    """Return the parser of `shardmill inspect`."""
-    parser = command_parser(
-        "inspect",
-        "Show what is in a data set: features, splits, classes, and some examples.",
-        f"{STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data"
-        " set.",
-        ("datasets/flowers", "datasets/flowers/1.0.0 --split train --contact_sheet flowers.png"),
-    )
+def _count(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}")
+    return int(text)
+
+
+def _add_arguments(parser: Parser) -> None:
     add_directory(parser)
     parser.add_argument("--split", metavar="SPLIT", help="Split to show (default: all splits)")
     parser.add_argument(
@@ -86,21 +85,23 @@ def inspect_parser() -> Parser:
     )
     parser.add_argument("--json", action="store_true", help="Print one line of JSON, which docs/json.md describes")
     add_message_flags(parser)
-    return parser
 
 
-def _count(text: str, least: int = 0) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}")
-    return int(text)
-
-
-def run_inspect(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    args = parse_command(inspect_parser(), arguments, lambda args: [args.directory])
-    found = inspect_version(args.directory, args.split, args.examples, args.contact_sheet or False, args.samples)
-    log.print_output(json.dumps(found.content) if args.json or log.is_json() else repr(found))
-    return 0
+COMMANDS = (
+    Command(
+        name="inspect",
+        description="Show what is in a data set: features, splits, classes, and some examples.",
+        epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no"
+        " data set.",
+        examples=("datasets/flowers", "datasets/flowers/1.0.0 --split train --contact_sheet flowers.png"),
+        add_arguments=_add_arguments,
+        run=run_here(
+            lambda args: inspect_version(
+                args.directory, args.split, args.examples, args.contact_sheet or False, args.samples
+            )
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -184,6 +185,40 @@ class Inspection:
             picture = base64.b64encode(self.contact_sheet).decode()
             tables.append(f'<img alt="sample images" src="data:image/png;base64,{picture}">')
         return "".join(tables)
+
+
+def inspect(
+    directory: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    examples: int = 3,
+    contact_sheet: str | os.PathLike[str] | bool = False,
+    samples: int = 40,
+    beam_options: Sequence[str] = (),
+) -> Inspection:
+    """Look at a data set: features, splits, statistics, classes and some examples, as `shardmill inspect` does.
+
+    Args:
+        directory: folder of a version, or of its data set; then LATEST selects the version.
+        split: the only split to show; None for all.
+        examples: number of examples to show.
+        contact_sheet: True to draw sample images with their labels, or a local PNG file to write them to as well.
+        samples: number of images on the contact sheet.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The description. It prints as the command's output; a notebook shows tables and the contact sheet.
+
+    Raises:
+        UserError: there is no data set or no such split, or there are no images to draw.
+        CorruptDataError: a file of the data set is damaged.
+    """
+    sheet = contact_sheet if isinstance(contact_sheet, bool) else os.fspath(contact_sheet)
+    for name, number, least in (("examples", examples, 0), ("samples", samples, 1)):
+        if number < least:
+            raise UserError(f"{name}={number!r}: expected a number from {least}")
+    with reach_paths("inspect", beam_options, path := os.fspath(directory)):
+        return inspect_version(path, split, examples, sheet, samples)
 
 
 def inspect_version(

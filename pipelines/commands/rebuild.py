@@ -7,12 +7,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from datetime import date as Date
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from shardmill.errors import EXIT_STATUSES, CorruptDataError, JobError, UserError, describe_exit_statuses
+from shardmill.errors import (
+    EXIT_STATUSES,
+    ChecksError,
+    CorruptDataError,
+    JobError,
+    LockedError,
+    OutdatedError,
+    UserError,
+    describe_exit_statuses,
+)
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, Status, page_path, record_path
+from shardmill.pipelines.commands.frame import Command, raise_job_errors, to_words
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
 from shardmill.pipelines.nightly.recipe_values import parse_set
@@ -34,17 +45,7 @@ _EPILOG = (
 _STATUS_ORDER = (1, 2, 3, 4, 5)  # of several recipes' statuses, the command returns the first one in this order
 
 
-def rebuild_parser() -> Parser:
-    """Return the parser of `shardmill rebuild`."""
-    parser = Parser(
-        prog="shardmill rebuild",
-        description=(
-            "Rebuild data sets from recipes if their inputs or options changed. Each new version is"
-            " checked against LATEST's and published; then old versions are deleted."
-        ),
-        epilog=_EPILOG,
-        examples=("nightly/flowers.yaml", "nightly --dry_run"),
-    )
+def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "recipes",
         nargs="+",
@@ -54,12 +55,9 @@ def rebuild_parser() -> Parser:
     add_flags(parser, options_of(RebuildOptions))
     parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     parser.add_short_help(("dry_run", "force", "version", "date", "set", "accept", "overwrite", "json", "quiet"))
-    return parser
 
 
-def run_rebuild(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    parser = rebuild_parser()
+def _run(parser: Parser, arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
     paths, debug = values.pop("recipes"), values.pop("debug")
@@ -73,6 +71,18 @@ def run_rebuild(arguments: Sequence[str]) -> int:
     statuses = [status for _, status in ends]
     same = statuses[0] if len(set(statuses)) == 1 else 0
     return next((status for status in _STATUS_ORDER if status in statuses), same)
+
+
+_REBUILD = Command(
+    name="rebuild",
+    description="Rebuild data sets from recipes if their inputs or options changed. Each new version is checked"
+    " against LATEST's and published; then old versions are deleted.",
+    epilog=_EPILOG,
+    examples=("nightly/flowers.yaml", "nightly --dry_run"),
+    add_arguments=_add_arguments,
+    run=_run,
+)
+COMMANDS = (_REBUILD,)
 
 
 def load_for_rebuild(
@@ -236,6 +246,75 @@ class Rebuilt:
         findings = (check for check in self.record.checks if check.get("severity") in ("warn", "error"))
         checks = [f"{check['severity']}: {check['check']}: {check['sentence']}" for check in findings]
         return [*filter(None, [counts, self.record.since]), *checks]
+
+
+def rebuild(
+    recipe: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    full: bool = False,
+    version: str | None = None,
+    accept: Sequence[str] = (),
+    overwrite: bool = False,
+    set_latest: bool = False,
+    date: str | Date | None = None,
+    set: Mapping[str, str] | None = None,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+) -> Rebuilt:
+    """Rebuild a data set from a recipe if its input or options changed, as `shardmill rebuild` does.
+
+    The new version is checked against LATEST's and published; then old versions are deleted. If nothing is published,
+    the recipe's webhook is notified.
+
+    Args:
+        recipe: file with one recipe, or folder that holds one.
+        dry_run: return what would be done, without writing anything.
+        force: build a new version even if nothing changed.
+        full: read every input file, without copying records from shards of an older version.
+        version: version to build instead of the recipe's.
+        accept: names of checks that may fail this once.
+        overwrite: replace the version if it is already published.
+        set_latest: point LATEST at this version even if it now points at a newer one.
+        date: date that replaces {YYYY}, {MM} and {DD} in inputs and versions; None for today, in UTC.
+        set: values of ${NAME} in the recipe, by name.
+        beam_options: options of Apache Beam, which take the place of the recipe's.
+        progress: show progress on stderr, or as a bar in a notebook.
+
+    Returns:
+        The outcome. Its `status` is `published`, `unchanged`, or `planned` for a dry run. It is `checks_failed`,
+            `locked`, `outrun` or `outdated` if a version was not published, or not as LATEST, for that reason: then
+            `ok` is False and `error` says more.
+
+    Raises:
+        UserError: a mistake in the recipe, an option or the input.
+        JobError: the job failed; the message says if anything was published.
+        CorruptDataError: an earlier version, which the build needs, is damaged.
+    """
+    given: dict[str, Any] = {"version": version, "date": date, "accept": accept}
+    request = RebuildOptions(
+        dry_run=dry_run,
+        force=force,
+        full=full,
+        overwrite=overwrite,
+        set_latest=set_latest,
+        set=tuple(f"{name}={value}" for name, value in (set or {}).items()),
+        quiet=not progress,
+        tunes_memory=False,
+        **given,
+    )
+    parser, path, rest = _REBUILD.parser(), os.fspath(recipe), to_words(beam_options)
+    with raise_job_errors():
+        loaded = load_for_rebuild([path], request, rest, parser)
+        if len(loaded) > 1:
+            raise UserError(f"{path} holds {len(loaded)} recipes; `rebuild` takes one, and the command takes several")
+        if isinstance(loaded[0], InvalidRecipe):
+            raise loaded[0].error
+        found = follow_to_end(loaded[0], request, rest, parser)
+    if found.error is not None and not isinstance(found.error, (ChecksError, LockedError, OutdatedError)):
+        raise found.error
+    return found
 
 
 def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser) -> Rebuilt:

@@ -1,20 +1,23 @@
 """`shardmill report` and `shardmill diff`: describe a version, compare two."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.pipelines.commands.versions import (
+from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
+    Command,
     add_directory,
     add_message_flags,
-    command_parser,
-    parse_command,
+    parse_here,
     print_outcome,
+    reach_paths,
     report_read_errors,
+    run_here,
 )
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
@@ -32,15 +35,7 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
 
-def report_parser() -> Parser:
-    """Return the parser of `shardmill report`."""
-    parser = command_parser(
-        "report",
-        "Write an HTML report about a version: checks, content, changes and rejects.",
-        f"The page needs neither a network nor a script. {STORE_OPTIONS} Exit status: 0 done, whatever the verdict; 1 a"
-        " file of the data set is damaged; 2 a mistake in a flag, or no data set.",
-        ("datasets/flowers --output flowers.html", "datasets/flowers/1.0.3 --against 1.0.1"),
-    )
+def _add_report_arguments(parser: Parser) -> None:
     add_directory(parser)
     parser.add_argument(
         "--against",
@@ -52,12 +47,21 @@ def report_parser() -> Parser:
         "--json", action="store_true", help="Print the content of the report as JSON, which docs/json.md describes"
     )
     add_message_flags(parser)
-    return parser
 
 
-def run_report(arguments: Sequence[str]) -> int:
-    """Run `shardmill report` and return its exit status."""
-    args = parse_command(report_parser(), arguments, lambda args: [args.directory, *filter(None, [args.output])])
+def _add_diff_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "versions",
+        nargs="+",
+        metavar="[DIRECTORY] A B",
+        help="Folder of a data set and two of its versions, tags or LATEST; or the folders of two versions",
+    )
+    parser.add_argument("--json", action="store_true", help="Print all differences as one line of JSON")
+    add_message_flags(parser)
+
+
+def _run_report(parser: Parser, arguments: Sequence[str]) -> int:
+    args = parse_here(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
     if args.json:
@@ -66,6 +70,29 @@ def run_report(arguments: Sequence[str]) -> int:
     output = args.output if args.output is not None else "report.html"
     print_outcome(args, f"{output}: {make_report(args.directory, args.against, output).text}")
     return 0
+
+
+COMMANDS = (
+    Command(
+        name="report",
+        description="Write an HTML report about a version: checks, content, changes and rejects.",
+        epilog=f"The page needs neither a network nor a script. {STORE_OPTIONS} Exit status: 0 done, whatever the"
+        " verdict; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data set.",
+        examples=("datasets/flowers --output flowers.html", "datasets/flowers/1.0.3 --against 1.0.1"),
+        add_arguments=_add_report_arguments,
+        run=_run_report,
+    ),
+    Command(
+        name="diff",
+        description="Show what differs between two versions: splits, classes, features, types and statistics.",
+        epilog="Only manifest.json and stats.json are read. Beam's options for access to an object store, such as"
+        " --s3_endpoint_url, may follow the versions. Exit status: 0 done, whatever differs; 1 one of the two is"
+        " damaged; 2 a mistake, or no such version.",
+        examples=("datasets/flowers 1.0.0 LATEST", "datasets/flowers/1.0.0 elsewhere/flowers/1.0.0 --json"),
+        add_arguments=_add_diff_arguments,
+        run=run_here(lambda args: compare_versions(args.versions), lambda args: args.versions),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,6 +137,33 @@ class Report:
         return [note for note in (self.content["verdict"]["checked"], self.content["changes"]["since"]) if note]
 
 
+def report(
+    directory: str | os.PathLike[str],
+    *,
+    against: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    beam_options: Sequence[str] = (),
+) -> Report:
+    """Make the report about a version: checks, content, changes and rejects, as `shardmill report` does.
+
+    Args:
+        directory: folder of a version, or of its data set; then LATEST selects the version.
+        against: version or tag to compare with; None for the one that the build compared with, or the previous one.
+        output: HTML file to write; None, unlike in the command, for none.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The verdict, and the content of the page.
+
+    Raises:
+        UserError: there is no data set or no such version, or the file cannot be written.
+        CorruptDataError: a file of the data set is damaged.
+    """
+    page = None if output is None else os.fspath(output)
+    with reach_paths("report", beam_options, path := os.fspath(directory), *filter(None, [page])):
+        return make_report(path, against, page)
+
+
 def make_report(directory: str, against: str | None, output: str | None = None) -> Report:
     """Make the report about a version, see `shardmill.report`."""
     with report_read_errors(directory):
@@ -121,35 +175,6 @@ def make_report(directory: str, against: str | None, output: str | None = None) 
         except OSError as error:
             raise file_error(f"--output {output}", error) from None
     return Report(found, output)
-
-
-def diff_parser() -> Parser:
-    """Return the parser of `shardmill diff`."""
-    parser = command_parser(
-        "diff",
-        "Show what differs between two versions: splits, classes, features, types and statistics.",
-        "Only manifest.json and stats.json are read. Beam's options for access to an object store, such as"
-        " --s3_endpoint_url, may follow the versions. Exit status: 0 done, whatever differs; 1 one of the two is"
-        " damaged; 2 a mistake, or no such version.",
-        ("datasets/flowers 1.0.0 LATEST", "datasets/flowers/1.0.0 elsewhere/flowers/1.0.0 --json"),
-    )
-    parser.add_argument(
-        "versions",
-        nargs="+",
-        metavar="[DIRECTORY] A B",
-        help="Folder of a data set and two of its versions, tags or LATEST; or the folders of two versions",
-    )
-    parser.add_argument("--json", action="store_true", help="Print all differences as one line of JSON")
-    add_message_flags(parser)
-    return parser
-
-
-def run_diff(arguments: Sequence[str]) -> int:
-    """Run `shardmill diff` and return its exit status."""
-    args = parse_command(diff_parser(), arguments, lambda args: args.versions)
-    found = compare_versions(args.versions)
-    log.print_output(json.dumps(found.content) if args.json or log.is_json() else found.text)
-    return 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -184,6 +209,25 @@ class Comparison:
 
 
 _FINDINGS = ("warn", "error")
+
+
+def diff(*versions: str | os.PathLike[str], beam_options: Sequence[str] = ()) -> Comparison:
+    """Compare two versions: splits, classes, features, types and statistics, as `shardmill diff` does.
+
+    Args:
+        versions: folder of a data set and two of its versions, tags or LATEST; or the folders of two versions.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The differences, and the results of the checks that precede publishing.
+
+    Raises:
+        UserError: there is no such version.
+        CorruptDataError: one of the two is damaged.
+    """
+    words = [os.fspath(version) for version in versions]
+    with reach_paths("diff", beam_options, *words):
+        return compare_versions(words)
 
 
 def compare_versions(words: Sequence[str]) -> Comparison:

@@ -2,36 +2,35 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
+from shardmill.pipelines.commands.frame import (
+    Command,
+    add_message_flags,
+    parse_messages,
+    print_outcome,
+    raise_job_errors,
+    to_words,
+)
 from shardmill.pipelines.commands.rebuild import configure_stores
-from shardmill.pipelines.commands.versions import add_message_flags, command_parser, print_outcome
-from shardmill.pipelines.config.flags import Parser, add_flags, log_options
+from shardmill.pipelines.config.flags import Parser, add_flags
 from shardmill.pipelines.nightly.recipe import SUFFIXES, InvalidRecipe, RetainOptions, load_recipes
 from shardmill.pipelines.nightly.recipe_values import parse_set
-from shardmill.pipelines.nightly.versions import Problem, retain, retain_by_recipe
+from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
+from shardmill.pipelines.nightly.versions import retain as retain_in_folder
 from shardmill.pipelines.reports import log
 from shardmill.text import html_table
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores import storage
 
 
-def retain_parser() -> Parser:
-    """Return the parser of `shardmill retain`."""
-    parser = command_parser(
-        "retain",
-        "Delete expired versions of a data set, failed versions that were kept long enough, and what dead jobs left."
-        " `shardmill rebuild` does so before and after each build. LATEST, versions with a tag, and what a living job"
-        " builds are never deleted.",
-        "Beam's options for access to an object store, such as --s3_endpoint_url, may follow the path. Exit status: 0"
-        " done; 1 something could not be deleted; 2 a mistake in a flag or a recipe, or no data set.",
-        ("datasets/flowers --min_versions 7 --max_age 30d --dry_run", "nightly/flowers.yaml"),
-    )
+def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "path",
         metavar="DIR|RECIPE",
@@ -44,14 +43,10 @@ def retain_parser() -> Parser:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="Value for ${NAME} in recipes; repeatable"
     )
     add_message_flags(parser)
-    return parser
 
 
-def run_retain(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    parser = retain_parser()
-    args, rest = parser.parse_known_args(list(arguments))
-    args.quiet = log_options(args).quiet
+def _run(parser: Parser, arguments: Sequence[str]) -> int:
+    args, rest = parse_messages(parser, arguments)
     given = RetainOptions(**{name: value for name, value in vars(args).items() if name in ("min_versions", "max_age")})
     statuses = []
     for name, found in retain_versions(args.path, given, args.dry_run, args.set, rest, parser):
@@ -61,6 +56,20 @@ def run_retain(arguments: Sequence[str]) -> int:
         else:
             statuses.append(_report(args, name, found))
     return max(statuses)
+
+
+_RETAIN = Command(
+    name="retain",
+    description="Delete expired versions of a data set, failed versions that were kept long enough, and what dead jobs"
+    " left. `shardmill rebuild` does so before and after each build. LATEST, versions with a tag, and what a living job"
+    " builds are never deleted.",
+    epilog="Beam's options for access to an object store, such as --s3_endpoint_url, may follow the path. Exit status:"
+    " 0 done; 1 something could not be deleted; 2 a mistake in a flag or a recipe, or no data set.",
+    examples=("datasets/flowers --min_versions 7 --max_age 30d --dry_run", "nightly/flowers.yaml"),
+    add_arguments=_add_arguments,
+    run=_run,
+)
+COMMANDS = (_RETAIN,)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,6 +96,54 @@ class Retained:
         return html_table("Retention", [], [[message] for message in self.messages], self.problems)
 
 
+def retain(
+    path: str | os.PathLike[str],
+    *,
+    min_versions: int | None = None,
+    max_age: str | float | None = None,
+    dry_run: bool = False,
+    set: Mapping[str, str] | None = None,
+    beam_options: Sequence[str] = (),
+) -> Retained:
+    """Delete expired versions, failed versions that were kept long enough, and what dead jobs left.
+
+    LATEST, versions with a tag, and what a living job builds are never deleted. `shardmill.rebuild` does the same
+    before and after each build.
+
+    Args:
+        path: recipe, whose section `retain` counts, a folder of recipes, or the folder of a data set.
+        min_versions: number of newest versions to keep, for the folder of a data set.
+        max_age: age up to which versions are kept, such as `30d`, or in seconds; given with `min_versions`.
+        dry_run: return what would be deleted, and delete nothing.
+        set: values of ${NAME} in recipes, by name.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        What was deleted; `ok` is False if something could not be deleted, as `problems` says.
+
+    Raises:
+        UserError: a mistake in an option or a recipe, or there is no data set. The other recipes of a folder are
+            followed before that.
+        JobError: a store failed.
+    """
+    limits: dict[str, Any] = {"min_versions": min_versions, "max_age": max_age}
+    given, pairs = RetainOptions(**limits), [f"{name}={value}" for name, value in (set or {}).items()]
+    rest = to_words(beam_options)
+    messages: list[str] = []
+    problems: list[str] = []
+    errors: list[UserError | JobError] = []
+    with raise_job_errors():
+        for name, found in retain_versions(os.fspath(path), given, dry_run, pairs, rest, _RETAIN.parser()):
+            if isinstance(found, UserError | JobError):
+                errors.append(found)
+                continue
+            for message in found or ["nothing to delete"]:
+                (problems if isinstance(message, Problem) else messages).append(f"{name}: {message}")
+    if errors:
+        raise errors[0]
+    return Retained(tuple(messages), tuple(problems))
+
+
 def retain_versions(
     path: str, given: RetainOptions, dry_run: bool, set_values: Sequence[str], rest: Sequence[str], parser: Parser
 ) -> "Iterator[tuple[str, list[str] | UserError | JobError]]":
@@ -98,7 +155,7 @@ def retain_versions(
 
     with reach_stores(()):
         if not _is_of_recipes(path):
-            messages = retain(path, given, dry_run=dry_run)
+            messages = retain_in_folder(path, given, dry_run=dry_run)
             yield path, [*messages, *_explain(given, "give --min_versions and --max_age")]
             return
         if given.min_versions is not None:

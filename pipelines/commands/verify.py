@@ -1,6 +1,7 @@
 """`shardmill verify`: re-read a data set in a Beam job, and list its faults."""
 
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,14 +15,17 @@ from apache_beam.pvalue import AsIter
 from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import find_interrupted_publications
-from shardmill.pipelines.commands.versions import (
+from shardmill.pipelines.commands.frame import (
+    Command,
     add_directory,
     add_message_flags,
-    command_parser,
+    ignore,
+    parse_messages,
     print_outcome,
+    reach_stores,
     report_read_errors,
 )
-from shardmill.pipelines.config.flags import Parser, beam_options, check_folder_first, log_options
+from shardmill.pipelines.config.flags import Parser, beam_options, check_folder_first
 from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import repair
 from shardmill.pipelines.jobs.runner import scratch_folder
@@ -42,15 +46,7 @@ from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.workers.running import report_plan
 
 
-def verify_parser() -> Parser:
-    """Return the parser of `shardmill verify`."""
-    parser = command_parser(
-        "verify",
-        "Re-read a data set and check every file, checksum, record and feature against its manifest.",
-        "Every option of Apache Beam, such as --runner or --direct_num_workers, may follow the folder. Exit status:"
-        " 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
-        ("datasets/flowers", "datasets/flowers/1.0.0 --decode"),
-    )
+def _add_arguments(parser: Parser) -> None:
     add_directory(parser)
     parser.add_argument("--decode", action="store_true", help="Decode all pixels of every image, too")
     parser.add_argument(
@@ -59,14 +55,10 @@ def verify_parser() -> Parser:
         help="Before the checks, complete an interrupted publication and delete the LOCK of a dead job",
     )
     add_message_flags(parser)
-    return parser
 
 
-def run_verify(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    parser = verify_parser()
-    args, rest = parser.parse_known_args(list(arguments))
-    args.quiet = log_options(args).quiet
+def _run(parser: Parser, arguments: Sequence[str]) -> int:
+    args, rest = parse_messages(parser, arguments)
     options = beam_options(rest, parser)
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
@@ -81,6 +73,19 @@ def run_verify(arguments: Sequence[str]) -> int:
     if found.ok:
         print_outcome(args, found.text)
     return 0 if found.ok else 1
+
+
+COMMANDS = (
+    Command(
+        name="verify",
+        description="Re-read a data set and check every file, checksum, record and feature against its manifest.",
+        epilog="Every option of Apache Beam, such as --runner or --direct_num_workers, may follow the folder. Exit"
+        " status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
+        examples=("datasets/flowers", "datasets/flowers/1.0.0 --decode"),
+        add_arguments=_add_arguments,
+        run=_run,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,6 +128,35 @@ class Verification:
     def _repr_html_(self) -> str:
         rows = [(fault.file, fault.message) for fault in self.faults]
         return html_table(self.text, ["file", "fault"] if rows else [], rows, self.notices)
+
+
+def verify(
+    directory: str | os.PathLike[str],
+    *,
+    decode: bool = False,
+    repair: bool = False,
+    beam_options: Sequence[str] = (),
+    progress: bool = False,
+) -> Verification:
+    """Re-read a data set and check every file, checksum, record and feature, as `shardmill verify` does.
+
+    Args:
+        directory: folder of a version, or of its data set; then LATEST selects the version.
+        decode: decode every image completely as well.
+        repair: complete an interrupted publication, and LATEST, and delete the LOCK of a dead job, before the checks.
+        beam_options: options of Apache Beam as on the command line.
+        progress: show progress on stderr, or as a bar in a notebook.
+
+    Returns:
+        The result: `ok` is True without a fault; `faults` lists those found.
+
+    Raises:
+        UserError: there is no data set, or a mistake in an option.
+        JobError: the job that reads the shards failed.
+        CorruptDataError: the manifest cannot be read, so that nothing can be checked.
+    """
+    with reach_stores("verify", beam_options) as beam:
+        return verify_version(os.fspath(directory), decode, repair, beam, not progress, ignore, ignore)
 
 
 def verify_version(

@@ -1,133 +1,142 @@
 """`shardmill versions`, `tag`, `rollback` and `accept`, and flags shared by commands on published versions."""
 
 import argparse
-import json
+import os
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, record_path
-from shardmill.pipelines.config.flags import (
-    LogOptions,
-    Parser,
-    add_flags,
-    beam_options,
-    check_folder_first,
-    log_options,
+from shardmill.pipelines.commands.frame import (
+    STORE_OPTIONS,
+    Command,
+    Result,
+    add_directory,
+    add_message_flags,
+    ignore,
+    reach_paths,
+    report_read_errors,
+    run_here,
 )
+from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import html_table, to_printable
-from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
 from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
-if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
 
-STORE_OPTIONS = "Beam's options for access to an object store, such as --s3_endpoint_url, may follow the folder."
-_DIRECTORY_HELP = "Folder of a version, or of a data set: then LATEST selects the version. Local, gs://, s3:// or az://"
+def _make_command(
+    name: str,
+    description: str,
+    examples: Sequence[str],
+    add_arguments: Callable[[Parser], None],
+    call: Callable[[argparse.Namespace], Any],
+) -> Command:
+    """Return the record of a command whose first argument is the folder of a data set."""
 
+    def add_all(parser: Parser) -> None:
+        add_directory(parser, "Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://")
+        add_message_flags(parser)
+        add_arguments(parser)
 
-def command_parser(command: str, description: str, epilog: str, examples: Sequence[str]) -> Parser:
-    """Return the parser of a command that does not convert."""
-    return Parser(prog=f"shardmill {command}", description=description, epilog=epilog, examples=examples)
-
-
-def add_directory(parser: Parser) -> None:
-    """Add the folder of a version or of a data set."""
-    parser.add_argument("directory", metavar="DIRECTORY", help=_DIRECTORY_HELP)
-
-
-def add_message_flags(parser: Parser) -> None:
-    """Add the flags of messages, and --debug."""
-    add_flags(parser, options_of(LogOptions))
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
-
-
-def _make_data_set_parser(command: str, description: str, *examples: str) -> Parser:
-    """Return the parser of a command whose first argument is the folder of a data set."""
-    parser = command_parser(
-        command,
-        description,
-        f"{STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
-        examples,
+    return Command(
+        name=name,
+        description=description,
+        epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
+        examples=examples,
+        add_arguments=add_all,
+        run=run_here(call),
     )
+
+
+def _add_versions_arguments(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="Print the list as one line of JSON")
+
+
+def _add_tag_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "directory",
-        metavar="DIRECTORY",
-        help="Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://",
+        "version",
+        metavar="VERSION",
+        help="Version to name, as a number, tag or LATEST; with --delete, the tag to delete",
     )
-    add_message_flags(parser)
-    return parser
+    parser.add_argument("tag", metavar="TAG", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
+    parser.add_argument("--move", action="store_true", help="Move the tag to VERSION if it names another version")
+    parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version that it names")
 
 
-def parse_command(
-    parser: Parser, arguments: Sequence[str], paths: Callable[[argparse.Namespace], Sequence[str]]
-) -> argparse.Namespace:
-    """Parse the arguments, and configure access to the stores of `paths`, of which the first is the folder."""
-    args, rest = parser.parse_known_args(list(arguments))
-    args.quiet = log_options(args).quiet
-    if (options := store_options(parser, rest, paths(args), arguments)) is not None:
-        from shardmill.transforms.stores.clients import set_options
-
-        set_options(options)
-    return args
+def _add_rollback_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "version",
+        metavar="VERSION",
+        nargs="?",
+        help="Version or tag to point LATEST at (default: the newest version older than the one that LATEST names)",
+    )
 
 
-def print_outcome(args: argparse.Namespace, message: str) -> None:
-    """Print what a command has done, unless --quiet was given."""
-    if log.is_json() or not args.quiet:
-        log.print_result(message)
+def _add_accept_arguments(parser: Parser) -> None:
+    parser.add_argument("version", metavar="VERSION", help="Version to publish, for example 1.0.1")
+    parser.add_argument(
+        "--reason", metavar="TEXT", required=True, help="Reason to publish the version although checks failed"
+    )
+    parser.add_argument("--by", metavar="NAME", help="Name of who accepts the version (default: user@host)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--keep_latest",
+        action="store_true",
+        help="Publish the version even if a newer one was published since, and leave LATEST as it is",
+    )
+    which.add_argument(
+        "--set_latest",
+        action="store_true",
+        help="Publish the version even if a newer one was published since, and point LATEST at it",
+    )
 
 
-@contextmanager
-def report_read_errors(folder: str) -> Iterator[None]:
-    """Within this context, turn a failure to read into a UserError about the folder on the command line."""
-    try:
-        yield
-    except BrokenPipeError:  # of our own output, not of the data set
-        raise
-    except OSError as error:
-        raise UserError(f"{folder} cannot be read: {error.strerror or error}") from None
-
-
-def store_options(
-    parser: Parser, rest: Sequence[str], paths: Sequence[str], arguments: Sequence[str] = ()
-) -> "PipelineOptions | None":
-    """Return the Beam options in `rest` for access to the object stores of `paths`.
-
-    Importing Beam's options takes longer than reading from a disk. They are therefore not imported if all paths are
-    local and no option is given: then the result is None.
-    """
-    if not rest and all(map(storage.is_local, paths)):
-        return None
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    options: PipelineOptions = beam_options(rest, parser)
-    if arguments:
-        check_folder_first(arguments, paths[0], rest)
-    if options.view_as(StandardOptions).runner is not None:
-        command = parser.prog.rpartition(" ")[2]
-        raise UserError(f"--runner has no meaning here: {command} reads the data set in this process")
-    return options
-
-
-def _parse_directory(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments; `directory` gets no trailing slash, and must not be the folder of one version."""
-    args = parse_command(parser, arguments, lambda args: [args.directory])
-    args.directory = data_set_folder(args.directory)
-    return args
+COMMANDS = (
+    _make_command(
+        "versions",
+        "List the versions of a data set, the newest first.",
+        ("datasets/flowers", "datasets/flowers --json"),
+        _add_versions_arguments,
+        lambda args: list_versions(args.directory),
+    ),
+    _make_command(
+        "tag",
+        "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted.",
+        ("datasets/flowers 1.0.3 production", "datasets/flowers production --delete"),
+        _add_tag_arguments,
+        lambda args: change_tag(args.directory, args.version, args.tag, args.move, args.delete),
+    ),
+    _make_command(
+        "rollback",
+        "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
+        " rebuild from the same input does not undo it.",
+        ("datasets/flowers", "datasets/flowers 1.0.2"),
+        _add_rollback_arguments,
+        lambda args: roll_back(args.directory, args.version),
+    ),
+    _make_command(
+        "accept",
+        "Publish a version that failed its checks and is kept in failed/, as it is. The input is not read. Who accepted"
+        " it, when and why is in the record of its build.",
+        ("datasets/flowers 1.0.4 --reason 'the new classes are expected'",),
+        _add_accept_arguments,
+        lambda args: accept_failed(
+            args.directory, args.version, args.reason, args.by, args.keep_latest, args.set_latest, log.info
+        ),
+    ),
+)
 
 
 def data_set_folder(path: str) -> str:
@@ -189,6 +198,11 @@ class Versions:
         columns = ["version", "published", "examples", "size", "named by", "checks"]
         return html_table(self.directory, columns, map(_version_cells, self.rows), self._notes())
 
+    @property
+    def content(self) -> list[dict[str, Any]]:
+        """Return the rows as JSON-ready data."""
+        return [asdict(row) for row in self.rows]
+
     def _notes(self) -> list[str]:
         if any(row.latest and row.published for row in self.rows):
             return []
@@ -196,28 +210,26 @@ class Versions:
         return [to_printable(f"NOTE: {named}")]
 
 
-def versions_parser() -> Parser:
-    """Return the parser of `shardmill versions`."""
-    parser = _make_data_set_parser(
-        "versions", "List the versions of a data set, the newest first.", "datasets/flowers", "datasets/flowers --json"
-    )
-    parser.add_argument("--json", action="store_true", help="Print the list as one line of JSON")
-    return parser
+def versions(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()) -> Versions:
+    """List the versions of a data set, the newest first, as `shardmill versions` does.
+
+    Args:
+        directory: folder of the data set.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The versions, with their examples, sizes, tags and numbers of failed checks.
+
+    Raises:
+        UserError: there is no data set, or its folder cannot be read.
+    """
+    with reach_paths("versions", beam_options, path := os.fspath(directory)):
+        return list_versions(path)
 
 
-def run_versions(arguments: Sequence[str]) -> int:
-    """Run `shardmill versions` and return its exit status."""
-    args = _parse_directory(versions_parser(), arguments)
-    found = list_versions(args.directory)
-    if args.json or log.is_json():
-        log.print_output(json.dumps([asdict(row) for row in found]))
-    else:
-        log.print_output(repr(found))
-    return 0
-
-
-def list_versions(parent: str) -> Versions:
-    """Return the versions of the data set in `parent`; raise a UserError if there are none."""
+def list_versions(directory: str) -> Versions:
+    """Return the versions of the data set in `directory`; raise a UserError if there are none."""
+    parent = data_set_folder(directory)
     with report_read_errors(parent):
         named, tags = read_latest(parent), read_tags(parent)
         with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
@@ -256,34 +268,8 @@ def _version_cells(row: VersionRow) -> list[str]:
     return [row.version, when, examples, size, names, "" if row.errors is None else checks]
 
 
-def tag_parser() -> Parser:
-    """Return the parser of `shardmill tag`."""
-    parser = _make_data_set_parser(
-        "tag",
-        "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted.",
-        "datasets/flowers 1.0.3 production",
-        "datasets/flowers production --delete",
-    )
-    parser.add_argument(
-        "version",
-        metavar="VERSION",
-        help="Version to name, as a number, tag or LATEST; with --delete, the tag to delete",
-    )
-    parser.add_argument("tag", metavar="TAG", nargs="?", help="Name of the tag: letters, digits, '_', '.' and '-'")
-    parser.add_argument("--move", action="store_true", help="Move the tag to VERSION if it names another version")
-    parser.add_argument("--delete", action="store_true", help="Delete the tag and keep the version that it names")
-    return parser
-
-
-def run_tag(arguments: Sequence[str]) -> int:
-    """Run `shardmill tag` and return its exit status."""
-    args = _parse_directory(tag_parser(), arguments)
-    print_outcome(args, repr(change_tag(args.directory, args.version, args.tag, args.move, args.delete)))
-    return 0
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class Tagged:
+class Tagged(Result):
     """The result of `tag`.
 
     Attributes:
@@ -298,19 +284,49 @@ class Tagged:
     before: str
     version: str
 
-    def __repr__(self) -> str:
+    @property
+    def text(self) -> str:
+        """Return the result in one sentence."""
         if not self.version:
             return f"{self.directory}: {self.tag} no longer names {self.before}"
         moves = self.before not in ("", self.version)
         named = f"{self.tag}: {self.before} -> {self.version}" if moves else f"{self.tag} names {self.version}"
         return f"{self.directory}: {named}"
 
-    def _repr_html_(self) -> str:
-        return html_table(repr(self), [], [])
+
+def tag(
+    directory: str | os.PathLike[str],
+    version: str,
+    tag: str | None = None,
+    *,
+    move: bool = False,
+    delete: bool = False,
+    beam_options: Sequence[str] = (),
+) -> Tagged:
+    """Give a version a name, as `shardmill tag` does. Readers open it by that name, and it is never deleted.
+
+    Args:
+        directory: folder of the data set.
+        version: version to name: a version, a tag or LATEST; with `delete`, the tag to delete.
+        tag: name of the tag: letters, digits, `_`, `.` and `-`.
+        move: move the tag if it names another version.
+        delete: delete the tag and keep the version.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The versions that the tag named before and names now.
+
+    Raises:
+        UserError: there is no such version or tag, or the tag names another version and `move` is not set.
+        JobError: another process changed the tag or deleted the version meanwhile.
+    """
+    with reach_paths("tag", beam_options, path := os.fspath(directory)):
+        return change_tag(path, version, tag, move, delete)
 
 
 def change_tag(directory: str, version: str, tag: str | None, move: bool, delete: bool) -> Tagged:
     """Set, move or delete a tag, see `shardmill.tag`."""
+    directory = data_set_folder(directory)
     if delete and (tag is not None or move):
         raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
     if not delete and tag is None:
@@ -333,36 +349,8 @@ def _report_write_errors(directory: str) -> Iterator[None]:
         raise file_error(f"{directory} cannot be read or written", error) from None
 
 
-def rollback_parser() -> Parser:
-    """Return the parser of `shardmill rollback`."""
-    parser = _make_data_set_parser(
-        "rollback",
-        "Point LATEST at another version, which readers open from now on. Nothing is deleted, and a"
-        " rebuild from the same input does not undo it.",
-        "datasets/flowers",
-        "datasets/flowers 1.0.2",
-    )
-    parser.add_argument(
-        "version",
-        metavar="VERSION",
-        nargs="?",
-        help="Version or tag to point LATEST at (default: the newest version older than the one that LATEST names)",
-    )
-    return parser
-
-
-def run_rollback(arguments: Sequence[str]) -> int:
-    """Run `shardmill rollback` and return its exit status."""
-    args = _parse_directory(rollback_parser(), arguments)
-    found = roll_back(args.directory, args.version)
-    print_outcome(args, found.text)
-    for warning in found.warnings:
-        log.warn(warning)
-    return 0
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class RolledBack:
+class RolledBack(Result):
     """The result of `rollback`.
 
     Attributes:
@@ -384,15 +372,33 @@ class RolledBack:
             return f"{self.directory}: LATEST names {self.version} already"
         return f"{self.directory}: LATEST: {self.before or 'none'} -> {self.version}"
 
-    def __repr__(self) -> str:
-        return "\n".join([self.text, *self.warnings])
 
-    def _repr_html_(self) -> str:
-        return html_table(self.text, [], [], self.warnings)
+def rollback(
+    directory: str | os.PathLike[str], version: str | None = None, *, beam_options: Sequence[str] = ()
+) -> RolledBack:
+    """Point LATEST at another version, which readers open from now on, as `shardmill rollback` does.
+
+    Nothing is deleted, and a rebuild from the same input does not undo it.
+
+    Args:
+        directory: folder of the data set.
+        version: version or tag to point LATEST at; None for the newest version older than LATEST's.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The versions that LATEST named before and names now.
+
+    Raises:
+        UserError: there is no such version, or it is incomplete.
+        JobError: a version is being published, or another process wrote LATEST meanwhile.
+    """
+    with reach_paths("rollback", beam_options, path := os.fspath(directory)):
+        return roll_back(path, version)
 
 
 def roll_back(directory: str, version: str | None) -> RolledBack:
     """Point LATEST at another version, see `shardmill.rollback`."""
+    directory = data_set_folder(directory)
     from shardmill.pipelines.nightly.versions import rollback, version_under_way
 
     with _report_write_errors(directory):
@@ -402,45 +408,8 @@ def roll_back(directory: str, version: str | None) -> RolledBack:
     return RolledBack(directory, before, now, (warning,) if builder else ())
 
 
-def accept_parser() -> Parser:
-    """Return the parser of `shardmill accept`."""
-    parser = _make_data_set_parser(
-        "accept",
-        "Publish a version that failed its checks and is kept in failed/, as it is. The input is not read. Who accepted"
-        " it, when and why is in the record of its build.",
-        "datasets/flowers 1.0.4 --reason 'the new classes are expected'",
-    )
-    parser.add_argument("version", metavar="VERSION", help="Version to publish, for example 1.0.1")
-    parser.add_argument(
-        "--reason", metavar="TEXT", required=True, help="Reason to publish the version although checks failed"
-    )
-    parser.add_argument("--by", metavar="NAME", help="Name of who accepts the version (default: user@host)")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--keep_latest",
-        action="store_true",
-        help="Publish the version even if a newer one was published since, and leave LATEST as it is",
-    )
-    which.add_argument(
-        "--set_latest",
-        action="store_true",
-        help="Publish the version even if a newer one was published since, and point LATEST at it",
-    )
-    return parser
-
-
-def run_accept(arguments: Sequence[str]) -> int:
-    """Run `shardmill accept` and return its exit status."""
-    args = _parse_directory(accept_parser(), arguments)
-    found = accept_failed(
-        args.directory, args.version, args.reason, args.by, args.keep_latest, args.set_latest, log.info
-    )
-    print_outcome(args, repr(found))
-    return 0
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class Accepted:
+class Accepted(Result):
     """The result of `accept`.
 
     Attributes:
@@ -457,12 +426,46 @@ class Accepted:
     latest: str
     is_new: bool
 
-    def __repr__(self) -> str:
+    @property
+    def text(self) -> str:
+        """Return the result in one sentence."""
         accepted = f"is published, accepted by {self.by}" if self.is_new else "is published already"
         return f"{self.directory}: {self.version} {accepted}; LATEST names {self.latest}"
 
-    def _repr_html_(self) -> str:
-        return html_table(repr(self), [], [])
+
+def accept(
+    directory: str | os.PathLike[str],
+    version: str,
+    *,
+    reason: str,
+    by: str | None = None,
+    keep_latest: bool = False,
+    set_latest: bool = False,
+    beam_options: Sequence[str] = (),
+) -> Accepted:
+    """Publish a version that failed its checks and is kept in `failed/`, as `shardmill accept` does.
+
+    Args:
+        directory: folder of the data set.
+        version: version to publish, for example `1.0.1`.
+        reason: why the version is published although checks failed; the record of its build keeps it.
+        by: who accepts it; None for user@host.
+        keep_latest: publish it although a newer version was published since, which LATEST goes on naming.
+        set_latest: publish it although a newer version was published since, and point LATEST at it.
+        beam_options: options of Apache Beam for access to an object store.
+
+    Returns:
+        The published version, who accepted it, and the version that LATEST names now.
+
+    Raises:
+        UserError: no such version is kept, or an option is wrong.
+        JobError: another job is publishing, or the files cannot be written.
+        CorruptDataError: the kept version is damaged.
+    """
+    if keep_latest and set_latest:
+        raise UserError("keep_latest and set_latest exclude each other: give one of them")
+    with reach_paths("accept", beam_options, path := os.fspath(directory)):
+        return accept_failed(path, version, reason, by, keep_latest, set_latest, ignore)
 
 
 def accept_failed(
@@ -475,6 +478,7 @@ def accept_failed(
     say: Callable[[str], None],
 ) -> Accepted:
     """Publish a version that failed its checks, see `shardmill.accept`; `say` takes sentences on repairs."""
+    directory = data_set_folder(directory)
     version = given_version.removeprefix(f"{file_names.FAILED}/")
     if not file_names.is_version(version):
         raise UserError(f"{given_version!r} is not a version; expected three numbers, such as 1.0.1")

@@ -41,14 +41,9 @@ class FormatSpec:
     """Everything in which one record format, such as CSV, differs from the others."""
 
     name: str  # in manifest.json
-    command: str  # the command that reads it
     plural: str  # the files' name in errors
     suffixes: str  # of file names, see FileKind
-    summary: str  # shown by `shardmill --help`
-    description: str  # shown by the command's own --help
     flags: tuple[str, ...]  # the options it uses, besides those of every job
-    short_help: tuple[str, ...] = ()  # its options that --help shows
-    examples: tuple[str, ...] = ()  # arguments, shown at the end of --help
     unit: Literal["row", "line", "example"] = "row"  # of a table, of text, or an existing tf.train.Example
     row_name_column: str = ""  # source column whose text names a row in rejects; "" for none
     has_objects: bool = False  # a column may hold objects in images
@@ -521,11 +516,8 @@ class DataConfig(RowsConfig):
 
 _MAPPED = FormatSpec(
     name="mapped",
-    command="",
     plural="records",
     suffixes="",
-    summary="",
-    description="",
     flags=("json_columns",),
 )
 

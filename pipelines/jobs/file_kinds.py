@@ -291,43 +291,40 @@ def _describe_arrays(
     return array_features(layout, summary.records, feature), ()
 
 
-KINDS = (
+COMMANDS = (
     Kind(
         "images",
-        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
         "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        ("manifest", "coco", "resize", "stratify_by"),
-        (
+        ImagesConfig,
+        images_route,
+        short_help=("manifest", "coco", "resize", "stratify_by"),
+        examples=(
             "--input photos --output datasets --name flowers --splits train=0.8,test=0.2 --stratify_by label",
             "--manifest train.csv --output datasets --name dogs --file_column id --label_column breed"
             " --file_suffix .jpg",
         ),
-        ImagesConfig,
-        images_route,
     ),
     Kind(
         "arrays",
-        "turn .npy arrays and TIFFs of many bands into TFRecord shards",
         "Turn a tree of .npy arrays or TIFFs, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
         "All arrays are of one shape and type; those of another are rejected.",
-        ("manifest", "shape", "dtype", "stacked"),
-        (
+        ArraysConfig,
+        arrays_route,
+        short_help=("manifest", "shape", "dtype", "stacked"),
+        examples=(
             "--input scans --output datasets --name scans --splits train=0.9,test=0.1",
             "--input mnist --stacked --output datasets --name mnist",
         ),
-        ArraysConfig,
-        arrays_route,
     ),
     Kind(
         "audio",
-        "turn WAV files into TFRecord shards",
         "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        ("manifest", "decode_audio", "label_pattern", "stratify_by"),
-        (
+        AudioConfig,
+        audio_route,
+        short_help=("manifest", "decode_audio", "label_pattern", "stratify_by"),
+        examples=(
             "--input recordings --output datasets --name words --decode_audio",
             r"--input recordings --output datasets --name digits --label_pattern '(?P<label>\d)_.*'",
         ),
-        AudioConfig,
-        audio_route,
     ),
 )

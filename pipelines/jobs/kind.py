@@ -1,9 +1,9 @@
-"""The description of a converting command: its configuration and how it makes a job."""
+"""The record of a converting command: its configuration and how it makes a job."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 class Kind:
     """A command that converts one kind of input, such as `shardmill csv`."""
 
-    command: str
-    summary: str  # shown by `shardmill --help`
+    name: str
     description: str  # shown by the command's own --help
-    short_help: tuple[str, ...]  # its options that --help shows, in addition to those of all commands
-    examples: tuple[str, ...]  # arguments, shown at the end of --help
     config: type[JobConfig]  # the class of its configurations
     route: "Callable[[Any], FileRoute] | None" = None  # finds and reads files that are an example each; imports Beam
+    short_help: tuple[str, ...] = field(default=(), kw_only=True)  # flags of --help besides those of all commands
+    examples: tuple[str, ...] = field(default=(), kw_only=True)  # arguments, shown at the end of --help
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -61,17 +60,6 @@ class RecordsKind(Kind):
     """A command that converts records inside files of one format."""
 
     spec: FormatSpec = field(kw_only=True)
-
-    @classmethod
-    def of(
-        cls,
-        spec: FormatSpec,
-        config: type[RecordsConfig] = RecordsConfig,
-        route: "Callable[[Any], FileRoute] | None" = None,
-    ) -> Self:
-        """Return the command that reads `spec`."""
-        help_texts = spec.summary, spec.description, spec.short_help, spec.examples
-        return cls(spec.command, *help_texts, config, route, spec=spec)
 
     @property
     def options(self) -> tuple[Option, ...]:

@@ -1,7 +1,7 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -13,6 +13,7 @@ from shardmill.pipelines.config.records import (
     DataConfig,
     FormatSpec,
     ParallelConfig,
+    RecordsConfig,
     RowsConfig,
     SplitRecordsConfig,
     parse_inputs,
@@ -49,107 +50,8 @@ _COLUMN_FLAGS = (
 _NESTING_FLAGS = ("flatten", "json_columns")
 _PICTURE_FLAGS, _BOX_FLAGS = _list_fields(PictureOptions), _list_fields(BoxOptions)
 
-FORMATS = (
-    FormatSpec(
-        name="csv",
-        command="csv",
-        plural="CSV files",
-        suffixes=f"(?:csv|tsv){COMPRESSED}",
-        summary="turn CSV or TSV files into TFRecord shards",
-        description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from"
-        " a sample.",
-        short_help=("label", "types", "group_by", "stratify_by"),
-        examples=(
-            "--input events.csv --output datasets --name events --label clicked",
-            "--input 'events/*.csv' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
-        ),
-        flags=(
-            *("delimiter", "quote", "escape", "columns", "header", "skip_lines", "comment", "strip", "encoding"),
-            *("missing", "decimal", "thousands", "list_separator", "on_other_columns"),
-            *_COLUMN_FLAGS,
-            "block_size",
-        ),
-    ),
-    FormatSpec(
-        name="jsonl",
-        command="jsonl",
-        plural="JSON lines",
-        suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
-        summary="turn JSON lines into TFRecord shards",
-        description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of"
-        " values.",
-        short_help=("label", "types", "group_by", "flatten"),
-        examples=(
-            "--input reviews.jsonl --output datasets --name reviews --label stars",
-            "--input 'reviews/*.jsonl.gz' --output datasets --name reviews --flatten --splits train=0.9,test=0.1",
-        ),
-        flags=("encoding", *_NESTING_FLAGS, *_COLUMN_FLAGS, "block_size"),
-    ),
-    FormatSpec(
-        name="parquet",
-        command="parquet",
-        plural="Parquet files",
-        suffixes="parquet|pq",
-        summary="turn Parquet files into TFRecord shards",
-        description="Turn Parquet files into balanced, shuffled TFRecord shards.",
-        short_help=("label", "image", "group_by", "stratify_by"),
-        examples=(
-            "--input events.parquet --output datasets --name events --label clicked",
-            "--input photos --output datasets --name photos --image image --splits train=0.9,test=0.1",
-        ),
-        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "on_other_columns"),
-        has_objects=True,
-    ),
-    FormatSpec(
-        name="avro",
-        command="avro",
-        plural="Avro files",
-        suffixes="avro",
-        summary="turn Avro files into TFRecord shards",
-        description="Turn Avro container files into balanced, shuffled TFRecord shards.",
-        short_help=("label", "types", "group_by", "flatten"),
-        examples=(
-            "--input events.avro --output datasets --name events --label clicked",
-            "--input 'events/*.avro' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
-        ),
-        flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "on_other_columns", "block_size"),
-    ),
-    FormatSpec(
-        name="webdataset",
-        command="webdataset",
-        plural="tar files",
-        suffixes=rf"tar{COMPRESSED}|tgz",
-        summary="turn tar files of WebDataset into TFRecord shards",
-        description="Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
-        " 0001.json, into balanced, shuffled TFRecord shards.",
-        short_help=("label", "only", "key_until", "group_by"),
-        examples=(
-            "--input 'shards/*.tar' --output datasets --name pairs",
-            "--input shards --output datasets --name pairs --splits train=0.95,test=0.05 --drop json",
-        ),
-        flags=("key_until", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
-        has_objects=True,
-        row_name_column="filename",
-    ),
-    FormatSpec(
-        name="tfrecords",
-        command="reshard",
-        plural="TFRecord files",
-        suffixes=r"(?:tfrecords?|tfr|array_record)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",  # others are recognised by content
-        summary="distribute existing TFRecords to balanced, shuffled shards",
-        description="Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled"
-        " shards.",
-        short_help=("num_shards", "labels_file", "record_type", "stratify_by"),
-        examples=(
-            "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
-            "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
-        ),
-        flags=("record_type", "label", "key", "on_duplicate_key", "schema", "on_mixed", "block_size"),
-        unit="example",
-        required_modules=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
-    ),
-)
-
+_EXAMPLE_FLAGS = ("record_type", "label", "key", "on_duplicate_key", "schema", "on_mixed", "block_size")
+_DECODER = (("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),)
 
 _NO_FILES = ("input", "folders", "exclude", "hive_partitioning", "on_other_columns", "on_damaged_file", "no_shuffle")
 
@@ -184,27 +86,22 @@ class DataKind(RowsKind):
 
 _ROWS = FormatSpec(
     name="rows",
-    command="rows",
     plural="rows",
     suffixes="rows",
-    summary="turn rows of a program into TFRecord shards",
-    description="Turn rows of a program into balanced, shuffled TFRecord shards.",
     flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
     has_objects=True,
 )
 _EXAMPLES = FormatSpec(
     name="tfrecords",
-    command="examples",
     plural="tf.train.Examples",
     suffixes="tfrecord",
-    summary="turn tf.train.Examples of a program into TFRecord shards",
-    description="Turn tf.train.Examples of a program into balanced, shuffled TFRecord shards.",
-    flags=("record_type", "label", "key", "on_duplicate_key", "schema", "on_mixed", "block_size"),
+    flags=_EXAMPLE_FLAGS,
     unit="example",
-    required_modules=FORMATS[-1].required_modules,
+    required_modules=_DECODER,
 )
-ROWS, EXAMPLES = RowsKind.of(_ROWS, RowsConfig), RowsKind.of(_EXAMPLES, RowsConfig)
-DATA = replace(DataKind.of(_ROWS, DataConfig), command="write")
+ROWS = RowsKind("rows", "", RowsConfig, spec=_ROWS)
+EXAMPLES = RowsKind("examples", "", RowsConfig, spec=_EXAMPLES)
+DATA = DataKind("write", "", DataConfig, spec=_ROWS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,24 +138,6 @@ class _TextInput(Options):
     input: tuple[tuple[str, str], ...] = _inputs_flag(
         "NAME=PATH for each of several parallel files", parse_inputs, "[NAME=]PATH"
     )
-
-
-LINES = FormatSpec(
-    name="lines",
-    command="text",
-    plural="text files",
-    suffixes=f"(?:txt|text){COMPRESSED}",
-    summary="turn text into TFRecord shards, one example for each line, document or file",
-    description="Turn text into balanced, shuffled TFRecord shards, an example for each line, paragraph, "
-    "document between separators or file.",
-    short_help=("record", "tokenizer", "pack_to", "line_numbers"),
-    examples=(
-        "--input corpus --output datasets --name corpus",
-        "--input corpus --output datasets --name blocks --tokenizer tokenizer.json --pack_to 512 --end_of_text '</s>'",
-    ),
-    flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
-    unit="line",
-)
 
 
 @dataclass(frozen=True)
@@ -352,7 +231,133 @@ class ReshardKind(RecordsKind):
         return make_config(SplitRecordsConfig, [*others, *own], rest | {"split_inputs": given.input}, spec=self.spec)
 
 
-KINDS = (
-    *((ReshardKind if spec.is_passed_through else RecordsKind).of(spec) for spec in FORMATS),
-    TextKind.of(LINES, route=text_route),
+COMMANDS = (
+    RecordsKind(
+        "csv",
+        "Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a sample.",
+        RecordsConfig,
+        short_help=("label", "types", "group_by", "stratify_by"),
+        examples=(
+            "--input events.csv --output datasets --name events --label clicked",
+            "--input 'events/*.csv' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
+        ),
+        spec=FormatSpec(
+            name="csv",
+            plural="CSV files",
+            suffixes=f"(?:csv|tsv){COMPRESSED}",
+            flags=(
+                *("delimiter", "quote", "escape", "columns", "header", "skip_lines", "comment", "strip", "encoding"),
+                *("missing", "decimal", "thousands", "list_separator", "on_other_columns"),
+                *_COLUMN_FLAGS,
+                "block_size",
+            ),
+        ),
+    ),
+    RecordsKind(
+        "jsonl",
+        "Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values.",
+        RecordsConfig,
+        short_help=("label", "types", "group_by", "flatten"),
+        examples=(
+            "--input reviews.jsonl --output datasets --name reviews --label stars",
+            "--input 'reviews/*.jsonl.gz' --output datasets --name reviews --flatten --splits train=0.9,test=0.1",
+        ),
+        spec=FormatSpec(
+            name="jsonl",
+            plural="JSON lines",
+            suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
+            flags=("encoding", *_NESTING_FLAGS, *_COLUMN_FLAGS, "block_size"),
+        ),
+    ),
+    RecordsKind(
+        "parquet",
+        "Turn Parquet files into balanced, shuffled TFRecord shards.",
+        RecordsConfig,
+        short_help=("label", "image", "group_by", "stratify_by"),
+        examples=(
+            "--input events.parquet --output datasets --name events --label clicked",
+            "--input photos --output datasets --name photos --image image --splits train=0.9,test=0.1",
+        ),
+        spec=FormatSpec(
+            name="parquet",
+            plural="Parquet files",
+            suffixes="parquet|pq",
+            flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "on_other_columns"),
+            has_objects=True,
+        ),
+    ),
+    RecordsKind(
+        "avro",
+        "Turn Avro container files into balanced, shuffled TFRecord shards.",
+        RecordsConfig,
+        short_help=("label", "types", "group_by", "flatten"),
+        examples=(
+            "--input events.avro --output datasets --name events --label clicked",
+            "--input 'events/*.avro' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
+        ),
+        spec=FormatSpec(
+            name="avro",
+            plural="Avro files",
+            suffixes="avro",
+            flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "on_other_columns", "block_size"),
+        ),
+    ),
+    RecordsKind(
+        "webdataset",
+        "Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
+        " 0001.json, into balanced, shuffled TFRecord shards.",
+        RecordsConfig,
+        short_help=("label", "only", "key_until", "group_by"),
+        examples=(
+            "--input 'shards/*.tar' --output datasets --name pairs",
+            "--input shards --output datasets --name pairs --splits train=0.95,test=0.05 --drop json",
+        ),
+        spec=FormatSpec(
+            name="webdataset",
+            plural="tar files",
+            suffixes=rf"tar{COMPRESSED}|tgz",
+            flags=("key_until", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
+            has_objects=True,
+            row_name_column="filename",
+        ),
+    ),
+    ReshardKind(
+        "reshard",
+        "Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled shards.",
+        RecordsConfig,
+        short_help=("num_shards", "labels_file", "record_type", "stratify_by"),
+        examples=(
+            "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
+            "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
+        ),
+        spec=FormatSpec(
+            name="tfrecords",
+            plural="TFRecord files",
+            # Others are recognised by content
+            suffixes=r"(?:tfrecords?|tfr|array_record)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
+            flags=_EXAMPLE_FLAGS,
+            unit="example",
+            required_modules=_DECODER,
+        ),
+    ),
+    TextKind(
+        "text",
+        "Turn text into balanced, shuffled TFRecord shards, an example for each line, paragraph, document between"
+        " separators or file.",
+        RecordsConfig,
+        text_route,
+        short_help=("record", "tokenizer", "pack_to", "line_numbers"),
+        examples=(
+            "--input corpus --output datasets --name corpus",
+            "--input corpus --output datasets --name blocks --tokenizer tokenizer.json --pack_to 512"
+            " --end_of_text '</s>'",
+        ),
+        spec=FormatSpec(
+            name="lines",
+            plural="text files",
+            suffixes=f"(?:txt|text){COMPRESSED}",
+            flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
+            unit="line",
+        ),
+    ),
 )

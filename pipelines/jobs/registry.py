@@ -1,36 +1,93 @@
-"""The registry of converting commands by name; each is imported when it is looked up."""
+"""The registry of commands: a line for each; the module of a command is imported when the command is looked up."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from shardmill.addons.registry import ADD_ONS
+from shardmill.addons.registry import ADD_ONS, CONVERTING, LOOKING, MANAGING, Entry
+from shardmill.installed import importing_beam
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.kind import Kind
 
-_FILE_COMMANDS = ("images", "arrays", "audio")
+
 _FILES, _RECORDS = f"{__package__}.file_kinds", f"{__package__}.record_kinds"
-_ADDED = {command: add_on.module("commands") for add_on in ADD_ONS for command in add_on.commands}
+_COMMANDS = "shardmill.pipelines.commands"
+COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --help`
+    CONVERTING: {
+        "images": Entry("turn a tree of images, or a manifest that lists them, into TFRecord shards", _FILES),
+        "arrays": Entry("turn .npy arrays and TIFFs of many bands into TFRecord shards", _FILES),
+        "audio": Entry("turn WAV files into TFRecord shards", _FILES),
+        "csv": Entry("turn CSV or TSV files into TFRecord shards", _RECORDS),
+        "jsonl": Entry("turn JSON lines into TFRecord shards", _RECORDS),
+        "parquet": Entry("turn Parquet files into TFRecord shards", _RECORDS),
+        "avro": Entry("turn Avro files into TFRecord shards", _RECORDS),
+        "webdataset": Entry("turn tar files of WebDataset into TFRecord shards", _RECORDS),
+        "reshard": Entry("distribute existing TFRecords to balanced, shuffled shards", _RECORDS),
+        "text": Entry("turn text into TFRecord shards, one example for each line, document or file", _RECORDS),
+    },
+    LOOKING: {
+        "inspect": Entry("show what is in a data set", f"{_COMMANDS}.inspect", ("inspect", "Inspection")),
+        "verify": Entry("re-read a data set and check every shard", f"{_COMMANDS}.verify", ("verify", "Verification")),
+        "index": Entry(
+            "write the position of each record, for random access", f"{_COMMANDS}.index", ("index", "Indexed")
+        ),
+        "versions": Entry(
+            "list the versions of a data set", f"{_COMMANDS}.versions", ("versions", "Versions", "VersionRow")
+        ),
+        "diff": Entry("show what differs between two versions", f"{_COMMANDS}.report", ("diff", "Comparison")),
+        "report": Entry("write an HTML report about a version", f"{_COMMANDS}.report", ("report", "Report")),
+    },
+    MANAGING: {
+        "rebuild": Entry(
+            "rebuild data sets from recipes if anything changed", f"{_COMMANDS}.rebuild", ("rebuild", "Rebuilt")
+        ),
+        "retain": Entry(
+            "delete expired versions, and what dead jobs left", f"{_COMMANDS}.retain", ("retain", "Retained")
+        ),
+        "rollback": Entry("point LATEST at an older version", f"{_COMMANDS}.versions", ("rollback", "RolledBack")),
+        "tag": Entry("name a version, or move or delete its name", f"{_COMMANDS}.versions", ("tag", "Tagged")),
+        "accept": Entry(
+            "publish a version that failed its checks, as it is", f"{_COMMANDS}.versions", ("accept", "Accepted")
+        ),
+    },
+    "This program": {
+        "completion": Entry("print the script that completes this command line in a shell", "shardmill.pipelines.cli"),
+    },
+}
+
+
+for _add_on in ADD_ONS:
+    for _heading, _added in _add_on.commands.items():
+        COMMANDS[_heading].update(_added)
+
+
+def entries() -> dict[str, Entry]:
+    """Return the lines of all commands, by name."""
+    return {name: entry for group in COMMANDS.values() for name, entry in group.items()}
+
+
+def load(name: str) -> Any:
+    """Import and return the record of a command: a `Kind`, or a `Command` that does not convert."""
+    with importing_beam(for_local_files=False):  # verify does
+        records = import_module(entries()[name].module).COMMANDS
+    return next(record for record in records if record.name == name)
 
 
 class _Kinds(Mapping[str, "Kind"]):
-    """All kinds by command. A module is imported when one of its kinds is looked up, for this takes milliseconds."""
+    """The records of the converting commands, each imported when it is looked up."""
 
-    def __getitem__(self, command: str) -> "Kind":
-        module = _ADDED.get(command, _FILES if command in _FILE_COMMANDS else _RECORDS)
-        return {kind.command: kind for kind in _import_kinds(module)}[command]
+    def __getitem__(self, name: str) -> "Kind":
+        if name not in COMMANDS[CONVERTING]:
+            raise KeyError(name)
+        kind: Kind = load(name)
+        return kind
 
     def __iter__(self) -> Iterator[str]:
-        modules = dict.fromkeys((_FILES, _RECORDS, *_ADDED.values()))
-        return (kind.command for module in modules for kind in _import_kinds(module))
+        return iter(COMMANDS[CONVERTING])
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-def _import_kinds(module: str) -> "tuple[Kind, ...]":
-    return import_module(module).KINDS
+        return len(COMMANDS[CONVERTING])
 
 
 KINDS = _Kinds()

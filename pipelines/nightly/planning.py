@@ -262,7 +262,7 @@ def _check_kept(recipe: Recipe, labels: bool, schema: bool) -> None:
             mistake = f"{given}: a version before says it, and so does --{flag}; leave one of them out"
             raise recipe.located(UserError(mistake))
         if wanted and given == key and not _has_option(recipe, key):
-            mistake = f"{key}: keep has no meaning for {recipe.kind.command}, which has no --{flag}"
+            mistake = f"{key}: keep has no meaning for {recipe.kind.name}, which has no --{flag}"
             raise recipe.located(UserError(mistake))
 
 

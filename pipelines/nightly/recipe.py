@@ -373,10 +373,10 @@ def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
     for name, node in command_flags.items():
         bare = name.removeprefix("--")
         if bare in (*_TOP_KEYS, "version"):
-            raise node.error(f"{name} belongs at the top of a recipe, not below {kind.command}")
+            raise node.error(f"{name} belongs at the top of a recipe, not below {kind.name}")
         if name not in known:
-            hint = did_you_mean(bare, known) or f"`shardmill {kind.command} --help-all` lists them"
-            raise node.error(f"{kind.command} has no flag {name!r}; {hint}")
+            hint = did_you_mean(bare, known) or f"`shardmill {kind.name} --help-all` lists them"
+            raise node.error(f"{kind.name} has no flag {name!r}; {hint}")
 
 
 def _parse_optional_section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
@@ -559,11 +559,11 @@ def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> s
     names = {option.field: option.name for option in kind.options if not option.flag.hidden}
     given = {names[field]: _to_yaml_value(value) for field, value in values.items()}
     flags = {name: value for name, value in given.items() if name not in (*_TOP_KEYS, *_ONCE)}
-    recipe = {**{name: given[name] for name in _TOP_KEYS}, "version": AUTO, kind.command: flags}
+    recipe = {**{name: given[name] for name in _TOP_KEYS}, "version": AUTO, kind.name: flags}
     if beam:
         recipe["beam"] = {name: _to_yaml_value(value) for name, value in beam_entries(beam).items()}
     text = yaml.dump(recipe, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=10_000)
-    return _HEAD.format(command=kind.command) + text
+    return _HEAD.format(command=kind.name) + text
 
 
 def omitted_flags(values: Mapping[str, Any]) -> list[str]:

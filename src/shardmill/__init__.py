@@ -30,96 +30,29 @@ import importlib
 TYPE_CHECKING = False  # type checkers take it for True; importing typing takes most of the time of this module
 if TYPE_CHECKING:
     from shardmill import beam as beam
-    from shardmill._typed import convert, plan, write
-    from shardmill.errors import CorruptDataError, JobError, UserError
-    from shardmill.pipelines.api import (
-        Plan,
-        accept,
-        diff,
-        index,
-        inspect,
-        rebuild,
-        report,
-        retain,
-        rollback,
-        tag,
-        verify,
-        versions,
-    )
-    from shardmill.pipelines.commands.index import Indexed
-    from shardmill.pipelines.commands.inspect import Inspection
-    from shardmill.pipelines.commands.rebuild import Rebuilt
-    from shardmill.pipelines.commands.report import Comparison, Report
-    from shardmill.pipelines.commands.retain import Retained
-    from shardmill.pipelines.commands.verify import Verification
-    from shardmill.pipelines.commands.versions import Accepted, RolledBack, Tagged, VersionRow, Versions
-    from shardmill.pipelines.jobs.outcome import Published
-    from shardmill.reading.dataset import DatasetInfo, info
-    from shardmill.reading.order import GlobalBatches, Order
-    from shardmill.reading.plain_examples import examples
-    from shardmill.reading.source import Source, source
-    from shardmill.reading.tensor_dataset import load
-    from shardmill.reading.tensor_specs import feature_spec
+    from shardmill._typed import *  # noqa: F403  # the functions of commands, and their results
+    from shardmill.errors import CorruptDataError as CorruptDataError
+    from shardmill.errors import JobError as JobError
+    from shardmill.errors import UserError as UserError
+    from shardmill.reading.dataset import DatasetInfo as DatasetInfo
+    from shardmill.reading.dataset import info as info
+    from shardmill.reading.order import GlobalBatches as GlobalBatches
+    from shardmill.reading.order import Order as Order
+    from shardmill.reading.plain_examples import examples as examples
+    from shardmill.reading.source import Source as Source
+    from shardmill.reading.source import source as source
+    from shardmill.reading.tensor_dataset import load as load
+    from shardmill.reading.tensor_specs import feature_spec as feature_spec
+
+    __all__: list[str]
 
 __version__ = "1.0.0"
-__all__ = [
-    "Accepted",
-    "Comparison",
-    "CorruptDataError",
-    "DatasetInfo",
-    "GlobalBatches",
-    "Indexed",
-    "Inspection",
-    "JobError",
-    "Order",
-    "Plan",
-    "Published",
-    "Rebuilt",
-    "Report",
-    "Retained",
-    "RolledBack",
-    "Source",
-    "Tagged",
-    "UserError",
-    "Verification",
-    "VersionRow",
-    "Versions",
-    "accept",
-    "convert",
-    "diff",
-    "examples",
-    "feature_spec",
-    "index",
-    "info",
-    "inspect",
-    "load",
-    "plan",
-    "rebuild",
-    "report",
-    "retain",
-    "rollback",
-    "source",
-    "tag",
-    "verify",
-    "versions",
-    "write",
-]
 
 # No sub-package has the name of a function here: importing it would replace the function.
-_API = "accept convert diff index inspect plan rebuild report retain rollback tag verify versions write"
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "shardmill.errors"),
-    **dict.fromkeys(("Plan", *_API.split()), "shardmill.pipelines.api"),
-    **dict.fromkeys(("Comparison", "Report"), "shardmill.pipelines.commands.report"),
-    **dict.fromkeys(
-        ("Accepted", "RolledBack", "Tagged", "VersionRow", "Versions"), "shardmill.pipelines.commands.versions"
-    ),
-    "Indexed": "shardmill.pipelines.commands.index",
-    "Inspection": "shardmill.pipelines.commands.inspect",
+    **dict.fromkeys(("Plan", "convert", "plan", "write"), "shardmill.pipelines.commands.convert"),
     "Published": "shardmill.pipelines.jobs.outcome",
-    "Rebuilt": "shardmill.pipelines.commands.rebuild",
-    "Retained": "shardmill.pipelines.commands.retain",
-    "Verification": "shardmill.pipelines.commands.verify",
     "examples": "shardmill.reading.plain_examples",
     "feature_spec": "shardmill.reading.tensor_specs",
     **dict.fromkeys(("DatasetInfo", "info"), "shardmill.reading.dataset"),
@@ -129,16 +62,30 @@ _MODULES = {
 }
 
 
+def _modules() -> dict[str, str]:
+    """Return the module of each public name: those above, and those that the registry of commands lists."""
+    from shardmill.pipelines.jobs.registry import entries
+
+    return _MODULES | {name: entry.module for entry in entries().values() for name in entry.exports}
+
+
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `import shardmill` takes milliseconds."""
     if name in ("beam", "torch"):
         return importlib.import_module(f"shardmill.{name}")
-    if name not in _MODULES:
+    if name == "__all__":
+        return sorted(_modules())
+    module = _MODULES.get(name) or (not name.startswith("_") and _modules().get(name))
+    if not module:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULES[name]), name)
+    if module.startswith("shardmill.pipelines."):
+        from shardmill.installed import check_beam
+
+        check_beam()
+    value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_modules()})

@@ -1,4 +1,4 @@
-"""`convert`, `plan` and `write` with their options, for editors and type checkers.
+"""The functions of commands with their options, for editors and type checkers.
 
 Written by `python -m tests.support.typed_api`.
 """
@@ -7,8 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
-from shardmill.pipelines.api import Plan
-from shardmill.pipelines.jobs.outcome import Published
+from shardmill.pipelines.commands.convert import Plan as Plan
+from shardmill.pipelines.commands.index import Indexed as Indexed
+from shardmill.pipelines.commands.index import index as index
+from shardmill.pipelines.commands.inspect import Inspection as Inspection
+from shardmill.pipelines.commands.inspect import inspect as inspect
+from shardmill.pipelines.commands.rebuild import Rebuilt as Rebuilt
+from shardmill.pipelines.commands.rebuild import rebuild as rebuild
+from shardmill.pipelines.commands.report import Comparison as Comparison
+from shardmill.pipelines.commands.report import Report as Report
+from shardmill.pipelines.commands.report import diff as diff
+from shardmill.pipelines.commands.report import report as report
+from shardmill.pipelines.commands.retain import Retained as Retained
+from shardmill.pipelines.commands.retain import retain as retain
+from shardmill.pipelines.commands.verify import Verification as Verification
+from shardmill.pipelines.commands.verify import verify as verify
+from shardmill.pipelines.commands.versions import Accepted as Accepted
+from shardmill.pipelines.commands.versions import RolledBack as RolledBack
+from shardmill.pipelines.commands.versions import Tagged as Tagged
+from shardmill.pipelines.commands.versions import VersionRow as VersionRow
+from shardmill.pipelines.commands.versions import Versions as Versions
+from shardmill.pipelines.commands.versions import accept as accept
+from shardmill.pipelines.commands.versions import rollback as rollback
+from shardmill.pipelines.commands.versions import tag as tag
+from shardmill.pipelines.commands.versions import versions as versions
+from shardmill.pipelines.jobs.outcome import Published as Published
 
 _Path = str | PathLike[str]
 _Item = str | int | float | PathLike[str] | None

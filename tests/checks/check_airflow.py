@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.pipelines.commands.rebuild import rebuild_parser
+from shardmill.pipelines import cli
 from tests.pages.test_deploy import FINAL, told
 from tests.support.command import REPOSITORY
 
@@ -78,5 +78,5 @@ def test_flink(tasks: dict[str, Any]) -> None:
     (recipe,), options = told(["shardmill", *command, flink["py_file"], *map(on_the_day, beam[-3:-2])])
     assert Path(recipe).is_absolute()
     assert options.date == date.fromisoformat(DAY)
-    _, rest = rebuild_parser().parse_known_args([recipe, *beam])
+    _, rest = cli.find_command("rebuild").parser().parse_known_args([recipe, *beam])
     assert rest == ["--runner=FlinkRunner", "--flink_master=flink:8081", "--environment_type=LOOPBACK"]

@@ -15,7 +15,7 @@ from PIL import Image
 
 import shardmill
 from shardmill.errors import UserError
-from shardmill.pipelines import api
+from shardmill.pipelines.commands import convert
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.records.staging import infer_columns_of_task
 from shardmill.transforms.rows.mapping import RecordMap, map_task, needs_types
@@ -150,7 +150,7 @@ def test_a_function_gets_the_records_of_text(
 ) -> None:
     jobs.write(files)
     values = {"input": "in", "output": "out", "name": "n", "map": "clean.py:shown", **options}
-    config: Any = api.make_config(command, values)[1]
+    config: Any = convert.make_config(command, values)[1]
     reader = config.input_format
     task = tuple(block for file in config.files.list_files(config.kind) for block in reader.index(file))
     (types,) = infer_columns_of_task(reader, None, (), task) if needs_types(reader, as_batches=False) else (Inferred(),)

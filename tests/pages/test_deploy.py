@@ -21,8 +21,8 @@ from croniter import croniter
 
 from shardmill import __version__
 from shardmill.errors import ChecksError, LockedError, OutdatedError, UserError
+from shardmill.pipelines import cli
 from shardmill.pipelines.commands.convert import launch_arguments
-from shardmill.pipelines.commands.rebuild import rebuild_parser
 from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe, load_recipes
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
@@ -47,7 +47,7 @@ def test_images_and_the_changelog_have_the_version_of_the_package() -> None:
 def told(words: list[str]) -> tuple[list[str], RebuildOptions]:
     """The recipes of a command line, and what `shardmill rebuild` is told beside them; nothing may be left over."""
     assert words[:2] == ["shardmill", "rebuild"]
-    args, rest = rebuild_parser().parse_known_args(words[2:])
+    args, rest = cli.find_command("rebuild").parser().parse_known_args(words[2:])
     assert rest == []
     values = vars(args)
     recipes = values.pop("recipes")

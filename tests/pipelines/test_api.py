@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import shardmill
-from shardmill.pipelines import api, cli
+from shardmill.pipelines import cli
+from shardmill.pipelines.jobs.registry import KINDS, entries
 from shardmill.pipelines.reports import log
 from tests.support.command import Run, image_tree, tree_bytes, write_files
 from tests.support.small_data_set import make_version
@@ -116,7 +117,7 @@ def test_a_function_has_the_flags_and_arguments_of_its_command(name: str) -> Non
     actions = cli.parsers()[name]._actions
     flags = {option[2:].replace("-", "_") for action in actions for option in action.option_strings if option[1] == "-"}
     words = [(action.nargs != "?") for action in actions if not action.option_strings]
-    parameters = inspect.signature(getattr(api, name)).parameters.values()
+    parameters = inspect.signature(getattr(shardmill, name)).parameters.values()
     keywords = {one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
     positional = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
 
@@ -127,14 +128,14 @@ def test_a_function_has_the_flags_and_arguments_of_its_command(name: str) -> Non
 
 
 def test_every_function_has_its_command_and_says_what_it_takes_returns_and_raises() -> None:
-    functions = {name for name in shardmill.__all__ if inspect.isfunction(getattr(api, name, None))}
-    assert functions - {"convert", "plan", "write"} == {*JOBS, *LOOKS} == {*cli._COMMANDS}
-    for name in functions:
-        text = inspect.getdoc(getattr(api, name)) or ""
+    functions = {entry.exports[0] for entry in entries().values() if entry.exports}
+    assert functions == {*JOBS, *LOOKS} == {*entries()} - {*KINDS, "completion"}
+    for name in (*functions, "convert", "plan", "write"):
+        text = inspect.getdoc(getattr(shardmill, name)) or ""
         sections = re.split(r"^(Args|Returns|Raises):$", text, flags=re.MULTILINE)
         assert sections[1::2] == ["Args", "Returns", "Raises"], name
         documented = re.findall(r"^ {4}(\w+): ", sections[2], re.MULTILINE)
-        assert documented == list(inspect.signature(getattr(api, name)).parameters), name
+        assert documented == list(inspect.signature(getattr(shardmill, name)).parameters), name
 
 
 def test_versions(run: Run, parent: Path) -> None:
@@ -434,5 +435,4 @@ def test_progress_is_printed_where_nobody_has_set_up_logging(capsys: pytest.Capt
 
 
 def test_the_module_of_a_function_is_imported_with_its_first_use() -> None:
-    assert {shardmill._MODULES[name] for name in (*JOBS, *LOOKS)} == {"shardmill.pipelines.api"}
     assert all(hasattr(sys.modules[getattr(shardmill, name).__module__], name) for name in shardmill.__all__)

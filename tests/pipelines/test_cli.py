@@ -4,12 +4,15 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import shardmill
+from shardmill.addons.registry import LOOKING, Entry
 from shardmill.pipelines import cli
-from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.jobs.registry import COMMANDS, KINDS
+from tests.support import reference, typed_api
 
 
 @pytest.mark.parametrize("words", ["", "--help", "--version", "csv --help", "inspect --help", "completion zsh"])
@@ -61,3 +64,58 @@ def test_a_full_disk(words: str) -> None:
         done = subprocess.run([sys.executable, "-m", "shardmill", *words.split()], stdout=full, stderr=subprocess.PIPE)
     message = b"shardmill: error: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, message)
+
+
+SCRATCH = """
+from dataclasses import dataclass
+from shardmill.pipelines.commands.frame import Command, Result, add_directory, add_message_flags, run_here
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Counted(Result):
+    directory: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.directory}: 3 files"
+
+def count(directory: str) -> Counted:
+    return Counted(directory)
+
+def add_arguments(parser):
+    add_directory(parser)
+    add_message_flags(parser)
+
+COMMANDS = (
+    Command(
+        name="count",
+        description="Count files.",
+        examples=("datasets/flowers",),
+        add_arguments=add_arguments,
+        run=run_here(lambda args: count(args.directory)),
+    ),
+)
+"""
+
+
+def test_a_command_is_a_module_and_a_line_of_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command line, its help and completion, Python, the types for editors and the reference have it."""
+    (tmp_path / "scratch_count.py").write_text(SCRATCH)
+    monkeypatch.syspath_prepend(tmp_path)
+    line = Entry("count files", "scratch_count", ("count", "Counted"))
+    monkeypatch.setitem(COMMANDS, LOOKING, COMMANDS[LOOKING] | {"count": line})
+
+    assert cli.main(["count", "flowers"]) == cli.main(["count", "flowers", "--quiet"]) == 0
+    assert capsys.readouterr().out == "flowers: 3 files\n"
+    assert cli.main(["--help"]) == 0
+    assert "  count          count files\n" in capsys.readouterr().out
+    assert cli.main(["completion", "bash"]) == 0
+    assert "_shtab_shardmill_count" in capsys.readouterr().out
+    assert cli.main(["coun"]) == 2
+    assert repr(vars(shardmill)["__getattr__"]("count")("flowers")) == "flowers: 3 files"
+    monkeypatch.delitem(vars(shardmill), "count")
+    assert {"count", "Counted"} < {*shardmill.__all__} < {*dir(shardmill)}
+    assert "from scratch_count import count as count\n" in typed_api.stub()
+    assert "count.md" in reference.declared_pages()
+    assert "| `Counted` |" in reference.api_page()

@@ -23,7 +23,7 @@ from docs import build_site
 from shardmill.errors import EXIT_STATUSES
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.flags import Parser
-from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS, entries
 from shardmill.pipelines.nightly import recipe
 from shardmill.quality.limits import SCHEMA_CHECKS, Limits
 from shardmill.transforms.options.declare import Option, options_of
@@ -98,7 +98,7 @@ def _flag_lines(parser: Parser, action: argparse.Action, flags: Sequence[str]) -
 
 def command_index() -> str:
     """Return the page that lists all commands."""
-    lines = [f"| [`shardmill {name}`]({name}.md) | {text(summary)} |" for name, summary in cli._summaries().items()]
+    lines = [f"| [`shardmill {name}`]({name}.md) | {text(entry.summary)} |" for name, entry in entries().items()]
     return "\n".join(
         [
             "# Commands\n\n`shardmill COMMAND --help` shows the most used flags of a command. `--help-all`",
@@ -223,7 +223,7 @@ def api_page() -> str:
         "# Python API\n\nAll names are those of the package `shardmill`. `help(shardmill.convert)` describes",
         "a function in full. [Use shardmill from Python](../python.md) shows how to use them.",
     ]
-    for heading, names in build_site.API.items():
+    for heading, names in build_site.api_names().items():
         lines.append(f"\n## {heading}\n\n| name | meaning |\n|---|---|")
         for name in names:
             summary = " ".join(docstring(name).partition("\n\n")[0].split())

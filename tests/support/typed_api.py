@@ -3,13 +3,13 @@
 import json
 
 from shardmill.pipelines.jobs.record_kinds import DATA
-from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS, entries
 from shardmill.transforms.options.declare import Option
 from tests.support.command import SOURCE
 
 STUB = SOURCE / "shardmill" / "_typed.pyi"
 
-_HEAD = '''"""`convert`, `plan` and `write` with their options, for editors and type checkers.
+_HEAD = '''"""The functions of commands with their options, for editors and type checkers.
 
 Written by `python -m tests.support.typed_api`.
 """
@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
-from shardmill.pipelines.api import Plan
-from shardmill.pipelines.jobs.outcome import Published
+from shardmill.pipelines.commands.convert import Plan as Plan
+IMPORTS
+from shardmill.pipelines.jobs.outcome import Published as Published
 
 _Path = str | PathLike[str]
 _Item = str | int | float | PathLike[str] | None
@@ -46,7 +47,11 @@ def stub() -> str:
     """Return the text of the stub."""
     kinds = {command: [option for option in kind.options if not option.flag.hidden] for command, kind in KINDS.items()}
     shared = set.intersection(*({(option.name, type_of(option)) for option in options} for options in kinds.values()))
-    parts = [_HEAD, "class _Options(TypedDict, total=False):\n", *_fields(kinds[next(iter(kinds))], shared, True)]
+    parts = [
+        _HEAD.replace("IMPORTS", "\n".join(_imports())),
+        "class _Options(TypedDict, total=False):\n",
+        *_fields(kinds[next(iter(kinds))], shared, True),
+    ]
     for command, options in kinds.items():
         parts += [f"\nclass _{command.capitalize()}Options(_Options, total=False):\n", *_fields(options, shared, False)]
     for function, result, sentence in (
@@ -58,7 +63,7 @@ def stub() -> str:
                 f'\n@overload\ndef {function}(\n    command: Literal["{command}"],\n    *,\n'
                 f"    beam_options: Sequence[str] = (),\n    progress: bool = False,\n"
                 f"    **options: Unpack[_{command.capitalize()}Options],\n) -> {result}:\n"
-                f'    """{sentence}: {KINDS[command].summary}."""\n'
+                f'    """{sentence}: {entries()[command].summary}."""\n'
             )
     rows = [option for option in DATA.options if not option.flag.hidden]
     parts += ["\nclass _WriteOptions(TypedDict, total=False):\n", *_fields(rows, set(), False)]
@@ -69,6 +74,14 @@ def stub() -> str:
             f') -> {result}:\n    """Write rows that the program holds as TFRecord shards."""\n'
         )
     return "".join(parts)
+
+
+def _imports() -> list[str]:
+    """Return the imports of the functions of commands and of the classes of their results."""
+    names: dict[str, list[str]] = {}
+    for entry in entries().values():
+        names.setdefault(entry.module, []).extend(entry.exports)
+    return [f"from {module} import {name} as {name}" for module in sorted(names) for name in sorted(names[module])]
 
 
 def _fields(options: list[Option], shared: set[tuple[str, str]], is_shared: bool) -> list[str]:

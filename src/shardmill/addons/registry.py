@@ -1,6 +1,21 @@
 """The registry of add-ons: what each has, so that its modules are imported only when they are used."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# The headings of `shardmill --help`
+CONVERTING = "Convert data to TFRecord shards"
+LOOKING = "Look at data sets"
+MANAGING = "Rebuild data sets and manage their versions"
+
+
+class Entry(NamedTuple):
+    """The line of a command: its summary, where it is, and what it adds to the Python API."""
+
+    summary: str  # a phrase for `shardmill --help`
+    module: str  # its `COMMANDS` contain the command's record
+    exports: tuple[str, ...] = ()  # public names of the module: the command's function, then classes of results
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,11 +23,23 @@ class AddOn:
     """A feature in a folder of its own in this package."""
 
     folder: str
-    commands: tuple[str, ...] = ()  # its converting commands: KINDS of its module `commands`
+    commands: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)  # by heading and name
 
     def module(self, name: str) -> str:
         """Return the dotted name of one of its modules."""
-        return f"shardmill.addons.{self.folder}.{name}"
+        return f"{__package__}.{self.folder}.{name}"
 
 
-ADD_ONS = (AddOn("sql", commands=("sql", "bigquery")),)
+ADD_ONS = (
+    AddOn(
+        "sql",
+        commands={
+            CONVERTING: {
+                "sql": Entry("turn the rows of an SQL query into TFRecord shards", "shardmill.addons.sql.commands"),
+                "bigquery": Entry(
+                    "turn a table or a query of BigQuery into TFRecord shards", "shardmill.addons.sql.commands"
+                ),
+            }
+        },
+    ),
+)

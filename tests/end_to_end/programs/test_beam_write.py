@@ -23,7 +23,7 @@ import shardmill.beam
 from shardmill.data.tfrecord import read_records
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
-from shardmill.pipelines import api
+from shardmill.pipelines.commands import convert as commands
 from shardmill.transforms.publishing import lease
 from tests.support.command import rejects_of, tree_bytes
 from tests.support.detection import draw
@@ -44,7 +44,7 @@ def write(elements: Iterable[Any], output: Path, *flags: str, **options: Any) ->
 
 def convert(command: str, data: Path, output: Path, **options: Any) -> dict[str, bytes]:
     """Convert a file with a command, and return the bytes of the shards by name."""
-    api.convert(command, input=data, output=output, name="d", **options)
+    commands.convert(command, input=data, output=output, name="d", **options)
     return shards_of(output)
 
 

@@ -18,7 +18,7 @@ from shardmill.data.example import decode_example
 from shardmill.metadata import file_names
 from shardmill.metadata.tfds_metadata import ModuleSummary
 from shardmill.pipelines import cli
-from shardmill.pipelines.api import make_config, run_config
+from shardmill.pipelines.commands.convert import make_config, run_config
 from shardmill.reading.dataset import open_dataset
 from tests.support import houses
 from tests.support.command import Run, image, write_files

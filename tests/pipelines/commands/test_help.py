@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from shardmill.pipelines import cli
-from shardmill.pipelines.commands.convert import convert_parser
 from shardmill.pipelines.config.beam_flags import beam_parser
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.tokenizer_files import tokenizer_json
@@ -52,7 +51,7 @@ def test_the_examples_are_valid(
     kind, text = KINDS[command], shown(capsys, command, "--help")
     for line in text.splitlines():
         if line.startswith(f"  shardmill {command} --"):
-            args, rest = convert_parser(kind).parse_known_args(shlex.split(line)[2:])
+            args, rest = cli.find_command(kind.name).parser().parse_known_args(shlex.split(line)[2:])
             assert beam_parser().parse_known_args(rest)[1] == []
             values = {name: value for name, value in vars(args).items() if name in {o.field for o in kind.options}}
             assert kind.make_config(values).name == values["name"]

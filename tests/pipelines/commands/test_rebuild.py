@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.rebuild import run_rebuild
+from shardmill.pipelines import cli
 from shardmill.pipelines.nightly.inputs import find_inputs
 from tests.support.command import write_files
 
@@ -37,20 +37,20 @@ def test_a_store_that_fails_one_recipe_does_not_stop_the_others(tmp_path: Path, 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("shardmill.pipelines.nightly.planning.find_inputs", failing)
-        assert run_rebuild([*map(str, recipes), "--dry_run"]) == 1
+        assert cli.main(["rebuild", *map(str, recipes), "--dry_run"]) == 1
     assert "first: a store failed: " in caplog.text
     assert "second: there is no version yet: 1.0.0 would be built" in capsys.readouterr().out
 
 
 def test_the_status_of_several_recipes_is_that_of_all_or_of_the_first_failure(tmp_path: Path, capsys: Any) -> None:
     first, second = map(str, write_recipes(tmp_path))
-    assert run_rebuild([first]) == 0
+    assert cli.main(["rebuild", first]) == 0
     capsys.readouterr()
     for status, ends in ((0, "1 unchanged, 1 published"), (99, "2 unchanged")):
-        assert run_rebuild([first, second, "--unchanged_status", "99"]) == status
+        assert cli.main(["rebuild", first, second, "--unchanged_status", "99"]) == status
         assert f"2 recipes: {ends}\n" in capsys.readouterr().out
 
     (tmp_path / "in/a.csv").unlink()
-    assert run_rebuild([first]) == 2
+    assert cli.main(["rebuild", first]) == 2
     with pytest.raises(UserError, match="no CSV files"):
-        run_rebuild([first, "--debug"])
+        cli.main(["rebuild", first, "--debug"])

@@ -11,7 +11,8 @@ from google.cloud.dataflow_v1beta3.types import ParameterType, TemplateMetadata
 from google.protobuf import json_format
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.convert import convert_parser, launch_arguments, template_metadata
+from shardmill.pipelines import cli
+from shardmill.pipelines.commands.convert import launch_arguments, template_metadata
 from shardmill.pipelines.config.beam_flags import beam_parser
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import REPOSITORY
@@ -56,7 +57,7 @@ def test_regexes_are_of_egrep(name: str, value: str, matches: bool) -> None:
 
 @pytest.mark.parametrize("command", KINDS)
 def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
-    parser = convert_parser(KINDS[command])
+    parser = cli.find_command(command).parser()
     by_name = {parameter["name"]: parameter for parameter in PARAMETERS}
     for option in (option for option in KINDS[command].options if not option.flag.hidden):
         parameter = by_name[option.name]
@@ -88,7 +89,7 @@ def test_a_launch_is_a_command_line() -> None:
         *("--coco=train=a.json", "--coco=val=b.json", "--output=gs://b/o", "--name=n", "--overwrite"),
         *("--runner=DataflowRunner", "--template_location=gs://b/job", '--labels={"a":"b=c"}', "--streaming"),
     ]
-    own, rest = convert_parser(KINDS["images"]).parse_known_args(line[1:])
+    own, rest = cli.find_command("images").parser().parse_known_args(line[1:])
     assert own.coco == ["train=a.json", "val=b.json"]
     assert beam_parser().parse_known_args(rest)[1] == []
 

@@ -20,11 +20,10 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from shardmill.errors import UserError
-from shardmill.pipelines.commands.convert import convert_parser
+from shardmill.pipelines import cli
 from shardmill.pipelines.config.beam_flags import CachedOptions, beam_parser, cluster_flags
 from shardmill.pipelines.config.flags import beam_options
 from shardmill.pipelines.jobs import launch
-from shardmill.pipelines.jobs.registry import KINDS
 
 
 def test_it_knows_what_beam_takes_and_gives_back_the_rest() -> None:
@@ -75,7 +74,7 @@ def test_command_lines_and_pipelines_have_them(tmp_path: Path) -> None:
 
 
 OF_FLINK = ("number_of_execution_retries", "execution_retry_delay", "max_bundle_size", "parallelism")
-PARSER = convert_parser(KINDS["images"])
+PARSER = cli.find_command("images").parser()
 
 
 class JobServer(beam_job_api_pb2_grpc.JobServiceServicer):

@@ -12,7 +12,6 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 
 from shardmill.errors import UserError
 from shardmill.pipelines import cli
-from shardmill.pipelines.commands.convert import convert_parser
 from shardmill.pipelines.config.flags import OUTPUT_FLAGS, BuildOutputOptions, Parser, beam_options
 from shardmill.pipelines.config.images import ImagesConfig, parse_resolution
 from shardmill.pipelines.jobs.registry import KINDS
@@ -125,7 +124,7 @@ IMAGES = KINDS["images"]
 
 
 def images_parser() -> Parser:
-    return convert_parser(IMAGES)
+    return cli.find_command(IMAGES.name).parser()
 
 
 # Flags that say what the command does, or says, and are in no configuration.
@@ -287,7 +286,7 @@ def test_a_flag_with_one_value_is_given_once(command: str, flag: str, action: ar
 
 
 def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
-    parser = convert_parser(KINDS["csv"])
+    parser = cli.find_command("csv").parser()
     for _ in range(2):  # a parser forgets the line before
         args = parser.parse_args([*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"])
         assert (args.name, args.fill, args.overwrite) == ("flowers", ["a=1", "b=2"], True)

@@ -26,7 +26,7 @@ from rich.progress import Progress
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
-from shardmill.pipelines import api
+from shardmill.pipelines.commands import convert
 from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise, progress_columns
 from shardmill.transforms.publishing import lease
@@ -107,10 +107,10 @@ VALUES: list[tuple[str, dict[str, object], dict[str, object]]] = [
 @pytest.mark.parametrize(("command", "values", "texts"), VALUES)
 def test_python_values_mean_what_texts_mean(command: str, values: dict[str, object], texts: dict[str, object]) -> None:
     where = {"input": "in", "output": Path("out"), "name": "d"}
-    _, config = api.make_config(command, where | values)
-    _, expected = api.make_config(command, where | texts)
+    _, config = convert.make_config(command, where | values)
+    _, expected = convert.make_config(command, where | texts)
     assert config == expected
-    _, default = api.make_config(command, where | dict.fromkeys(values.keys() & {"input"}, "in"))
+    _, default = convert.make_config(command, where | dict.fromkeys(values.keys() & {"input"}, "in"))
     assert config != default
 
 
@@ -145,7 +145,7 @@ def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(
 ) -> None:
     where = {"input": "x", "output": "y", "name": "d", **options}
     with pytest.raises(UserError, match=sentence):
-        api.plan(command, **{name: value for name, value in where.items() if value is not None})
+        convert.plan(command, **{name: value for name, value in where.items() if value is not None})
 
 
 def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(

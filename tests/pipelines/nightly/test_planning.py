@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.metadata.versions import BuildRecord, Status
-from shardmill.pipelines.api import run_config
+from shardmill.pipelines.commands.convert import run_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.outcome import Published
 from shardmill.pipelines.jobs.registry import KINDS

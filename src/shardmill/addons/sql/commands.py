@@ -209,41 +209,46 @@ def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Itera
     yield partial(rows.reader, google.project)
 
 
-SQL = FormatSpec(
-    name="sql",
-    command="sql",
-    plural="rows",
-    suffixes="rows",
-    summary="turn the rows of an SQL query into TFRecord shards",
-    description="Turn the rows of an SQL query into balanced, shuffled TFRecord shards. Any database of SQLAlchemy is"
-    " read; PostgreSQL and SQLite are tested.",
-    short_help=("url", "query", "partition_by", "label", "stratify_by"),
-    examples=(
-        "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
-        "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
-        " --output datasets --name orders",
+COMMANDS = (
+    SqlKind(
+        "sql",
+        "Turn the rows of an SQL query into balanced, shuffled TFRecord shards. Any database of SQLAlchemy is"
+        " read; PostgreSQL and SQLite are tested.",
+        SqlConfig,
+        short_help=("url", "query", "partition_by", "label", "stratify_by"),
+        examples=(
+            "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
+            "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
+            " --output datasets --name orders",
+        ),
+        spec=FormatSpec(
+            name="sql",
+            plural="rows",
+            suffixes="rows",
+            flags=("url", "query", "partition_by", *ROWS.spec.flags),
+            has_objects=True,
+            required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
+        ),
     ),
-    flags=("url", "query", "partition_by", *ROWS.spec.flags),
-    has_objects=True,
-    required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
-)
-BIGQUERY = FormatSpec(
-    name="bigquery",
-    command="bigquery",
-    plural="rows",
-    suffixes="rows",
-    summary="turn a table or a query of BigQuery into TFRecord shards",
-    description="Turn a table or the rows of a query of BigQuery into balanced, shuffled TFRecord shards. BigQuery"
-    " exports them as Avro files to --temp_location.",
-    short_help=("query", "table", "temp_dataset", "label", "stratify_by"),
-    examples=(
-        "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"
-        " --project shop-1 --temp_location gs://bucket/tmp",
-        "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
-        " --temp_location gs://bucket/tmp",
+    BigQueryKind(
+        "bigquery",
+        "Turn a table or the rows of a query of BigQuery into balanced, shuffled TFRecord shards. BigQuery"
+        " exports them as Avro files to --temp_location.",
+        BigQueryConfig,
+        short_help=("query", "table", "temp_dataset", "label", "stratify_by"),
+        examples=(
+            "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"
+            " --project shop-1 --temp_location gs://bucket/tmp",
+            "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
+            " --temp_location gs://bucket/tmp",
+        ),
+        spec=FormatSpec(
+            name="bigquery",
+            plural="rows",
+            suffixes="rows",
+            flags=("query", "table", "temp_dataset", *ROWS.spec.flags),
+            has_objects=True,
+            required_modules=(("apitools", "bigquery reads with Google's clients", "gcp"),),
+        ),
     ),
-    flags=("query", "table", "temp_dataset", *ROWS.spec.flags),
-    has_objects=True,
-    required_modules=(("apitools", "bigquery reads with Google's clients", "gcp"),),
 )
-KINDS = (SqlKind.of(SQL, SqlConfig), BigQueryKind.of(BIGQUERY, BigQueryConfig))
