@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from shardmill.addons.sql.database_url import DatabaseUrl, parse_url
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import FormatSpec, RowsConfig
+from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs.record_kinds import ROWS, RowsKind
 from shardmill.text import shorten
 from shardmill.transforms.options.declare import OptionValueError, flag
@@ -221,12 +221,10 @@ COMMANDS = (
             "--url 'postgresql://me:${PASSWORD}@host/shop' --query 'SELECT id, paid FROM orders' --partition_by id"
             " --output datasets --name orders",
         ),
-        spec=FormatSpec(
+        spec=replace(
+            ROWS.spec,
             name="sql",
-            plural="rows",
-            suffixes="rows",
             flags=("url", "query", "partition_by", *ROWS.spec.flags),
-            has_objects=True,
             required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
         ),
     ),
@@ -242,12 +240,10 @@ COMMANDS = (
             "--table shop.orders --output gs://bucket/datasets --name orders --project shop-1"
             " --temp_location gs://bucket/tmp",
         ),
-        spec=FormatSpec(
+        spec=replace(
+            ROWS.spec,
             name="bigquery",
-            plural="rows",
-            suffixes="rows",
             flags=("query", "table", "temp_dataset", *ROWS.spec.flags),
-            has_objects=True,
             required_modules=(("apitools", "bigquery reads with Google's clients", "gcp"),),
         ),
     ),
