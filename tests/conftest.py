@@ -70,6 +70,16 @@ def jobs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     return Jobs(tmp_path, run)
 
 
+@pytest.fixture(params=[True, False], ids=["compiled", "python"])
+def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Run a test with the compiled extension, and with the Python code that takes its place."""
+    from tests.support.native import without_native
+
+    if not request.param:
+        without_native(monkeypatch)
+    return bool(request.param)
+
+
 @pytest.fixture(scope="session")
 def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
     """An emulator of Google's storage and its environment; one a process, for Beam keeps its first credentials."""

@@ -167,7 +167,7 @@ def _iterate_causes(error: BaseException) -> Iterator[Exception]:
         yield error
 
 
-_PLAIN_INTERVAL = 10.0  # seconds between lines where there is no terminal
+PLAIN_INTERVAL = 10.0  # seconds between lines where there is no terminal
 
 
 class ProgressDisplay:
@@ -237,7 +237,7 @@ class ProgressDisplay:
                 completed=counts.examples,
                 rate=progress_rate(counts, writing),
             )
-        elif now - self._last_line >= _PLAIN_INTERVAL:
+        elif now - self._last_line >= PLAIN_INTERVAL:
             self._last_line = now
             log_progress(line)
 
@@ -374,7 +374,7 @@ def _methods_of(dofn: beam.DoFn) -> tuple[Any, ...]:
 
 
 _START_TIMEOUT_S = 60  # until a worker must have begun
-_WATCH_INTERVAL_S = 2.0  # seconds between looks: each may be two requests to a store
+WATCH_INTERVAL_S = 2.0  # seconds between looks: each may be two requests to a store
 _STARTED_BY_OTHERS = ("EXTERNAL", "LOOPBACK", "PROCESS")  # an image may take minutes to be there
 
 
@@ -397,7 +397,7 @@ class JobWatch:
     def look(self) -> Failure | JobError | None:
         """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun."""
         now = time.monotonic()
-        if now - self._last < _WATCH_INTERVAL_S:
+        if now - self._last < WATCH_INTERVAL_S:
             return None
         self._last = now
         failure = read_failure(self._report)

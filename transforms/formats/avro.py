@@ -221,7 +221,7 @@ _MAX_HEAD_BYTES = 64 << 20  # of a header
 _LONG_BYTES = 10  # of the longest varint
 # Of a block, as it is stored and as it is decompressed: writers end one after some 16 to 64 KB, so what has more is
 # damaged, or made to fill a worker's memory
-_MAX_BLOCK_BYTES = 1 << 30
+MAX_BLOCK_BYTES = 1 << 30
 _CHUNK_BYTES = 1 << 20  # decompressed at once, where the library would have room for all there may be
 # What fastavro, the decompressors and Arrow raise for bytes of another format; bz2: OSError.
 _DAMAGE = (
@@ -357,7 +357,7 @@ def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_da
         records, position = _read_long(head, 0)
         size, position = _read_long(head, position)
         start, stop = offset + position, offset + position + size
-        if records < 0 or not 0 <= size <= _MAX_BLOCK_BYTES or records >> 10 > size:
+        if records < 0 or not 0 <= size <= MAX_BLOCK_BYTES or records >> 10 > size:
             raise UnreadableError(
                 f"the block at byte {offset:,} says that it has {records:,} records in {size:,} bytes"
             )
@@ -401,7 +401,7 @@ def _decompress_snappy(data: bytes) -> bytes:
         size, shift = size | (byte & 0x7F) << shift, shift + 7
         if byte < 0x80:
             break
-    if size > _MAX_BLOCK_BYTES:
+    if size > MAX_BLOCK_BYTES:
         raise ValueError(f"the snappy data say that they hold {size:,} bytes")
     raw = pa.decompress(data[:-4], decompressed_size=size, codec="snappy", asbytes=True)
     if zlib.crc32(raw) != int.from_bytes(data[-4:], "big"):
@@ -417,7 +417,7 @@ def _decompress_streams(start: Callable[[], Any], several: bool, data: bytes) ->
     found = bytearray()
     while data and (several or not found):
         stream = start()
-        found += stream.decompress(data, _MAX_BLOCK_BYTES + 1 - len(found))
+        found += stream.decompress(data, MAX_BLOCK_BYTES + 1 - len(found))
         _check_size(len(found))
         if not stream.eof:
             raise EOFError
@@ -435,8 +435,8 @@ def _decompress_zstd(data: bytes) -> bytes:
 
 
 def _check_size(size: int) -> None:
-    if size > _MAX_BLOCK_BYTES:
-        raise ValueError(f"it is decompressed to more than {_MAX_BLOCK_BYTES:,} bytes")
+    if size > MAX_BLOCK_BYTES:
+        raise ValueError(f"it is decompressed to more than {MAX_BLOCK_BYTES:,} bytes")
 
 
 _DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {

@@ -489,7 +489,7 @@ def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Ar
     return [parts[0] if len(parts) == 1 else pa.concat_arrays(parts) for parts in chunks], read.num_rows
 
 
-_FEW_ROWS, _MANY_COLUMNS = 512, 256
+FEW_WIDE_ROWS, _MANY_COLUMNS = 512, 256
 
 
 def _parse_few_rows(text: bytes, table: Table, wanted: Sequence[str]) -> list[pa.Array] | None:
@@ -498,7 +498,7 @@ def _parse_few_rows(text: bytes, table: Table, wanted: Sequence[str]) -> list[pa
     Return None for any other text, and for rows with a wrong number of fields.
     """
     width, rows = len(table.columns), spans.count(text, b"\n"[0]) + (not text.endswith(b"\n"))
-    if not wanted or rows > _FEW_ROWS or width < _MANY_COLUMNS:
+    if not wanted or rows > FEW_WIDE_ROWS or width < _MANY_COLUMNS:
         return None
     quote = table.dialect.quote
     if b"\r" in text or text.startswith(BOM) or (quote and quote in text):

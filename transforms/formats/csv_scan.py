@@ -26,7 +26,7 @@ from shardmill.transforms.formats.conventions import Dialect
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LF, _CR = 10, 13  # as bytes
-_SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
+SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def scan_range(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = 
     if not dialect.quote or data.find(dialect.quote, begin, end) < 0:
         return _scan_without_quotes(data, begin, end, at)
     parts = (
-        _scan_with_quotes(data, dialect, start, min(start + _SCAN_BYTES, end), at)
-        for start in range(begin, end, _SCAN_BYTES)
+        _scan_with_quotes(data, dialect, start, min(start + SCAN_BYTES, end), at)
+        for start in range(begin, end, SCAN_BYTES)
     )
     return reduce(ScannedRange.join, parts)
 

@@ -35,9 +35,9 @@ from shardmill.transforms.stores import storage
 
 # Characters read at once. The items of larger pieces leave the processor's cache, and Python's garbage collector scans
 # them again and again, which takes three times as long for megabytes.
-_CHUNK = 1 << 16
+CHUNK = 1 << 16
 _LARGEST = 1 << 28  # characters of one item: more are no annotation
-_TAIL = 1 << 13  # characters at the end of what is read in which a cut is looked for
+TAIL = 1 << 13  # characters at the end of what is read in which a cut is looked for
 _CUT = re.compile(r"\}\s*,\s*(?=\{)")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -161,12 +161,12 @@ class _Window:
 
     def parse_many(self, scan: Scan | None) -> list[Any] | None:
         """Parse several whole JSON objects at once; return [] if `scan` has read them, None if no text can be cut."""
-        if len(self._buffer) - self._at < _TAIL:
+        if len(self._buffer) - self._at < TAIL:
             self._read_more()
         if self._tried:
             return None
         cut = None
-        for found in _CUT.finditer(self._buffer, max(self._at, len(self._buffer) - _TAIL)):
+        for found in _CUT.finditer(self._buffer, max(self._at, len(self._buffer) - TAIL)):
             cut = found
         if cut is not None:
             text = self._buffer[self._at : cut.start() + 1]
@@ -183,7 +183,7 @@ class _Window:
         """Read more of the JSON text; return False at its end."""
         if self._ended:
             return False
-        part = self._text.read(max(_CHUNK, len(self._buffer) - self._at))  # a long value is tried a few times only
+        part = self._text.read(max(CHUNK, len(self._buffer) - self._at))  # a long value is tried a few times only
         self._ended = not part
         self._before += self._at
         self._buffer, self._at, self._tried = self._buffer[self._at :] + part, 0, self._ended

@@ -377,7 +377,7 @@ def _check_image(image: bytes, max_pixels: int) -> str:
 
 
 _REJECTS_PATH = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
-_MANY_REJECTS = 10_000  # which are read as they come, not held
+MANY_REJECTS = 10_000  # which are read as they come, not held
 
 _Check = Callable[[bytes, Manifest], Iterable[str]]
 
@@ -503,7 +503,7 @@ def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check
     """Return the faults of a metadata file; a wrong checksum is only reported if there is no other fault."""
     try:
         manifest = dataset.manifest
-        if name == _REJECTS_PATH and manifest.files and manifest.rejects.get("records", 0) > _MANY_REJECTS:
+        if name == _REJECTS_PATH and manifest.files and manifest.rejects.get("records", 0) > MANY_REJECTS:
             return _check_lines(dataset, name)
         data = storage.read_bytes(storage.join(dataset.directory, name))
         found = list(checks[name](data, manifest)) if name in checks else []

@@ -24,10 +24,10 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.elements import in_global_window
 
 FOLDER = "rows"  # in the job's temporary folder
-_FILE_BYTES = 64 << 20  # of a file, about; they are held until it is written
-_GROUP_BYTES, _GROUP_ROWS = 16 << 20, 1 << 20  # of a Parquet row group, which is read at once
+FILE_BYTES = 64 << 20  # of a file, about; they are held until it is written
+GROUP_BYTES, _GROUP_ROWS = 16 << 20, 1 << 20  # of a Parquet row group, which is read at once
 _PART_BYTES = 128 << 10  # of some dictionaries, which are read at once, see transforms.formats.json_lines
-_FEWEST_ROWS, _MOST_ROWS = 16, 1024  # of these
+FEWEST_ROWS, MOST_ROWS = 16, 1024  # of these
 _UPDATE_S = 0.2  # seconds between updates of the progress
 _WORDS = {BATCH_SUFFIX: "record batches", ROW_SUFFIX: "dictionaries", RECORD_SUFFIX: "tf.train.Examples"}
 
@@ -50,7 +50,7 @@ class RowSpool:
         self._kind = ""  # suffix of all files
         self._pending: list[Any] = []  # rows or batches of the next part
         self._pending_rows = self._pending_bytes = 0
-        self._rows_at_once = _FEWEST_ROWS
+        self._rows_at_once = FEWEST_ROWS
         self._parts: list[Any] = []  # of the file
         self._size = self._rows = 0  # of the file
         self._schema: pa.Schema | None = None  # of a Parquet file
@@ -92,7 +92,7 @@ class RowSpool:
         self._pending.append(rows)
         self._pending_bytes += size
         self._pending_rows += number
-        if self._pending_bytes >= _GROUP_BYTES or self._pending_rows >= _GROUP_ROWS:
+        if self._pending_bytes >= GROUP_BYTES or self._pending_rows >= _GROUP_ROWS:
             self._add_part()
 
     def _add_part(self) -> None:
@@ -112,10 +112,10 @@ class RowSpool:
         else:
             self._parts.append(encode_rows(pending))
             size, rows = len(self._parts[-1]), len(pending)
-            self._rows_at_once = min(max(_PART_BYTES * rows // size, _FEWEST_ROWS), _MOST_ROWS)
+            self._rows_at_once = min(max(_PART_BYTES * rows // size, FEWEST_ROWS), MOST_ROWS)
         self._size += size
         self._rows += rows
-        if self._size >= _FILE_BYTES:
+        if self._size >= FILE_BYTES:
             self._write_file()
 
     def _finish_file(self) -> None:

@@ -41,7 +41,7 @@ from shardmill.transforms.workers.running import ThreadedFlatMap
 Histograms = dict[Any, Histogram]  # by group
 _REPEATED = "repeated"
 _MERGE_BATCH = 16  # histograms that are merged at once
-_KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
+KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
 
 
@@ -191,8 +191,8 @@ def _split_groups(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
     return [
         {name: (keys[start:stop], ties[start:stop], sizes[start:stop])}
         for name, (keys, ties, sizes) in group(keyed).items()
-        for start in range(0, len(keys), _KEYS_AT_ONCE)
-        for stop in (start + _KEYS_AT_ONCE,)
+        for start in range(0, len(keys), KEYS_AT_ONCE)
+        for stop in (start + KEYS_AT_ONCE,)
     ]
 
 

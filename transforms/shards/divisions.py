@@ -204,7 +204,7 @@ def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts
 BinRanks = dict[Any, dict[int, list[int]]]  # group -> bin, or key -> ranks in it at which the group is cut
 RanksOf = Callable[[Any, int, int], list[int]]  # (group, examples, size in bytes) -> ranks at which it is cut
 GATHERED_KEYS = 1 << 20  # of some bins, gathered together: 20 MB with their ties and bins
-_KEYS_AT_ONCE = 1 << 17  # of these, in one element
+KEYS_AT_ONCE = 1 << 17  # of these, in one element
 
 
 class CutBin(NamedTuple):
@@ -347,6 +347,6 @@ def select_keys_in_bins(
     return [
         (number, FoundKeys(part, (cut_of[rows] - starts[number]).astype(np.uint32), keys[rows], ties[rows]))
         for number, part in enumerate(located.small_bins)
-        for start in range(bounds[number], bounds[number + 1], _KEYS_AT_ONCE)
-        for rows in (order[start : min(start + _KEYS_AT_ONCE, bounds[number + 1])],)
+        for start in range(bounds[number], bounds[number + 1], KEYS_AT_ONCE)
+        for rows in (order[start : min(start + KEYS_AT_ONCE, bounds[number + 1])],)
     ]

@@ -91,7 +91,7 @@ _PART_BYTES = 8 << 20  # stores take what they are given as a request
 # The folders of what is remembered of files, of what they hold, of how pictures look, and of where records are
 _PIECES, _CONTENTS, _LOOKS, _INDEXES = "files", "contents", "looks", "positions"
 SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
-_SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
+SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
 
 
 @dataclass(eq=False)
@@ -203,7 +203,7 @@ class _WriteShardFn(ThreadedFlatMap):
                 continue
             self._written.append(item)
             self._written_bytes += item.size_bytes
-            if self._written_bytes >= _SYNC_BYTES:
+            if self._written_bytes >= SYNC_BYTES:
                 self._sync()
         while len(self._under_way) > SHARDS_AT_ONCE:
             yield from map(self._count_progress, self._under_way.popleft().result())

@@ -34,7 +34,7 @@ _SECONDS = 600
 _ATTEMPTS = 24
 _MODE = "standard"
 VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from
-_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 30.0  # waited before operations are repeated; half of that in the worst of luck
+FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 30.0  # waited before operations are repeated; half of that in the worst of luck
 
 Result = TypeVar("Result")
 _withdrawn = threading.Event()  # in this process: if set, no thread waits for a store, and waiting threads stop
@@ -93,7 +93,7 @@ def call_with_retries(function: Callable[..., Result], *arguments: Any) -> Resul
     store error; raise GivenUpError if the store failed for longer than --store_patience.
     """
     until: float | None = None
-    wait = _FIRST_SECONDS
+    wait = FIRST_SECONDS
     while True:
         try:
             result = function(*arguments)

@@ -95,9 +95,9 @@ def _parse(response_dict: dict[str, Any], customized_response_dict: dict[str, An
 
 
 _MD5_DIGITS = 32
-_BACKOFF_S = 5.0  # for which boto3 alone reads of a bucket after obstore could not
+BACKOFF_S = 5.0  # for which boto3 alone reads of a bucket after obstore could not
 # Credentials are asked for again five minutes before they end. Those of botocore hold for ten, or are renewed first.
-_CREDENTIALS_LIFETIME = timedelta(minutes=10)
+CREDENTIALS_LIFETIME = timedelta(minutes=10)
 _SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/]+)/\d{8}/([^/]+)/s3/aws4_request,")
 _DIRECTORY_BUCKET_SUFFIX = "--x-s3"  # directory buckets, which have sessions of their own
 
@@ -142,7 +142,7 @@ class ObstoreReader:
         except (FileNotFoundError, PermissionDeniedError):  # of this object alone
             return None
         except Exception:  # of whatever kind: boto3 meets it, too, or makes up for it
-            self._resting[bucket] = time.monotonic() + _BACKOFF_S
+            self._resting[bucket] = time.monotonic() + BACKOFF_S
             self._stores.pop(bucket, None)
             return None
 
@@ -191,7 +191,7 @@ def _make_store(bucket: str, key: str, sent: SentRequest, credentials: Credentia
 
     def provide() -> Any:
         access, secret, token = credentials()
-        until = datetime.now(UTC) + _CREDENTIALS_LIFETIME
+        until = datetime.now(UTC) + CREDENTIALS_LIFETIME
         return {"access_key_id": access, "secret_access_key": secret, "token": token, "expires_at": until}
 
     return S3Store(

@@ -286,8 +286,8 @@ def _dtype(kind: pa.DataType) -> DType:
 
 
 GATHERED_FOLDER = "gathered"  # in the job's temporary directory
-_MAX_COUNTS_HELD = 1 << 20  # of counts that are held of one output and split
-_MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
+MAX_COUNTS_HELD = 1 << 20  # of counts that are held of one output and split
+MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,15 +366,15 @@ class Gatherer:
     def _count(self, chain: Chain, split: str, table: pa.Table) -> None:
         table_list = self._counts[chain.name, split]
         table_list.append(table)
-        if sum(map(len, table_list)) > _MAX_COUNTS_HELD:
+        if sum(map(len, table_list)) > MAX_COUNTS_HELD:
             table_list[:] = [merge_counts(table_list)]
-            if len(table_list[0]) > _MAX_COUNTS_HELD // 2:
+            if len(table_list[0]) > MAX_COUNTS_HELD // 2:
                 self._write()
 
     def _add_keys(self, chain: Chain, split: str, keys: QuantileKeys) -> None:
         self._keys[chain.name, split].append(keys)
         self._bytes += keys.nbytes
-        if self._bytes > _MAX_KEY_BYTES_HELD:
+        if self._bytes > MAX_KEY_BYTES_HELD:
             self._write()
 
     def _write(self) -> None:
@@ -396,7 +396,7 @@ def _range_of(values: pa.Array) -> RangeStats:
     return stats
 
 
-_COUNT_BYTES_AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that are merged at once
+COUNT_BYTES_AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that are merged at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +462,7 @@ def _find_vocabulary(
 ) -> Constants:
     found: list[pa.Table] = []
     distinct = 0
-    for first, last in part_ranges(analyzed_sections, _COUNT_BYTES_AT_ONCE):
+    for first, last in part_ranges(analyzed_sections, COUNT_BYTES_AT_ONCE):
         table = read_merged_counts(analyzed_sections, first, last)
         distinct += len(table)
         table = filter_valid_entries(table)
@@ -490,7 +490,7 @@ def _count_unknown(entries: pa.Table, sections: Sequence[SpilledSection]) -> dic
     for split in sorted({section.split for section in sections}):
         values = out = 0
         split_sections = [section for section in sections if section.split == split]
-        for first, last in part_ranges(split_sections, _COUNT_BYTES_AT_ONCE):
+        for first, last in part_ranges(split_sections, COUNT_BYTES_AT_ONCE):
             table = read_merged_counts(split_sections, first, last)
             known = entries["value"].filter(pa.array((parts >= first) & (parts < last))).combine_chunks()
             is_out = pc.invert(pc.is_in(table["value"], value_set=known))

@@ -23,12 +23,12 @@ FOLDER = "rejects"  # in the job's temporary directory
 MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
 _REASONS = 100  # in a manifest
 _INLINE_BYTES = 2 << 10  # with the counts: to write a file for a line or two would cost more
-_BLOCK_BYTES = 1 << 20  # written at once; fewer in all are written in one request
-_CHUNK_BYTES = 1 << 20  # read at once
+BLOCK_BYTES = 1 << 20  # written at once; fewer in all are written in one request
+CHUNK_BYTES = 1 << 20  # read at once
 _READERS = 16  # each may be a request to a store
-_SINGLE_READ_BYTES = 2 << 20  # a file of no more is read in one
+SINGLE_READ_BYTES = 2 << 20  # a file of no more is read in one
 _HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times as much with their keys
-_READ_BYTES = 4 << 20  # of all that is merged, read ahead
+READ_BYTES = 4 << 20  # of all that is merged, read ahead
 _LEAST_BYTES = 4 << 10  # of each
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 PlaceOf = Callable[[int], tuple[str, int]]
@@ -137,7 +137,7 @@ class RejectsWriter:
             line = encode_reject(reject) + b"\n"
             self._lines.append(line)
             self._held += len(line)
-            if self._held >= _BLOCK_BYTES:
+            if self._held >= BLOCK_BYTES:
                 self._write()
 
     def close(self) -> list[RejectsPart]:
@@ -264,7 +264,7 @@ class SortedLines:
             return iter(sorted(self._held, key=self._order))
         if self._held:
             self._put_aside()
-        most = max(_READ_BYTES // len(self._parts), _LEAST_BYTES)
+        most = max(READ_BYTES // len(self._parts), _LEAST_BYTES)
         return heapq.merge(*(split_lines(self._spool.chunks(*part, most)) for part in self._parts), key=self._order)
 
     def _put_aside(self) -> None:
@@ -295,7 +295,7 @@ class Rejects:
     def chunks(self) -> Iterator[bytes]:
         """Yield the lines in chunks of bytes, in the order of their sources."""
         if self._spool is not None:
-            yield from self._spool.chunks(0, self.size_bytes, _CHUNK_BYTES)
+            yield from self._spool.chunks(0, self.size_bytes, CHUNK_BYTES)
 
 
 def gather_rejects(
@@ -326,14 +326,14 @@ def gather_rejects(
 def _iterate_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
     yield from (line for part in parts for line in part.text.splitlines())
     files = sorted((part for part in parts if part.path), key=lambda part: part.size_bytes)
-    small = [part for part in files if part.size_bytes <= _SINGLE_READ_BYTES]
+    small = [part for part in files if part.size_bytes <= SINGLE_READ_BYTES]
     with ThreadPoolExecutor(_READERS, "shardmill-rejects") as pool:
         for start in range(0, len(small), _READERS):
             for data in pool.map(storage.read_bytes, (part.path for part in small[start : start + _READERS])):
                 yield from split_lines([data])
     for part in files[len(small) :]:
         with storage.open_read(part.path) as file:
-            yield from split_lines(iter(partial(file.read, _CHUNK_BYTES), b""))
+            yield from split_lines(iter(partial(file.read, CHUNK_BYTES), b""))
 
 
 def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_record: PlaceOf | None) -> Rejects:
@@ -360,7 +360,7 @@ def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_r
         reasons.add(reject.reason, reject.counted_records, reject.source)
         losses.add(reject)
         block += line + b"\n"
-        if len(block) >= _CHUNK_BYTES:
+        if len(block) >= CHUNK_BYTES:
             flush()
     flush()
     most_frequent, by_records = reasons.most_frequent(), reasons.by_records(_REASONS)

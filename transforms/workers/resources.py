@@ -115,7 +115,7 @@ def _read_quota(words: Sequence[str]) -> Iterator[float]:
 
 
 BASE_BYTES = 300 << 20  # of Python, Beam, Arrow and what describes the work, before any record is read
-_LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
+LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
 
 
 def memory_budget() -> Budget:
@@ -129,7 +129,7 @@ def find_memory_problem(size_bytes: int, copies: int) -> str:
     """Return why a file or record is not read if `copies` of it, which are held at once, are more than the memory of
     this process; "" if they fit. Without --worker_memory it is the container's.
     """
-    if size_bytes <= _LEAST_BYTES // copies:  # as nearly all are
+    if size_bytes <= LEAST_BYTES // copies:  # as nearly all are
         return ""
     most = most_bytes(copies)
     if size_bytes <= most:
@@ -145,7 +145,7 @@ def most_bytes(copies: int) -> int:
     """Return the size of the largest file or record of which `copies` fit into the memory of this process."""
     from shardmill.transforms.workers.memory_options import worker_memory_bytes  # which imports Beam
 
-    return max((worker_memory_bytes() or container_bytes()) - BASE_BYTES, _LEAST_BYTES) // copies
+    return max((worker_memory_bytes() or container_bytes()) - BASE_BYTES, LEAST_BYTES) // copies
 
 
 def release_freed_memory() -> None:
@@ -157,7 +157,7 @@ def release_freed_memory() -> None:
 
 @cache
 def _budget(process_bytes: int) -> Budget:
-    return Budget(max(process_bytes - BASE_BYTES, _LEAST_BYTES))
+    return Budget(max(process_bytes - BASE_BYTES, LEAST_BYTES))
 
 
 @cache

@@ -130,7 +130,7 @@ class ExampleDecoder:
 
 
 _MISSING: Any = object()
-_FEW_RECORDS = 32  # of a block, for which a column of each feature costs more than it saves
+FEW_RECORDS = 32  # of a block, for which a column of each feature costs more than it saves
 
 
 class BlockDecoder:
@@ -152,7 +152,7 @@ class BlockDecoder:
         if self.columns is not None:
             yield from self.from_columns(self.columns.take(block))
             return
-        if len(block) < _FEW_RECORDS:
+        if len(block) < FEW_RECORDS:
             yield from map(self._decode, block)
             return
         scanned = self._scanner.scan(block)

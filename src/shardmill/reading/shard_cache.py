@@ -14,10 +14,10 @@ from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.shard_ranges import OpenFile, Range, ShardRanges
 
-_PART_BYTES = 1 << 20  # a store sends as much in little more than the time of an answer
+PART_BYTES = 1 << 20  # a store sends as much in little more than the time of an answer
 _PARTS_AT_ONCE = 32  # fetched
 _OPEN_FILES = 256
-_LEAST_BYTES = 64 << 20  # of a limit
+LEAST_BYTES = 64 << 20  # of a limit
 _FULL = 0.9  # share of the limit that is kept when parts are deleted
 _USAGE = "usage"  # holds the number of bytes, and is locked while it changes
 _PART, _TEMPORARY = ".part", ".tmp"
@@ -48,8 +48,8 @@ class CachedRanges(ShardRanges):
             UserError: if the folder cannot be written, or the limit is too small.
         """
         super().__init__(dataset)
-        if limit is not None and limit < _LEAST_BYTES:
-            raise UserError(f"cache_limit is {limit:,} bytes; expected at least {_LEAST_BYTES:,}")
+        if limit is not None and limit < LEAST_BYTES:
+            raise UserError(f"cache_limit is {limit:,} bytes; expected at least {LEAST_BYTES:,}")
         manifest = dataset.manifest
         self._ranges, self._root, self._limit = ranges, Path(folder).absolute(), limit
         self._folder = self._root / f"{manifest.name}-{manifest.version}-{dataset.manifest_crc32c}"
@@ -65,10 +65,10 @@ class CachedRanges(ShardRanges):
     def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
         """Return bytes of a shard; raise a UserError if the folder cannot be written."""
         stop = start + size
-        first, last = start // _PART_BYTES, max(stop - 1, start) // _PART_BYTES
+        first, last = start // PART_BYTES, max(stop - 1, start) // PART_BYTES
         pieces = []
         for number in range(first, last + 1):
-            low, high = max(start - number * _PART_BYTES, 0), min(stop - number * _PART_BYTES, _PART_BYTES)
+            low, high = max(start - number * PART_BYTES, 0), min(stop - number * PART_BYTES, PART_BYTES)
             file = self._find((shard, number))
             if file is None:
                 (data,) = self._fetch([(shard, number)])
@@ -82,7 +82,7 @@ class CachedRanges(ShardRanges):
         needed = dict.fromkeys(
             (shard, number)
             for shard, start, stop, _ in wanted
-            for number in range(start // _PART_BYTES, max(stop - 1, start) // _PART_BYTES + 1)
+            for number in range(start // PART_BYTES, max(stop - 1, start) // PART_BYTES + 1)
         )
         missing = [key for key in needed if self._find(key) is None]
         for first in range(0, len(missing), _PARTS_AT_ONCE):
@@ -103,7 +103,7 @@ class CachedRanges(ShardRanges):
                 file = OpenFile(str(path))
             except FileNotFoundError:
                 return None
-            data = os.pread(file.descriptor, _PART_BYTES + 5, 0)
+            data = os.pread(file.descriptor, PART_BYTES + 5, 0)
         if len(data) != self._size(key) + 4 or data[-4:] != _checksum(data[:-4]):
             with self._writing():
                 path.unlink(missing_ok=True)
@@ -118,11 +118,11 @@ class CachedRanges(ShardRanges):
 
     def _size(self, key: _Key) -> int:
         shard, number = key
-        return min(shard.size_bytes - number * _PART_BYTES, _PART_BYTES)
+        return min(shard.size_bytes - number * PART_BYTES, PART_BYTES)
 
     def _fetch(self, keys: Sequence[_Key]) -> list[bytes]:
         """Return parts from where the data set is, and keep them."""
-        starts = [number * _PART_BYTES for _, number in keys]
+        starts = [number * PART_BYTES for _, number in keys]
         parts = self._ranges.read_all(
             [Range(key[0], start, start + self._size(key)) for key, start in zip(keys, starts, strict=True)]
         )

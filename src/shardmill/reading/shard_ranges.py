@@ -15,12 +15,12 @@ from shardmill.filesystem import LocalFiles, read_range
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset
 
-_OPEN_FILES = 256  # at once; a process may have 1,024
+OPEN_FILES = 256  # at once; a process may have 1,024
 _THREADS = 32  # an object store answers a request in some 50 ms
-_GAP_BYTES = 128 << 10  # between ranges of one request; a store sends as much while it would answer another one
-_REQUEST_BYTES = 8 << 20  # of several ranges at most; one range may have more
-_AHEAD_BYTES = 16 << 20  # that are fetched ahead, about
-_GROUP_BYTES = 4 << 20  # of batches that are fetched together, so that they share requests
+GAP_BYTES = 128 << 10  # between ranges of one request; a store sends as much while it would answer another one
+REQUEST_BYTES = 8 << 20  # of several ranges at most; one range may have more
+AHEAD_BYTES = 16 << 20  # that are fetched ahead, about
+GROUP_BYTES = 4 << 20  # of batches that are fetched together, so that they share requests
 _GROUPS = 4  # fetched at once, each with several requests
 
 
@@ -126,7 +126,7 @@ class LocalRanges(ShardRanges):
         if self._identities.setdefault(shard.file, identity) != identity:
             raise CorruptDataError(f"{path} was replaced or changed while it was read; open the data set again")
         with self._lock:
-            while len(self._open) >= _OPEN_FILES:
+            while len(self._open) >= OPEN_FILES:
                 del self._open[next(iter(self._open))]
             self._open[shard.file] = file
         return file
@@ -152,7 +152,7 @@ class ArrayRecordRanges(LocalRanges):
         if reader.num_records() != shard.examples:
             raise CorruptDataError(f"{path} holds {reader.num_records()} records; the manifest says {shard.examples}")
         with self._lock:
-            while len(self._readers) >= _OPEN_FILES:
+            while len(self._readers) >= OPEN_FILES:
                 del self._readers[next(iter(self._readers))]
             self._readers[shard.file, os.getpid()] = reader
         return reader
@@ -188,7 +188,7 @@ def _merge_ranges(wanted: Sequence[Range]) -> Iterator[tuple[Range, list[int]]]:
     merged, start, stop = None, 0, 0
     for row in sorted(range(len(wanted)), key=[(one.shard.file, one.start) for one in wanted].__getitem__):
         shard, first, end, _ = wanted[row]
-        if shard is merged and first - stop <= _GAP_BYTES and max(end, stop) - start <= _REQUEST_BYTES:
+        if shard is merged and first - stop <= GAP_BYTES and max(end, stop) - start <= REQUEST_BYTES:
             stop = max(end, stop)
             rows.append(row)
             continue
@@ -220,7 +220,7 @@ def fetch_ahead(
             size += sum(one.stop - one.start for one in batch)
             if size >= least:
                 break
-        least, held = min(2 * size, _GROUP_BYTES), held + size
+        least, held = min(2 * size, GROUP_BYTES), held + size
         if group:
             waiting.append((pool.submit(ranges.read_all, [one for batch in group for one in batch]), group, size))
         return bool(group)
@@ -230,7 +230,7 @@ def fetch_ahead(
             future, group, size = waiting.popleft()
             found, row = future.result(), 0
             held -= size
-            while (not waiting or held < _AHEAD_BYTES) and submit():
+            while (not waiting or held < AHEAD_BYTES) and submit():
                 pass
             for batch in group:
                 yield batch, found[row : row + len(batch)]

@@ -73,7 +73,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
     for module in (arrow, record_blocks):
         monkeypatch.setattr(module, "ELEMENT_BYTES", SMALL)
-    monkeypatch.setattr(cuts, "_KEYS_AT_ONCE", 500)
+    monkeypatch.setattr(cuts, "KEYS_AT_ONCE", 500)
     with sizes_of_elements() as found:
         result = run(*words, "--name", "n")
     assert result.status == 0, result.err

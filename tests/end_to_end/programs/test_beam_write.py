@@ -114,9 +114,9 @@ def test_bundles_show_nowhere(
 ) -> None:
     versions = []
     for number, rows_of_file in enumerate((256, 7)):
-        monkeypatch.setattr("shardmill.transforms.rows.spool._FEWEST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool._MOST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1)
+        monkeypatch.setattr("shardmill.transforms.rows.spool.FEWEST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool.MOST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool.FILE_BYTES", 1)
         output = tmp_path / str(number)
         write(random.Random(number).sample(rows, len(rows)), output, **options)
         versions.append(tree_bytes(output / "d" / "1.0.0"))
@@ -297,9 +297,9 @@ def test_a_function_changes_rows_alike_however_they_are_divided(
     options: dict[str, Any] = {"max_reject_fraction": 0.5, "splits": HALVES, "num_shards": 2}
     versions = []
     for number, rows_of_file in enumerate((256, 7)):
-        monkeypatch.setattr("shardmill.transforms.rows.spool._FEWEST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool._MOST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1)
+        monkeypatch.setattr("shardmill.transforms.rows.spool.FEWEST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool.MOST_ROWS", rows_of_file)
+        monkeypatch.setattr("shardmill.transforms.rows.spool.FILE_BYTES", 1)
         output = tmp_path / str(number)
         versions.append(write(random.Random(number).sample(rows, len(rows)), output, map=draw_number, **options))
         reasons = {reject["source"]: reject["reason"] for reject in rejects_of(output / "d" / "1.0.0")}

@@ -194,8 +194,8 @@ def test_hugging_face_keeps_splits_class_names_and_images(written: Written, tmp_
 
 
 def test_rows_are_numbered_and_ordered_over_files(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "_FILE_BYTES", 1)
-    monkeypatch.setattr(spool, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(spool, "FILE_BYTES", 1)
+    monkeypatch.setattr(spool, "GROUP_BYTES", 1)
     large = pa.array([(1 << 64) - 1 if n in (4, 28) else n for n in range(30)], pa.uint64())
     table = pa.table({"id": range(30), "large": large})
     made = written.write(table.to_reader(max_chunksize=3), no_shuffle=True, max_reject_fraction=0.5)

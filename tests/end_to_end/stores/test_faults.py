@@ -26,7 +26,7 @@ def store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySto
         if bucket.url.startswith("gs:"):
             monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.endpoint)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)  # of the clients' own attempts
-        monkeypatch.setattr(patience, "_FIRST_SECONDS", 0.01)
+        monkeypatch.setattr(patience, "FIRST_SECONDS", 0.01)
         yield proxy
 
 

@@ -61,7 +61,7 @@ def test_clean(built: Path, run: Run, options: list[str]) -> None:
 
 
 def test_progress(built: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_PLAIN_INTERVAL", 0)
+    monkeypatch.setattr(launch, "PLAIN_INTERVAL", 0)
     status, out, err = run("verify", built)
     assert (status, out) == CLEAN[:2]
     form = r"(n, verify: \d+ s, verifying \d+ of 11 examples( \(.*left\))?\n)+"
@@ -237,7 +237,7 @@ def test_files_of_others_are_told(directory: Path, run: Run) -> None:
 
 
 def test_rejects_too_many_to_be_held_are_read_as_they_come(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.publishing.verification._MANY_REJECTS", 1)
+    monkeypatch.setattr("shardmill.transforms.publishing.verification.MANY_REJECTS", 1)
     read_bytes = storage.read_bytes
     read: list[str] = []
 

@@ -24,7 +24,7 @@ def environment(kind: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_WATCH_INTERVAL_S", -1.0)
+    monkeypatch.setattr(launch, "WATCH_INTERVAL_S", -1.0)
 
 
 def look(folder: Path, *flags: str, asked: bool = False) -> JobError | Failure | None:

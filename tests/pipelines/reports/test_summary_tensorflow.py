@@ -134,6 +134,7 @@ def code(output: Path, **changes: Any) -> list[str]:
     return reading_code(open_dataset(publish(output, **changes).directory))
 
 
+@pytest.mark.slow
 def test_the_code_that_reads_it(tmp_path: Path) -> None:
     labelled, plain = code(tmp_path / "a"), code(tmp_path / "b", features=())
 

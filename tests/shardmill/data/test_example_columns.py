@@ -5,21 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from shardmill import _native
-from shardmill.data import spans, tfrecord
 from shardmill.data.example import decode_example, encode_entry, encode_example, encode_int64_feature, example_header
 from shardmill.data.example_columns import ColumnReader
 from shardmill.data.features import Feature
 from shardmill.data.spans import RecordBlock
 from shardmill.data.tfrecord import frame_record
 
-BOTH = pytest.mark.parametrize("module", [_native, tfrecord], ids=["compiled", "python"])
 FEATURES = (
     Feature("id", "int64"),
     Feature("text", "bytes"),
@@ -67,9 +64,7 @@ def check_row(found: Any, row: int, record: bytes) -> None:
         assert np.array_equal(np.ravel(columns[name][row]), np.ravel(np.asarray(expected[name])))
 
 
-@BOTH
-def test_plain_and_unusual_records(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "_spans", module)
+def test_plain_and_unusual_records(is_compiled: bool, tmp_path: Path) -> None:
     plain = [example(7), example(-1), example(0, text=[b""]), example((1 << 63) - 1, score=[-0.5])]
     entries = encode_entry("id", encode_int64_feature([5]))
     unusual = [
@@ -94,16 +89,12 @@ def test_plain_and_unusual_records(module: ModuleType, tmp_path: Path, monkeypat
         check_row(found, row, record)
         check_row(taken, row, record)
     assert found[1] == taken[1]
-    if module is _native:
+    if is_compiled:
         assert sorted(found[1]) == list(range(len(plain), len(plain) + len(unusual)))
         assert found[0]["box"].shape == (len(records), 2, 2)  # type: ignore[union-attr]
 
 
-@BOTH
-def test_many_records_of_two_files_in_any_order(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spans, "_spans", module)
+def test_many_records_of_two_files_in_any_order(is_compiled: bool, tmp_path: Path) -> None:
     records = [example(number) for number in range(4000)]
     records[77] = example(77, text=[b"x" * 600_000])
     reader = ColumnReader(FEATURES, ["counts", "text"])
@@ -131,9 +122,7 @@ def test_many_records_of_two_files_in_any_order(
         reader.take(RecordBlock(data, np.array([0]), np.array([len(data) + 1])))
 
 
-@BOTH
-def test_one_record(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "_spans", module)
+def test_one_record(is_compiled: bool, tmp_path: Path) -> None:
     records = [example(300, score=[0.25]), example(-5), example(1, score=None)]
     reader = ColumnReader(FEATURES, ["id", "text", "score"])
     assert reader.has_scalars_only
@@ -143,14 +132,10 @@ def test_one_record(module: ModuleType, tmp_path: Path, monkeypatch: pytest.Monk
         found = [reader.one(descriptor, start, stop) for start, stop in pairwise(bounds.tolist())]
 
     values: list[Any] = [[300, b"t" * 0, 0.25], [-5, b"t" * 295, float(np.float32(-5 / 3))], records[2]]
-    assert found == (values if module is _native else records)
+    assert found == (values if is_compiled else records)
 
 
-@BOTH
-def test_every_damaged_byte_and_wrong_places(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spans, "_spans", module)
+def test_every_damaged_byte_and_wrong_places(is_compiled: bool, tmp_path: Path) -> None:
     records = [example(number) for number in (1, 2, 3)]
     reader = ColumnReader(FEATURES, ["id", "text"])
     path = tmp_path / "records"

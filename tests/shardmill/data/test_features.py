@@ -1,9 +1,4 @@
-"""Tests of src/shardmill/data/features.py.
-
-* Arrays as raw bytes
-* Features describe themselves, and refuse what they cannot be
-* Every kind of feature is an object, and all who deal with features go by it
-"""
+"""Tests of src/shardmill/data/features.py."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardmill.data import shard_index, spans, tfrecord
+from shardmill.data import shard_index
 from shardmill.data.shard_index import (
     IndexBuilder,
     IndexedShard,
@@ -56,10 +56,8 @@ def test_offsets_of_each_number_of_digits() -> None:
     assert parse_index(index.to_text(), "shard.idx", 10**18).bounds.tolist() == index.bounds.tolist()
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_an_index_is_built_of_the_chunks_that_are_written(is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not is_compiled:
-        monkeypatch.setattr(spans, "_spans", tfrecord)
+@pytest.mark.usefixtures("is_compiled")
+def test_an_index_is_built_of_the_chunks_that_are_written() -> None:
     builder, start = IndexBuilder(), 0
     for cut in (100, 117, len(RECORDS)):
         chunk = b"".join(map(frame_record, RECORDS[start : min(cut, start + 4)]))

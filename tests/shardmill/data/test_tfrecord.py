@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardmill.data import spans, tfrecord
+from shardmill.data import tfrecord
 from shardmill.data.spans import read_blocks
 from shardmill.data.tfrecord import OVERHEAD, frame_record, read_records
 from shardmill.errors import CorruptDataError
@@ -40,24 +40,17 @@ def outcome(data: bytes, block_bytes: int | None, file: type[io.BytesIO] = io.By
     return found, ""
 
 
-@pytest.fixture(params=["compiled", "python"])
-def spans_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read blocks with the compiled module, and with what takes its place."""
-    if request.param == "python":
-        monkeypatch.setattr(spans, "_spans", tfrecord)
-
-
 BOTH = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(RECORDS, st.integers(1, 500))
 @BOTH
-@pytest.mark.usefixtures("spans_module")
+@pytest.mark.usefixtures("is_compiled")
 def test_records(records: list[bytes], block_bytes: int) -> None:
     assert outcome(b"".join(map(frame_record, records)), block_bytes) == (records, "")
 
 
-@pytest.mark.usefixtures("spans_module")
+@pytest.mark.usefixtures("is_compiled")
 def test_more_records_than_a_block_holds() -> None:
     data = frame_record(b"") * 40_000
     blocks = list(read_blocks(io.BytesIO(data), "f", len(data)))
@@ -69,7 +62,7 @@ def test_more_records_than_a_block_holds() -> None:
 
 @given(RECORDS.filter(bool), st.integers(1, 500), st.data())
 @BOTH
-@pytest.mark.usefixtures("spans_module")
+@pytest.mark.usefixtures("is_compiled")
 def test_damage(records: list[bytes], block_bytes: int, data: st.DataObject) -> None:
     damaged = bytearray(b"".join(map(frame_record, records)))
     if data.draw(st.booleans()):

@@ -1,8 +1,4 @@
-"""Tests of src/shardmill/metadata/schema.py.
-
-* What a schema.pbtxt asks for beside what features are
-* Class names and their ids
-"""
+"""What a schema.pbtxt asks for beside what features are; class names and their ids."""
 
 from itertools import permutations
 

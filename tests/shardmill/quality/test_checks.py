@@ -1,10 +1,4 @@
-"""Tests of src/shardmill/quality/checks.py.
-
-* Columns that merely grow are not taken for drift, unless somebody asks
-* A feature that tells the label is named, wherever people look, and can be allowed by name
-* All checks with the thresholds that hold where none are given
-* Numbers of examples, rejects and shards
-"""
+"""Tests of src/shardmill/quality/checks.py."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""Tests of src/shardmill/reading/dataset.py.
-
-* A data set opened
-* Workers' parts, inputs and label
-"""
+"""A data set opened; workers' parts, inputs and label."""
 
 import gzip
 import shutil

@@ -16,6 +16,8 @@ from tests.support.buckets import free_port
 from tests.support.later import Later
 from tests.support.reading import copy, count, make_rows, shards
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 
 TRAINER = """
@@ -40,7 +42,6 @@ def read_numbers(directory: Path, **options: Any) -> list[int]:
     return numbers(shardmill.load(directory, features=["n"], supervised=False, **options))
 
 
-@pytest.mark.slow
 def test_train_is_shuffled_and_others_come_in_order(rows: Path) -> None:
     in_order = [int(example["n"]) for example in shardmill.examples(rows, features=["n"])]
     assert read_numbers(rows, shuffle=False) == in_order
@@ -53,7 +54,6 @@ def test_train_is_shuffled_and_others_come_in_order(rows: Path) -> None:
     assert read_numbers(rows, split="test", shuffle=True, seed=1) != test
 
 
-@pytest.mark.slow
 def test_a_seed_makes_the_order_and_epochs_differ(rows: Path) -> None:
     def epochs(**options: Any) -> list[list[int]]:
         dataset = shardmill.load(rows, features=["n"], supervised=False, batch_size=5, **options)
@@ -65,7 +65,6 @@ def test_a_seed_makes_the_order_and_epochs_differ(rows: Path) -> None:
     assert len(set(orders)) == 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "cardinality"),
     [
@@ -96,14 +95,12 @@ def test_cardinality(kind: str, options: dict[str, Any], cardinality: Any, rows:
         assert sum(1 for _ in dataset.take(40)) == 40
 
 
-@pytest.mark.slow
 def test_epochs_do_not_mix(rows: Path) -> None:
     found = read_numbers(rows, repeat=2)
 
     assert sorted(found[: count(rows)]) == sorted(found[count(rows) :])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("in_file", [True, False])
 @pytest.mark.parametrize("kind", ["rows", "flowers"])
 def test_cache(kind: str, in_file: bool, rows: Path, flowers: Path, tmp_path: Path) -> None:
@@ -151,7 +148,6 @@ OTHER_CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "other"), OTHER_CALLS, ids="-".join)
 def test_a_cache_file_is_read_by_the_same_call_only(
     kind: str, other: dict[str, Any], rows: Path, flowers: Path, tmp_path: Path
@@ -175,7 +171,6 @@ def test_a_cache_file_is_read_by_the_same_call_only(
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.slow
 def test_a_cache_file_holds_one_version(tmp_path: Path) -> None:
     """Also one that was replaced by another of its number."""
     cache = str(tmp_path / "cache")
@@ -185,7 +180,6 @@ def test_a_cache_file_holds_one_version(tmp_path: Path) -> None:
         assert sorted(read_numbers(directory, cache=cache)) == list(range(number))
 
 
-@pytest.mark.slow
 def test_a_cache_file_holds_one_split(rows: Path, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     assert read_numbers(rows, cache=cache) != read_numbers(rows, split="test", cache=cache)
@@ -193,7 +187,6 @@ def test_a_cache_file_holds_one_split(rows: Path, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("cache-*.index"))) == 2
 
 
-@pytest.mark.slow
 def test_processes_share_all_examples_without_a_seed(rows: Path) -> None:
     from tensorflow.python.data.experimental.ops.distribute import _AutoShardDataset
 
@@ -205,7 +198,6 @@ def test_processes_share_all_examples_without_a_seed(rows: Path) -> None:
     assert sorted(chain(*parts)) == sorted(read_numbers(rows))
 
 
-@pytest.mark.slow
 def test_two_trainers_share_all_examples_without_a_seed(rows: Path, tmp_path: Path) -> None:
     ports = [free_port(), free_port()]
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
@@ -220,7 +212,6 @@ def test_two_trainers_share_all_examples_without_a_seed(rows: Path, tmp_path: Pa
     assert sorted(chain(*parts)) == sorted(read_numbers(rows))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("workers", [2, 4, 7])
 @pytest.mark.filterwarnings("ignore:split 'train' has 4 shards for 7 workers")
@@ -234,13 +225,11 @@ def test_each_example_is_on_one_worker(rows: Path, workers: int, shuffle: bool) 
     assert sorted(chain(*parts)) == sorted(read_numbers(rows))
 
 
-@pytest.mark.slow
 def test_fewer_shards_than_workers_is_warned_of(rows: Path) -> None:
     with pytest.warns(UserWarning, match="has 4 shards for 5 workers"):
         assert shardmill.load(rows, features=["n"], num_workers=5).cardinality() == -(-count(rows) // 5)
 
 
-@pytest.mark.slow
 def test_options_of_tf_data(rows: Path) -> None:
     policy = tf.data.experimental.AutoShardPolicy
     alone = shardmill.load(rows, features=["n"]).options()

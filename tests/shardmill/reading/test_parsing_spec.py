@@ -12,6 +12,8 @@ from shardmill.errors import UserError
 from tests.support.later import Later
 from tests.support.reading import ROWS, row, shards
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
 schema_utils = Later("tensorflow_transform.tf_metadata.schema_utils")
 
@@ -21,7 +23,6 @@ def rows(rows_in_four_shards: Path) -> Path:
     return rows_in_four_shards
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rows", "images"])
 def test_it_is_what_tensorflow_transform_makes_of_the_schema(
     kind: str, rows: Path, flowers_in_four_shards: Path
@@ -37,7 +38,6 @@ def test_it_is_what_tensorflow_transform_makes_of_the_schema(
     }
 
 
-@pytest.mark.slow
 def test_batched_features_dataset_with_a_label_key_and_defaults(rows: Path) -> None:
     spec = shardmill.feature_spec(rows, features=["n", "age", "note", "city"], defaults={"age": -1, "note": "none"})
     files = [str(path) for path in shards(rows)]
@@ -52,7 +52,6 @@ def test_batched_features_dataset_with_a_label_key_and_defaults(rows: Path) -> N
     assert found == {item["n"]: (item.get("age", -1), item.get("note", "none"), item["city"]) for item in expected}
 
 
-@pytest.mark.slow
 def test_defaults_of_lists(rows: Path) -> None:
     spec = shardmill.feature_spec(rows, features=["pair"], defaults={"pair": 3})["pair"]
     parsed = tf.io.parse_single_example(tf.train.Example().SerializeToString(), {"pair": spec})

@@ -61,8 +61,8 @@ class Remote:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_cache, "_PART_BYTES", PART)
-    monkeypatch.setattr(shard_cache, "_LEAST_BYTES", 4 * PART)
+    monkeypatch.setattr(shard_cache, "PART_BYTES", PART)
+    monkeypatch.setattr(shard_cache, "LEAST_BYTES", 4 * PART)
 
 
 @pytest.fixture(scope="module")

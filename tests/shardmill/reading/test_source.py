@@ -10,7 +10,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO
 
 import google_crc32c
@@ -20,8 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shardmill
-from shardmill import _native
-from shardmill.data import spans, tfrecord
 from shardmill.data.shard_index import INDEX_FOLDER
 from shardmill.data.tfrecord import frame_record, record_header
 from shardmill.errors import CorruptDataError, UserError
@@ -76,12 +73,8 @@ def test_values_are_those_of_examples(rows: Path) -> None:
     assert source[100:] == source.__getitems__([]) == []
 
 
-@pytest.mark.parametrize("module", [_native, tfrecord], ids=["compiled", "python"])
 @pytest.mark.parametrize("names", [["city", "n", "word", "x"], ["pair", "x"], ["age", "n", "note"]])
-def test_values_of_any_columns(
-    rows: Path, names: list[str], module: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spans, "_spans", module)
+def test_values_of_any_columns(rows: Path, names: list[str], is_compiled: bool) -> None:
     expected = list(shardmill.examples(rows, features=names))
 
     source = shardmill.source(rows, features=names)
@@ -90,7 +83,7 @@ def test_values_of_any_columns(
     assert_same(list(source), expected)
     assert_same(source[::-3], expected[::-3])
     columns = source.read_columns([7, -1, 7])
-    if module is _native and "age" not in names and source._lookup is not None:
+    if is_compiled and "age" not in names and source._lookup is not None:
         assert columns is not None
         for name, values in columns.items():
             assert_same([{name: one} for one in values], [{name: expected[row][name]} for row in (7, -1, 7)])
@@ -159,7 +152,7 @@ def test_other_processes(rows: Path, method: str) -> None:
 
 
 def test_threads_that_open_and_close_files(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_ranges, "_OPEN_FILES", 1)
+    monkeypatch.setattr(shard_ranges, "OPEN_FILES", 1)
     source = shardmill.source(rows, features=["n"])
     expected = [int(found["n"]) for found in source]
     before = len(os.listdir("/proc/self/fd"))
@@ -293,7 +286,7 @@ def test_a_shard_that_is_replaced_while_it_is_read(damaged: Path, monkeypatch: p
     shutil.copy(path, path.with_name("other"))
     os.replace(path.with_name("other"), path)
     assert_same(source[30:33], expected)  # the file that was open
-    monkeypatch.setattr(shard_ranges, "_OPEN_FILES", 1)
+    monkeypatch.setattr(shard_ranges, "OPEN_FILES", 1)
     source[0]
     for one in (source, pickle.loads(pickle.dumps(source))):
         with pytest.raises(CorruptDataError, match="00001-of-00004 was replaced or changed while it was read;"):
@@ -470,11 +463,11 @@ def test_neighbours_are_read_in_one_request(rows: Path, monkeypatch: pytest.Monk
     assert_same(source.__getitems__([3, 99, 0, 3, 24]), [expected[number] for number in (3, 99, 0, 3, 24)])
     assert sorted(Path(path).name[-14:] for path, *_ in files.ranges) == ["00000-of-00004", "00003-of-00004"]
 
-    monkeypatch.setattr(shard_ranges, "_GAP_BYTES", 0)
+    monkeypatch.setattr(shard_ranges, "GAP_BYTES", 0)
     files.ranges.clear()
     assert_same(source.__getitems__([3, 0, 4, 24]), [expected[number] for number in (3, 0, 4, 24)])
     assert len(files.ranges) == 3
-    monkeypatch.setattr(shard_ranges, "_REQUEST_BYTES", 1)
+    monkeypatch.setattr(shard_ranges, "REQUEST_BYTES", 1)
     files.ranges.clear()
     assert_same(source[:10], expected[:10])
     assert len(files.ranges) == 10
@@ -507,8 +500,8 @@ def test_batches_are_read_ahead(rows: Path, tmp_path: Path, monkeypatch: pytest.
         "cache": shardmill.source(rows, cache_dir=tmp_path),
     }
     for group_bytes in (1, 2_000, 1 << 20):
-        monkeypatch.setattr(shard_ranges, "_GROUP_BYTES", group_bytes)
-        monkeypatch.setattr(shard_ranges, "_AHEAD_BYTES", 2 * group_bytes)
+        monkeypatch.setattr(shard_ranges, "GROUP_BYTES", group_bytes)
+        monkeypatch.setattr(shard_ranges, "AHEAD_BYTES", 2 * group_bytes)
         for source in sources.values():
             cases: list[list[Any]] = [
                 [],
@@ -521,8 +514,8 @@ def test_batches_are_read_ahead(rows: Path, tmp_path: Path, monkeypatch: pytest.
                 for found, numbers in zip(source.read_batches(batches), batches, strict=True):
                     assert_same(found, [expected[number] for number in numbers])
             assert_same(list(source), expected)
-    monkeypatch.setattr(shard_ranges, "_GROUP_BYTES", 1_000)
-    monkeypatch.setattr(shard_ranges, "_AHEAD_BYTES", 2_000)
+    monkeypatch.setattr(shard_ranges, "GROUP_BYTES", 1_000)
+    monkeypatch.setattr(shard_ranges, "AHEAD_BYTES", 2_000)
     files.ranges.clear()
     single = stored.read_batches([n] for n in range(ROWS))
     next(single)

@@ -1,326 +1,26 @@
-"""Tests of src/shardmill/reading/tensors.py, against TensorFlow.
-
-* The fast decoder
-* Arrays and matrices
-* Lists of boxes, any number of them
-* Images are scaled to the values that tf.image.resize gives, whichever way is fastest
-* Lists of ids as zeros and ones
-* A damaged shard ends training with an error that names file and record, and a sound one costs a look in the
-"""
+"""What load makes tensors of, against TensorFlow: arrays, boxes, images, classes; and damage that it finds."""
 
 import gc
-import math
-import random
-import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import shardmill
-from shardmill import _native
-from shardmill.data import spans, tfrecord
-from shardmill.data.example import encode_example
-from shardmill.data.example_columns import ExampleScanner, unpack_varints
 from shardmill.data.feature_kind import ELEMENT_TYPES
-from shardmill.data.features import DType, Feature
-from shardmill.data.spans import RecordBlock
+from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.reading import plain_examples
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.reading.plain_examples import BlockDecoder, ExampleDecoder
 from shardmill.reading.tensor_dataset import with_shard_checks
 from shardmill.reading.tensor_examples import ImageDecoder, multi_hot, multi_hot_classes
 from tests.support.later import Later
 from tests.support.reading import copy, flip, shards
 from tests.support.small_data_set import encode, write_data_set
 
+pytestmark = pytest.mark.slow
+
 tf = Later("tensorflow")
-
-INTS = st.one_of(st.integers(0, 300), st.integers(-(1 << 63), (1 << 63) - 1))
-FLOATS = st.floats(width=32, allow_nan=False)
-TEXTS = st.one_of(st.binary(max_size=20), st.integers(0, 70_000).map(bytes))
-VALUES: dict[DType, st.SearchStrategy[Any]] = {"int64": INTS, "float32": FLOATS, "bytes": TEXTS}
-NAMES = st.one_of(st.text(min_size=1, max_size=3), st.integers(100, 200).map("k".__mul__))
-
-
-@st.composite
-def features(draw: st.DrawFn) -> tuple[Feature, ...]:
-    names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
-    return tuple(draw(feature(name)) for name in names)
-
-
-@st.composite
-def feature(draw: st.DrawFn, name: str) -> Feature:
-    required = draw(st.booleans())
-    if draw(st.integers(0, 5)) == 0:
-        shape = draw(st.sampled_from([(), (3,), (2, 0), (2, 3)]))
-        return Feature(
-            name, "bytes", "array", shape, required, element=draw(st.sampled_from(["uint8", "int16", "float64"]))
-        )
-    shapes = st.sampled_from([(), (1,), (2,), (9,), (None,), (2, 3), (1, 1, 1), (None, 4), (None, 2, 2)])
-    return Feature(name, draw(st.sampled_from(list(VALUES))), "tensor", draw(shapes), required)
-
-
-def values_of(feature: Feature) -> st.SearchStrategy[list[Any]]:
-    """What may stand in the list of a feature."""
-    inner = math.prod(size for size in feature.shape if size is not None)
-    if feature.kind == "array":
-        size = inner * np.dtype(feature.element).itemsize
-        return st.binary(min_size=size, max_size=size).map(lambda value: [value])
-    counts = st.integers(0, 12 // inner).map(inner.__mul__) if None in feature.shape else st.just(inner)
-    return counts.flatmap(lambda count: st.lists(VALUES[feature.dtype], min_size=count, max_size=count))
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]:
-    """Features, and the values of a few examples of them."""
-    chosen = draw(features())
-    examples = []
-    for _ in range(draw(st.integers(1, 4))):
-        example = {}
-        for feature in chosen:
-            if feature.required or draw(st.booleans()):
-                example[feature.name] = draw(values_of(feature))
-        examples.append(example)
-    return chosen, examples
-
-
-def proto_of(chosen: tuple[Feature, ...], example: dict[str, list[Any]]) -> Any:
-    proto = tf.train.Example()
-    for feature in chosen:
-        if feature.name in example:
-            values = proto.features.feature[feature.name]
-            listed = {"int64": values.int64_list, "float32": values.float_list, "bytes": values.bytes_list}[
-                feature.dtype
-            ]
-            listed.value.extend(example[feature.name])
-            listed.SetInParent()
-    return proto
-
-
-def check(decoded: dict[str, Any], chosen: tuple[Feature, ...], example: dict[str, list[Any]]) -> None:
-    assert set(decoded) == set(example)
-    for feature in chosen:
-        if feature.name not in example:
-            continue
-        value, expected = decoded[feature.name], example[feature.name]
-        inner = [size for size in feature.shape if size is not None]
-        shape = tuple(len(expected) // math.prod(inner) if size is None else size for size in feature.shape)
-        if feature.kind == "array":
-            assert (value.dtype.name, value.shape, value.tobytes()) == (feature.element, shape, expected[0])
-            continue
-        if len(shape) > 1 and feature.dtype == "bytes":
-            assert (value.shape, list(value.flat)) == (shape, expected)
-            continue
-        if feature.dtype == "bytes":
-            assert value == (expected if feature.shape else expected[0])
-            continue
-        assert value.dtype == feature.dtype
-        assert value.shape == shape
-        assert np.array_equal(value, np.array(expected, feature.dtype).reshape(value.shape))
-
-
-def outcome(decode: Callable[[], Iterable[dict[str, Any]]]) -> tuple[list[dict[str, Any]], str]:
-    """The decoded examples in a form that can be compared, and the error after them."""
-    found = []
-    try:
-        for example in decode():
-            found.append({name: (type(value), np.asarray(value).dtype, repr(value)) for name, value in example.items()})
-    except ValueError as error:
-        return found, str(error)
-    return found, ""
-
-
-def check_blocks(chosen: tuple[Feature, ...], records: list[bytes], names: list[str] | None = None) -> None:
-    """A block of records is decoded as each record is, alone and among others; also where nothing was compiled."""
-    ends = np.cumsum([len(record) for record in records])
-    block = RecordBlock(b"".join(records), ends - [len(record) for record in records], ends)
-    alone = ExampleDecoder(chosen, names)
-    with np.printoptions(threshold=sys.maxsize, floatmode="unique"), pytest.MonkeyPatch.context() as patch:
-        expected = outcome(lambda: (alone(record) for record in records))
-        assert outcome(lambda: BlockDecoder(chosen, names)(block)) == expected
-        patch.setattr(plain_examples, "_FEW_RECORDS", 0)
-        for module in (_native, tfrecord):
-            patch.setattr(spans, "_spans", module)
-            assert outcome(lambda: BlockDecoder(chosen, names)(block)) == expected
-
-
-@pytest.mark.slow
-@given(cases())
-@settings(max_examples=60, deadline=None)
-def test_blocks_are_decoded_by_columns(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
-    chosen, examples = case
-    records = [proto_of(chosen, example).SerializeToString(deterministic=True) for example in examples]
-    check_blocks(chosen, records)
-    check_blocks(chosen, records, [feature.name for feature in chosen[::2]])
-    check_blocks(chosen, [])
-
-
-@pytest.mark.slow
-@given(cases(), st.randoms())
-@settings(max_examples=200, deadline=None)
-def test_damaged_records_of_a_block(
-    case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]], choice: random.Random
-) -> None:
-    chosen, examples = case
-    records = [bytearray(proto_of(chosen, example).SerializeToString(deterministic=True)) for example in examples]
-    for record in records:
-        if record and choice.random() < 0.5:
-            record[choice.randrange(len(record))] ^= 1 << choice.randrange(8)
-        elif choice.random() < 0.2:
-            record += bytes(choice.choice(records))  # protobuf merges messages that follow each other
-    check_blocks(chosen, list(map(bytes, records)))
-
-
-def test_a_record_as_we_write_it_is_read_by_columns() -> None:
-    """Otherwise, the tests above would compare one decoder with itself."""
-    record = encode_example({"a": [1, 300], "b": [b"x", b"y" * 300], "c": [0.5], "d": [b"1234"]})
-    chosen = (
-        Feature("a", "int64", shape=(None,)),
-        Feature("b", "bytes", shape=(2,)),
-        Feature("c", "float32"),
-        Feature("d", "bytes", "array", (2,), element="int16"),
-        Feature("e", "int64", required=False),
-    )
-    block = RecordBlock(record * 2, np.array([0, len(record)]), np.array([len(record), 2 * len(record)]))
-    assert ExampleScanner(chosen).scan(block).fits.tolist() == [True, True]
-    assert ExampleScanner(chosen[1:]).scan(block).fits.tolist() == [False, False]
-    assert ExampleScanner((*chosen[:2], replace(chosen[2], dtype="int64"), *chosen[3:])).scan(block).fits.sum() == 0
-
-
-@given(cases())
-@settings(max_examples=60, deadline=None)
-def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
-    chosen, examples = case
-    decode = ExampleDecoder(chosen)
-    kinds = {feature.name: feature.dtype for feature in chosen}
-    for example in examples:
-        arrays = {
-            name: values if kinds[name] == "bytes" else np.array(values, kinds[name])
-            for name, values in example.items()
-        }
-        if any(kinds[name] == "bytes" and not values for name, values in example.items()):
-            continue  # encode_example cannot know the type of an empty list
-        record = encode_example(arrays)
-
-        check(decode(record), chosen, example)
-        assert decode.decode_plain(record) is not None  # the fast way, always
-
-
-@pytest.mark.slow
-@given(cases())
-@settings(max_examples=60, deadline=None)
-def test_it_reads_what_tensorflow_writes(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
-    chosen, examples = case
-    decode = ExampleDecoder(chosen)
-    for example in examples:
-        check(decode(proto_of(chosen, example).SerializeToString()), chosen, example)
-
-
-@pytest.mark.slow
-@given(cases(), st.randoms())
-@settings(max_examples=150, deadline=None)
-def test_damage_is_an_error_or_decodes_as_tensorflow_has_it(
-    case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]], choice: random.Random
-) -> None:
-    chosen, examples = case
-    record = bytearray(proto_of(chosen, examples[0]).SerializeToString())
-    if not record:
-        return
-    if choice.random() < 0.5:
-        record[choice.randrange(min(len(record), 60))] ^= 1 << choice.randrange(8)
-    else:
-        del record[choice.randrange(len(record)) :]
-    try:
-        decoded = ExampleDecoder(chosen)(bytes(record))
-    except ValueError:
-        return
-    try:
-        found = tf.train.Example.FromString(bytes(record)).features.feature
-    except Exception:  # protobuf is stricter: text that is not UTF-8, for one
-        return
-    for feature in chosen:
-        if feature.name in decoded:
-            values = getattr(
-                found[feature.name],
-                {"int64": "int64_list", "float32": "float_list", "bytes": "bytes_list"}[feature.dtype],
-            )
-            value = decoded[feature.name]
-            mine = [value.tobytes()] if feature.kind == "array" else list(np.array(value, object).flat)
-            assert np.array_equal(mine, list(values.value)) or feature.dtype == "float32"
-
-
-def test_an_order_is_learned() -> None:
-    decode = ExampleDecoder((Feature("a", "int64"), Feature("b", "int64")))
-    record = encode_example({"b": [1], "a": [2]})
-
-    assert decode.decode_plain(record) is None
-    assert decode(record) == {"a": 2, "b": 1}
-    assert decode.decode_plain(record) == {"a": 2, "b": 1}
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"b": [1]}, "feature 'a' is missing"),
-        ({"a": [1, 2], "b": [1]}, "feature 'a' has 2 values; expected 1"),
-        ({"a": [0.5], "b": [1]}, "feature 'a' holds float32; expected int64"),
-        ({"a": [b"x"], "b": [1]}, "feature 'a' holds bytes; expected int64"),
-    ],
-)
-def test_what_does_not_fit_is_named(values: dict[str, list[Any]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ExampleDecoder((Feature("a", "int64"), Feature("b", "int64", required=False)))(encode_example(values))
-
-
-@pytest.mark.parametrize(
-    ("feature", "values", "message"),
-    [
-        (Feature("a", "int64", shape=(2, 3)), [1, 2, 3], "feature 'a' has 3 values; expected 6"),
-        (Feature("a", "int64", shape=(None, 4)), [1, 2, 3, 4, 5], "feature 'a' has 5 values; expected a multiple of 4"),
-        (Feature("a", "bytes", shape=(None, 2)), [b"x"], "feature 'a' has 1 values; expected a multiple of 2"),
-        (Feature("a", "bytes", "array", (2,), element="int16"), [b"123"], "feature 'a' has 3 bytes; expected 4"),
-        (
-            Feature("a", "bytes", "array", (2,), element="int16"),
-            [b"1234", b"1234"],
-            "feature 'a' has 2 values; expected 1",
-        ),
-    ],
-)
-def test_a_shape_that_values_do_not_fill_is_named(feature: Feature, values: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ExampleDecoder((feature,))(encode_example({"a": values}))
-
-
-def test_only_what_is_wanted() -> None:
-    chosen = (Feature("a", "int64"), Feature("b", "bytes"), Feature("c", "float32", "tensor", (2,)))
-    record = encode_example({"a": [300], "b": [b"x"], "c": [0.5, 1.5]})
-
-    assert ExampleDecoder(chosen, ["b"])(record) == {"b": b"x"}
-
-
-@pytest.mark.slow
-@given(st.lists(INTS, max_size=20))
-@settings(deadline=None)
-def test_unpack_varints(values: list[int]) -> None:
-    packed = tf.train.Int64List(value=values).SerializeToString()
-    length_bytes = 0 if not values else 2 if len(packed) < 130 else 3  # a tag and a length of one byte or two
-
-    assert unpack_varints(packed[length_bytes:]).tolist() == values
-
-
-@pytest.mark.parametrize("packed", [b"\x80", b"\x01\xff", b"\xff" * 10 + b"\x01"])
-def test_varints_that_are_none(packed: bytes) -> None:
-    with pytest.raises(ValueError, match="a varint"):
-        unpack_varints(packed)
-
-
 tfds = Later("tensorflow_datasets")
 
 EXAMPLES = 7
@@ -350,7 +50,6 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data_set(tmp_path_factory.mktemp("pictures"), features, examples, configuration={"format": "arrays"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
 def test_every_element_type(shape: tuple[int, ...], tmp_path: Path) -> None:
     features = tuple(Feature(element, "bytes", "array", shape, element=element) for element in ELEMENT_TYPES)
@@ -375,7 +74,6 @@ def test_every_element_type(shape: tuple[int, ...], tmp_path: Path) -> None:
         assert example["uint32"] == row["uint32"].tobytes()  # which TFDS cannot decode
 
 
-@pytest.mark.slow
 def test_shapes_are_static(pictures: Path) -> None:
     features, label = shardmill.load(pictures, batch_size=4).element_spec
     assert (features, label) == (tf.TensorSpec([None, 4, 5, 3], tf.float32), tf.TensorSpec([None], tf.int64))
@@ -387,7 +85,6 @@ def test_shapes_are_static(pictures: Path) -> None:
     assert augmented.element_spec[0] == tf.TensorSpec([None, 4, 5, 3], tf.float32)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"batch_size": 3, "augment": lambda image: image}])
 def test_pairs_where_the_image_is_an_array_are_those_of_tfds(pictures: Path, options: dict[str, Any]) -> None:
     found: list[tuple[Any, Any]] = []
@@ -401,14 +98,12 @@ def test_pairs_where_the_image_is_an_array_are_those_of_tfds(pictures: Path, opt
         assert all(np.array_equal(image, image_of(number)) for number, (image, _) in enumerate(each))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("option", [{"image_size": (2, 2)}, {"image_dtype": "uint8"}, {"channels": 1}])
 def test_arrays_are_not_scaled(pictures: Path, option: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"are for images, .* of which image is an array, given as it was stored"):
         shardmill.load(pictures, **option)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["short", "long", "empty"])
 def test_bytes_of_another_length_are_an_error(kind: str, tmp_path: Path) -> None:
     raw = image_of(0).tobytes()
@@ -427,7 +122,6 @@ def test_bytes_of_another_length_are_an_error(kind: str, tmp_path: Path) -> None
         list(shardmill.examples(directory))
 
 
-@pytest.mark.slow
 def test_the_spec_parses_an_array_as_its_bytes(pictures: Path) -> None:
     spec = shardmill.feature_spec(pictures)
     assert spec["image"] == tf.io.FixedLenFeature((), tf.string, None)
@@ -438,7 +132,6 @@ def test_the_spec_parses_an_array_as_its_bytes(pictures: Path) -> None:
     assert np.array_equal(tf.reshape(tf.io.decode_raw(parsed["image"], tf.float32), (4, 5, 3)), image_of(5))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("feature", "is_raw"),
     [
@@ -467,7 +160,6 @@ def test_a_missing_array_or_matrix(feature: Feature, is_raw: bool, default: Any,
     assert [example["a"].tolist() for example in by_tfds] == [stored, []]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("default", "message"),
     [(70000, "is no uint16"), (0.5, "is no uint16"), ([1, 2, 3], r"has shape \(3,\); expected \(2, 2\)")],
@@ -480,7 +172,6 @@ def test_defaults_that_an_array_cannot_hold(default: Any, message: str, tmp_path
         shardmill.load(directory, defaults={"a": default})
 
 
-@pytest.mark.slow
 def test_matrices_of_numbers_and_text(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"matrix": array_of(number, "float32", (2, 3)), "words": [[b"a", b"%d" % number], [b"", b"\0"]]}
@@ -497,7 +188,6 @@ def test_matrices_of_numbers_and_text(tmp_path: Path) -> None:
             assert values["words"].tolist() == rows[number]["words"]
 
 
-@pytest.mark.slow
 def test_a_matrix_of_another_number_of_values(tmp_path: Path) -> None:
     directory = write_data_set(tmp_path, (MATRIX,), [{"matrix": np.zeros(6)}, {"matrix": np.zeros(5)}], shards=1)
 
@@ -507,7 +197,6 @@ def test_a_matrix_of_another_number_of_values(tmp_path: Path) -> None:
         list(shardmill.examples(directory))
 
 
-@pytest.mark.slow
 def test_keras_trains_on_arrays(pictures: Path) -> None:
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(2)])
     model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -538,7 +227,6 @@ def boxes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data_set(tmp_path_factory.mktemp("boxes"), FEATURES, examples)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("extra", [{}, {"augment": lambda features: features}])
 def test_ragged_with_an_inner_size(boxes: Path, extra: dict[str, Any]) -> None:
     dataset = shardmill.load(boxes, batch_size=4, **extra)
@@ -554,7 +242,6 @@ def test_ragged_with_an_inner_size(boxes: Path, extra: dict[str, Any]) -> None:
     assert sorted(seen) == list(range(BOX_EXAMPLES))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("extra", [{}, {"augment": lambda features: features}])
 @pytest.mark.parametrize(("defaults", "filled"), [({}, 0.0), ({"bbox": -1.0}, -1.0)])
 def test_padded_to_the_longest(boxes: Path, defaults: dict[str, Any], filled: float, extra: dict[str, Any]) -> None:
@@ -568,7 +255,6 @@ def test_padded_to_the_longest(boxes: Path, defaults: dict[str, Any], filled: fl
         assert np.array_equal(batch["bbox"], expected)
 
 
-@pytest.mark.slow
 def test_single_examples_with_and_without_tensorflow(boxes: Path) -> None:
     dataset = shardmill.load(boxes, shuffle=False)
 
@@ -581,7 +267,6 @@ def test_single_examples_with_and_without_tensorflow(boxes: Path) -> None:
             assert np.array_equal(example["points"], points_of(number))
 
 
-@pytest.mark.slow
 def test_the_spec_reads_a_flat_sparse_tensor(boxes: Path) -> None:
     assert shardmill.feature_spec(boxes, features=["bbox"]) == {"bbox": tf.io.VarLenFeature(tf.float32)}
 
@@ -591,7 +276,6 @@ def test_info_prints_shape_and_element(pictures: Path, boxes: Path) -> None:
     assert "  feature bbox: float32[any number][4]" in str(shardmill.info(boxes)).splitlines()
 
 
-@pytest.mark.slow
 def test_values_that_are_no_whole_boxes_are_an_error(tmp_path: Path) -> None:
     features = (Feature("bbox", "float32", shape=(None, 4)),)
     # Together two whole boxes: of a batch, only each example's own number tells.
@@ -605,7 +289,6 @@ def test_values_that_are_no_whole_boxes_are_an_error(tmp_path: Path) -> None:
         list(shardmill.examples(directory))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bbox", "bboxes", "objects/bbox"])
 @pytest.mark.parametrize("required", [True, False])
 def test_tfds_knows_boxes_by_their_name(name: str, required: bool, tmp_path: Path) -> None:
@@ -625,7 +308,6 @@ def test_tfds_knows_boxes_by_their_name(name: str, required: bool, tmp_path: Pat
     assert len(tfds.as_dataframe(builder.as_dataset(split="train"), builder.info)) == BOX_EXAMPLES
 
 
-@pytest.mark.slow
 def test_tfds_reads_one_box_and_other_lists(tmp_path: Path) -> None:
     features = (
         Feature("objects/bbox", "float32", shape=(4,)),
@@ -648,7 +330,6 @@ def test_tfds_reads_one_box_and_other_lists(tmp_path: Path) -> None:
 SIZE = (24, 20)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("side", [7, 43, 44, 300])  # 4 * 24 * 20 is 1,920 pixels: more than 43 x 43, less than 44 x 44
@@ -670,7 +351,6 @@ IDS = Feature("ids", "int64", shape=(None,))
 OBJECTS = Feature("objects/label", "int64", "class_label", (None,), class_names=("a",), sequence="objects")
 
 
-@pytest.mark.slow
 def test_each_class_is_one_however_often() -> None:
     ids = tf.ragged.constant([[2, 0], [], [1, 1]], dtype=tf.int64)
 
@@ -678,7 +358,6 @@ def test_each_class_is_one_however_often() -> None:
     assert multi_hot(ids, 3).dtype == tf.float32
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ids", "message"), [([[3]], "an id is of no class"), ([[-1]], "an id of a class is below 0")])
 def test_an_id_of_no_class(ids: list[list[int]], message: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -715,7 +394,6 @@ def read(directory: Path, **options: Any) -> None:
         pass
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", WAYS)
 def test_a_flipped_bit_is_named_with_file_and_record(rows: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     victim = shards(copy(rows, tmp_path))[1]
@@ -727,7 +405,6 @@ def test_a_flipped_bit_is_named_with_file_and_record(rows: Path, tmp_path: Path,
         read(victim.parent, verify=False, **options)
 
 
-@pytest.mark.slow
 def test_remote_files_are_read_once_only(rows: Path, tmp_path: Path) -> None:
     victim = shards(copy(rows, tmp_path))[1]
     flip(victim, 100)
@@ -744,7 +421,6 @@ def test_remote_files_are_read_once_only(rows: Path, tmp_path: Path) -> None:
         shardmill.load(remote, features=["n"], verify=True)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:split 'train' has 4 shards for 5 workers")
 @pytest.mark.parametrize("workers", [4, 5])
 def test_of_workers_who_reads_it_finds_it(rows: Path, tmp_path: Path, workers: int) -> None:
@@ -757,7 +433,6 @@ def test_of_workers_who_reads_it_finds_it(rows: Path, tmp_path: Path, workers: i
         read(victim.parent, num_workers=workers, worker_index=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", WAYS)
 def test_a_sound_shard_of_the_same_size_is_found_out(
     equal_shards: Path, tmp_path: Path, options: dict[str, Any]
@@ -771,7 +446,6 @@ def test_a_sound_shard_of_the_same_size_is_found_out(
     assert len(list(shardmill.load(directory, supervised=False, verify=False))) == 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "message"), [("missing", "is missing"), ("truncated", "record .* at byte .* is cut short")]
 )
@@ -787,7 +461,6 @@ def test_damage_after_the_call(rows: Path, tmp_path: Path, damage: str, message:
         list(dataset)
 
 
-@pytest.mark.slow
 def test_each_shard_is_read_once_more_in_all_epochs(rows: Path) -> None:
     opened = []
 
@@ -813,7 +486,6 @@ def test_each_shard_is_read_once_more_in_all_epochs(rows: Path) -> None:
     assert sorted(opened) == paths
 
 
-@pytest.mark.slow
 def test_an_iterator_outlives_its_dataset(rows: Path) -> None:
     iterator = iter(shardmill.load(rows, features=["n"], shuffle=False, repeat=2))
     gc.collect()
@@ -821,7 +493,6 @@ def test_an_iterator_outlives_its_dataset(rows: Path) -> None:
     assert sum(1 for _ in iterator) == 200
 
 
-@pytest.mark.slow
 def test_under_a_distribution_strategy(rows: Path) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     distributed = strategy.experimental_distribute_dataset(shardmill.load(rows, batch_size=10, features=["n"]))
@@ -830,7 +501,6 @@ def test_under_a_distribution_strategy(rows: Path) -> None:
     assert sum(1 for _ in distributed) == 10
 
 
-@pytest.mark.slow
 def test_an_iterator_s_place_can_be_saved(rows: Path, tmp_path: Path) -> None:
     iterator = iter(shardmill.load(rows, features=["n"], shuffle=False))
     first = [int(next(iterator)[0]) for _ in range(30)]

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.data import spans, tfrecord
 from shardmill.data.example import encode_example
 from shardmill.data.features import Feature
 from shardmill.data.spans import RecordBlock
@@ -111,6 +110,7 @@ def check(found: pa.RecordBatch, names: list[str] | None = None) -> None:
     assert found.to_pylist() == [{name: row[name] for name in TYPES if name in wanted} for row in expected]
 
 
+@pytest.mark.usefixtures("is_compiled")
 def test_each_feature_has_its_type_and_values() -> None:
     check(BatchDecoder(FEATURES)(block(RECORDS)))
 
@@ -119,11 +119,6 @@ def test_records_of_other_programs() -> None:
     mixed = [record if number % 3 else UNUSUAL[number] for number, record in enumerate(RECORDS)]
     check(BatchDecoder(FEATURES)(block(mixed)))
     check(BatchDecoder(FEATURES)(block(UNUSUAL)))
-
-
-def test_without_the_compiled_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "_spans", tfrecord)
-    check(BatchDecoder(FEATURES)(block(RECORDS)))
 
 
 def test_some_features() -> None:

@@ -1,9 +1,4 @@
-"""Tests of transforms/files/arrays.py.
-
-* The .npy reader next to NumPy's own writer, and everything that is no array of numbers
-* Arrays as examples: bytes, features, statistics, and a Reject for each file that does not fit
-* The type of all arrays: as given, or as the first file by name is, wherever that was listed
-"""
+"""Tests of transforms/files/arrays.py."""
 
 import io
 import json

@@ -1,8 +1,4 @@
-"""Tests of transforms/files/image_codec.py.
-
-* Decoding and re-encoding
-* Every colour space and every kind of transparency becomes RGB, on white
-"""
+"""Decoding and re-encoding; every colour space and every kind of transparency becomes RGB, on white."""
 
 import io
 import struct

@@ -1,9 +1,4 @@
-"""Tests of transforms/files/image_encoder.py.
-
-* Boxes move with their picture
-* Files to framed examples
-* Objects are placed before their images are read, or once these are
-"""
+"""Tests of transforms/files/image_encoder.py."""
 
 import io
 import sys

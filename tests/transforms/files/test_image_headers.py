@@ -1,8 +1,4 @@
-"""Tests of transforms/files/image_headers.py.
-
-* Recognising, measuring and the end of a file, for every format, at every length, and for noise
-* The walk over a JPEG that is compiled, held against the one in Python
-"""
+"""Tests of transforms/files/image_headers.py."""
 
 import io
 import struct

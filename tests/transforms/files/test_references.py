@@ -1,9 +1,4 @@
-"""Tests of transforms/files/references.py.
-
-* From planned files to shards
-* References between stages
-* From files found to files planned
-"""
+"""From planned files to shards; references between stages; from files found to files planned."""
 
 import json
 import random

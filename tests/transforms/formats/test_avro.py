@@ -367,7 +367,7 @@ MEGABYTE = 1_000_000
 
 def decode(codec: str, text: bytes, most: int, monkeypatch: pytest.MonkeyPatch, cut: int = 0) -> list[Any]:
     """The value of a block of one record, where one may hold `most` bytes and `cut` of it are missing."""
-    monkeypatch.setattr("shardmill.transforms.formats.avro._MAX_BLOCK_BYTES", most)
+    monkeypatch.setattr("shardmill.transforms.formats.avro.MAX_BLOCK_BYTES", most)
     data = avro(record(x="string"), [])
     header = replace(read_header(io.BytesIO(data), FileRef("a.avro", "a.avro", len(data))), codec=codec)
     packed = PACK[codec](encode_varint(2 * len(text)) + text)

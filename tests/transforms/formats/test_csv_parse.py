@@ -136,7 +136,7 @@ def test_wide_rows_are_parsed_as_arrow_parses_them(
         return [column.to_pylist() for column in columns], rows, [column.null_count for column in columns]
 
     found = parse()
-    monkeypatch.setattr(csv_parse, "_FEW_ROWS", 0)
+    monkeypatch.setattr(csv_parse, "FEW_WIDE_ROWS", 0)
     assert found == parse()
     if lines == ROWS:
         assert found[0][2] == [None if not row * 7 % 7 else b"" for row in (1, 2, 3)]

@@ -62,7 +62,7 @@ def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[ScannedR
 def test_a_scan_in_parts_is_that_of_the_whole(data: bytes, size: int) -> None:
     whole = scan_range(data, CSV)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_scan, "_SCAN_BYTES", size)
+        patch.setattr(csv_scan, "SCAN_BYTES", size)
         assert scan_range(data, CSV) == whole
 
 

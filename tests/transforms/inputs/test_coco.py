@@ -1,9 +1,4 @@
-"""Tests of transforms/inputs/coco.py.
-
-* Where the images of a COCO file are looked for, on disks and in buckets
-* Faults of single annotations of COCO files
-* A JSON document read as a stream has the items that json has, wherever it is cut
-"""
+"""Tests of transforms/inputs/coco.py."""
 
 import io
 import json
@@ -97,7 +92,7 @@ def read(text: str, *wanted: str) -> dict[str, list[Any]]:
 def test_items_are_those_of_json(document: dict[str, Any], chunk: int, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coco, "_CHUNK", chunk)
+        patch.setattr(coco, "CHUNK", chunk)
 
         assert read(text, "a", "c") == {"a": document["a"], "c": document["c"]}
 

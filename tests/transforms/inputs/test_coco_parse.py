@@ -143,8 +143,8 @@ def test_images_rejects_and_notices_are_the_same(
         with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
             path = Path(folder) / "a.json"
             path.write_text(json.dumps(document))
-            patch.setattr(coco, "_CHUNK", chunk)
-            patch.setattr(coco, "_TAIL", 1 << 8)
+            patch.setattr(coco, "CHUNK", chunk)
+            patch.setattr(coco, "TAIL", 1 << 8)
             if not compiled:
                 patch.setattr(coco, "parse_annotations", lambda text: None)
             source = CocoSource((("", str(path)),), folder, True, ".", drops_boxless)

@@ -1,8 +1,4 @@
-"""Tests of transforms/inputs/found_files.py.
-
-* The input found
-* A folder of masks
-"""
+"""The input found; A folder of masks."""
 
 import json
 import os

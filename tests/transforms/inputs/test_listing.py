@@ -1,8 +1,4 @@
-"""Tests of transforms/inputs/listing.py.
-
-* Files below a folder or matching a glob
-* Which files belong together, by the order of their names
-"""
+"""Files below a folder or matching a glob; which files belong together, by the order of their names."""
 
 import fnmatch
 import glob

@@ -1,8 +1,4 @@
-"""Tests of transforms/inputs/manifest_rows.py.
-
-* Manifests, CSV and JSON lines
-* The rows of a manifest, dealt out by name
-"""
+"""Manifests, CSV and JSON lines; the rows of a manifest, dealt out by name."""
 
 from pathlib import Path
 

@@ -1,8 +1,4 @@
-"""Tests of transforms/inputs/summary.py.
-
-* Lists of classes as one text, and what is counted of them
-* What is known of the input
-"""
+"""Lists of classes as one text, and what is counted of them; what is known of the input."""
 
 from collections import Counter
 from functools import reduce

@@ -1,8 +1,4 @@
-"""Tests of transforms/publishing/build_records.py.
-
-* The record of what stands is not lost to a build that failed
-* What a version was made from belongs to the version that stands, wherever a publication is interrupted
-"""
+"""Tests of transforms/publishing/build_records.py."""
 
 import shutil
 from dataclasses import replace

@@ -101,9 +101,7 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
         stop()
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "rename", rename_some)
-        if not moved:
-            patch.setattr("shardmill.transforms.publishing.publication._move_into_place", stop)
+        patch.setattr(storage, *(("rename", rename_some) if moved else ("delete", stop)))
         with pytest.raises(
             JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"
         ):

@@ -1,8 +1,4 @@
-"""Tests of transforms/publishing/publish.py.
-
-* Checks before publishing
-* Publishing
-"""
+"""Checks before publishing; publishing."""
 
 import json
 import re

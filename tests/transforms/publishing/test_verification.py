@@ -1,8 +1,4 @@
-"""Tests of transforms/publishing/verification.py.
-
-* Every way an example can differ from what the manifest says of features, and the sentence each of them gets
-* Every way a shard can differ from its manifest, done to real shards, and the sentence each of them gets
-"""
+"""Tests of transforms/publishing/verification.py."""
 
 import gzip
 import io

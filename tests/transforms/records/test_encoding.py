@@ -1,9 +1,4 @@
-"""Tests of transforms/records/encoding.py.
-
-* What orders rows, and what they hold
-* Keys of rows
-* Labels of rows as they are stored, held to plain Python
-"""
+"""What orders rows, and what they hold; keys of rows; labels of rows as they are stored, held to plain Python."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,10 +1,4 @@
-"""Tests of transforms/records/run_file.py.
-
-* Values of records that stay in input files
-* Ranges of files come into a spool as they are, however they lie and however large they are
-* Runs
-* A run of many batches is the run of all their records at once, to the byte
-"""
+"""Tests of transforms/records/run_file.py."""
 
 import io
 import os
@@ -42,8 +36,9 @@ from shardmill.transforms.records.run_file import (
     write_sorted,
 )
 from shardmill.transforms.shards.divisions import Cuts, Division, to_cuts
-from shardmill.transforms.stores import storage, streams
+from shardmill.transforms.stores import storage
 from tests.support.command import write_files
+from tests.support.native import without_native
 from tests.support.table_results import contents, convert
 
 
@@ -391,7 +386,7 @@ def test_values_left_in_files_are_in_the_shards(
         assert sum(part.size_bytes for run in runs for part in run.parts) == len(data_of(inline.framed))
         with pytest.MonkeyPatch.context() as patch:
             if not compiled:
-                patch.setattr(streams, "_read_some_spans", lambda *arguments: 0)
+                without_native(patch)
             shards.append(shard_bytes(runs, segment_bytes))
     assert shards[0] == shards[1]
 
@@ -421,14 +416,10 @@ def touch(path: Path) -> None:
 
 
 @pytest.mark.parametrize("alter", [shorten, change, touch])
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "python"])
-def test_a_file_that_changes_before_shards_are_written_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alter: Callable[[Path], None], compiled: bool
-) -> None:
+@pytest.mark.usefixtures("is_compiled")
+def test_a_file_that_changes_before_shards_are_written_is_named(tmp_path: Path, alter: Callable[[Path], None]) -> None:
     _, referring = referring_records(tmp_path, [(1, 0, 1, 30), (2, 0, 2, 40)])
     run = write_sorted(str(tmp_path / "run"), sort_records(referring))
-    if not compiled:
-        monkeypatch.setattr(streams, "_read_some_spans", lambda *arguments: 0)
     alter(tmp_path / "file-1")
 
     with pytest.raises(JobError, match="file-1 was changed while the job read it"):

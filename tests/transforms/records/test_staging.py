@@ -1,10 +1,4 @@
-"""Tests of transforms/records/staging.py.
-
-* Of a run those records are analyzed that are of the splits, whatever is read at once
-* Slices, a run's part of a shard, stay worth a request and are not too many, whatever the size of the data
-* What staging saw, merged without a change to elements that a runner may hand out again
-* Segments of transformed examples, without TensorFlow
-"""
+"""Tests of transforms/records/staging.py."""
 
 import copy
 from collections.abc import Iterator, Sequence

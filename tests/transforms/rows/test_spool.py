@@ -82,8 +82,8 @@ def test_nothing_is_written_of_no_rows(tmp_path: Path) -> None:
 
 
 def test_files_of_one_spool_are_numbered_through_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.rows.spool._FILE_BYTES", 1 << 12)
-    monkeypatch.setattr("shardmill.transforms.rows.spool._MOST_ROWS", 32)
+    monkeypatch.setattr("shardmill.transforms.rows.spool.FILE_BYTES", 1 << 12)
+    monkeypatch.setattr("shardmill.transforms.rows.spool.MOST_ROWS", 32)
     files = []
     for split in ("train", "test"):
         spool = RowSpool(str(tmp_path), f"{split}/rows", is_ordered=True)

@@ -1,10 +1,4 @@
-"""Tests of transforms/shards/balance.py.
-
-* Shard arithmetic at real scales
-* Rows of each group
-* Order keys and splits
-* Keys that are in several splits, counted beside sets of Python
-"""
+"""Tests of transforms/shards/balance.py."""
 
 from fractions import Fraction
 from itertools import pairwise

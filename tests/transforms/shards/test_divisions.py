@@ -1,8 +1,4 @@
-"""Tests of transforms/shards/divisions.py.
-
-* Cuts found by the graph are those of a sort, for any batches
-* Exact quantiles
-"""
+"""Cuts found by the graph are those of a sort, for any batches; exact quantiles."""
 
 import random
 from collections.abc import Callable
@@ -98,7 +94,7 @@ def test_example_cuts_are_those_of_a_sort(
     rows: Rows, size: int, most_keys: int, repeats: bool, gathered: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(divisions, "GATHERED_KEYS", gathered)
-    monkeypatch.setattr(divisions, "_KEYS_AT_ONCE", max(1, gathered // 7))
+    monkeypatch.setattr(divisions, "KEYS_AT_ONCE", max(1, gathered // 7))
 
     def check(divisions: Divisions) -> None:
         assert divisions.keys() == {row[0] for row in rows}

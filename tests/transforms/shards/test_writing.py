@@ -1,9 +1,4 @@
-"""Tests of transforms/shards/writing.py.
-
-* The sink that Beam's WriteToTFRecord keeps
-* Writers of shards leave a piece beside each, and count what they took from an older version
-* Shards as written
-"""
+"""Tests of transforms/shards/writing.py."""
 
 import io
 import pickle
@@ -351,7 +346,7 @@ def test_a_shard_is_synced_while_others_are_written_and_before_anybody_hears_of_
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "sync_files", Disk.sync)
-    monkeypatch.setattr(writing, "_SYNC_BYTES", 1)
+    monkeypatch.setattr(writing, "SYNC_BYTES", 1)
 
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])

@@ -1,10 +1,4 @@
-"""Tests of transforms/statistics/contents.py.
-
-* Equal contents are counted exactly, whatever files they lie in and however many ranges they are looked through by
-* Places
-* Contents in the order of sections
-* Every two hashes that are near each other are found, once
-"""
+"""Tests of transforms/statistics/contents.py."""
 
 from collections import Counter, defaultdict
 from itertools import combinations, pairwise, permutations, product

@@ -1,8 +1,4 @@
-"""Tests of transforms/statistics/images.py.
-
-* Which images are extreme, whoever counts them in whatever order, and where they lie
-* Statistics
-"""
+"""Which images are extreme, whoever counts them in whatever order, and where they lie; statistics."""
 
 import math
 import pickle

@@ -1,10 +1,4 @@
-"""Tests of transforms/statistics/sketches.py.
-
-* Bins against the numbers they count
-* Sums without rounding, against Python's own integers and fractions
-* Hashes of values
-* Sketches against what they sketch
-"""
+"""Tests of transforms/statistics/sketches.py."""
 
 import math
 from collections import Counter

@@ -1,8 +1,4 @@
-"""Tests of transforms/statistics/tables.py.
-
-* How well a feature tells the label
-* Statistics of tables
-"""
+"""How well a feature tells the label; statistics of tables."""
 
 import itertools
 import json

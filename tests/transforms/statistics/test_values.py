@@ -1,8 +1,4 @@
-"""Tests of transforms/statistics/values.py.
-
-* Statistics of strings, as they stand in stats.json, against numpy and Python
-* Statistics of values by kind, as they stand in stats.json, against numpy and Python
-"""
+"""Tests of transforms/statistics/values.py."""
 
 import json
 import math

@@ -1,9 +1,4 @@
-"""Tests of transforms/stores/clients.py.
-
-* A scheme that only Beam knows
-* The options that a process reaches stores with, by Beam's public ways alone
-* Runs that overlap in one process reach stores by the options of those still under way
-"""
+"""Tests of transforms/stores/clients.py."""
 
 import os
 from collections.abc import Iterator

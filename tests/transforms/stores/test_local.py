@@ -1,8 +1,4 @@
-"""Tests of transforms/stores/local.py.
-
-* What the system says, and what is on the disk when a call returns
-* Symbolic links below a manifest's folder: followed within it, and out of it only where that is allowed
-"""
+"""Tests of transforms/stores/local.py."""
 
 import os
 from collections.abc import Callable

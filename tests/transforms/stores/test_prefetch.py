@@ -1,9 +1,4 @@
-"""Tests of transforms/stores/prefetch.py.
-
-* One item is made while another is used
-* A listing in several ranges at once gives what one page after the other gives
-* Ranges ahead
-"""
+"""Tests of transforms/stores/prefetch.py."""
 
 import io
 import threading

@@ -1,10 +1,4 @@
-"""Tests of transforms/stores/protocol.py.
-
-* What libraries say, as it may stand in a data set
-* Which errors may be gone in a minute
-* A step asks a store again until its patience ends
-* Who clears up asks a store for seconds, and one that has not answered no more until it has
-"""
+"""Tests of transforms/stores/protocol.py."""
 
 import ast
 import errno
@@ -196,7 +190,7 @@ class Failing:
 
 @pytest.fixture
 def granted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(patience, "_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(patience, "FIRST_SECONDS", 0.01)
     patience.set_patience()
     yield
     patience.set_patience(False)

@@ -1,12 +1,4 @@
-"""Tests of transforms/stores/s3.py.
-
-* Clients of boto3, as what they send shows
-* Sessions share what botocore reads of its descriptions of services
-* Pages of listings say what botocore's own parser says of them
-* Reads from S3 by obstore
-* S3 that answers 503 for a while
-* Times of S3's answers
-"""
+"""Tests of transforms/stores/s3.py."""
 
 import io
 import json
@@ -224,7 +216,7 @@ def test_names_that_obstore_would_take_for_others(store: FaultyStore, name: str)
 def test_what_fails_is_asked_of_boto3(
     store: FaultyStore, monkeypatch: pytest.MonkeyPatch, fault: str, read: Callable[[str], bytes]
 ) -> None:
-    monkeypatch.setattr(s3, "_BACKOFF_S", 3600)
+    monkeypatch.setattr(s3, "BACKOFF_S", 3600)
     read("s3://bucket/a")
     who_asked(store)
     store.fail(fault, 1)
@@ -435,7 +427,7 @@ def renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def test_credentials_that_are_renewed(renewed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "_CREDENTIALS_LIFETIME", timedelta(0))
+    monkeypatch.setattr(s3, "CREDENTIALS_LIFETIME", timedelta(0))
     renewed("one")
     with signed() as (handler, flag):
         set_options(PipelineOptions([flag, "--s3_attempts=1"]))

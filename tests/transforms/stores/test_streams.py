@@ -1,9 +1,4 @@
-"""Tests of transforms/stores/streams.py.
-
-* Compressed files
-* A file's identity changes with it, and is none where a change might not show
-* Parts of many files read at once are what each alone would give, and so is what is said of those that cannot be
-"""
+"""Tests of transforms/stores/streams.py."""
 
 import bz2
 import gzip
@@ -20,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill import _native
-from shardmill.transforms.stores import streams
 from shardmill.transforms.stores.streams import (
     TruncatedError,
     file_identity,
@@ -172,12 +166,6 @@ def test_a_time_counts_once_the_file_cannot_change_again_within_it(modified: flo
     assert (file_identity(5, f"time:{modified}", modified, NOW) is not None) == known
 
 
-@pytest.fixture(params=["at once", "each alone"])
-def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "each alone":
-        monkeypatch.setattr(streams, "_read_some", lambda *_: 0)
-
-
 def read(parts: list[tuple[str, int, int]]) -> list[bytes]:
     places = np.cumsum([0, *(size for _, _, size in parts)])
     target = np.zeros(places[-1], np.uint8)
@@ -186,7 +174,7 @@ def read(parts: list[tuple[str, int, int]]) -> list[bytes]:
     return [target[start:stop].tobytes() for start, stop in pairwise(places)]
 
 
-@pytest.mark.usefixtures("how")
+@pytest.mark.usefixtures("is_compiled")
 def test_parts_are_those_of_the_files(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     files = [tmp_path / f"{n} é" for n in range(5)]
@@ -201,7 +189,7 @@ def test_parts_are_those_of_the_files(tmp_path: Path) -> None:
     assert read([]) == []
 
 
-@pytest.mark.usefixtures("how")
+@pytest.mark.usefixtures("is_compiled")
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     whole, short, missing = (str(tmp_path / name) for name in ("whole", "short", "missing"))
     Path(whole).write_bytes(bytes(100))

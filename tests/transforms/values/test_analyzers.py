@@ -1,9 +1,4 @@
-"""Tests of transforms/values/analyzers.py.
-
-* Constants do not depend on how examples are batched, in which order they are merged, or on other splits
-* What is said of constants that stayed, where new examples would have made others
-* The process of TensorFlow
-"""
+"""Tests of transforms/values/analyzers.py."""
 
 import os
 import signal
@@ -127,9 +122,9 @@ def test_what_is_out_of_a_vocabulary_is_counted_by_split(tmp_path: Path) -> None
 def test_batches_and_their_order_do_not_show(tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = examples()
     _, whole = found(analysis(), tmp_path / "whole", batch)
-    monkeypatch.setattr(analyzers, "_MAX_COUNTS_HELD", 3)  # all is merged and written several times
-    monkeypatch.setattr(analyzers, "_MAX_KEY_BYTES_HELD", 100)
-    monkeypatch.setattr(analyzers, "_COUNT_BYTES_AT_ONCE", 1)  # and parts are merged one at a time
+    monkeypatch.setattr(analyzers, "MAX_COUNTS_HELD", 3)  # all is merged and written several times
+    monkeypatch.setattr(analyzers, "MAX_KEY_BYTES_HELD", 100)
+    monkeypatch.setattr(analyzers, "COUNT_BYTES_AT_ONCE", 1)  # and parts are merged one at a time
 
     gathered, parted = found(analysis(), tmp_path / "parted", batch, step)
 

@@ -1,7 +1,4 @@
-"""Tests of transforms/values/preprocessing_declaration.py.
-
-* What a transform.yaml says, and each mistake with its feature, key and line
-"""
+"""What a transform.yaml says, and each mistake with its feature, key and line."""
 
 import json
 import re

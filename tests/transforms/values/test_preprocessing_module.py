@@ -1,8 +1,4 @@
-"""Tests of transforms/values/preprocessing_module.py.
-
-* A module is its text, and the modules of its folder that it imports
-* Each mistake in one of them, with its file and line
-"""
+"""Tests of transforms/values/preprocessing_module.py."""
 
 import pickle
 import subprocess

@@ -1,8 +1,4 @@
-"""Tests of transforms/values/sequences.py.
-
-* shardmill.transforms.values.sequences
-* shardmill.transforms.values.sequences
-"""
+"""shardmill.transforms.values.sequences; shardmill.transforms.values.sequences."""
 
 import numpy as np
 import pyarrow as pa

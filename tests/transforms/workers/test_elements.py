@@ -1,10 +1,4 @@
-"""Tests of transforms/workers/elements.py.
-
-* The coder of RecordBatches is registered wherever a PCollection of them is made
-* Elements gathered within a bundle
-* One CombineFn for all that is merged
-* Elements on all workers, whatever a runner makes of a Reshuffle
-"""
+"""Tests of transforms/workers/elements.py."""
 
 import ast
 from collections.abc import Iterator

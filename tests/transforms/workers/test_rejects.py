@@ -1,9 +1,4 @@
-"""Tests of transforms/workers/rejects.py.
-
-* Rejects of all workers come in one order, however they were found, and memory does not grow with them
-* What could not be read, summed up in any order
-* The most frequent reasons, whatever else there is
-"""
+"""Tests of transforms/workers/rejects.py."""
 
 import json
 import random
@@ -53,7 +48,7 @@ def test_the_order_depends_on_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(list((tmp_path / FOLDER).iterdir())) == 3
     assert text(parts(shuffled, str(tmp_path), 250)) == expected
     monkeypatch.setattr(rejects, "SortedLines", lambda key: SortedLines(key, 999))
-    monkeypatch.setattr(rejects, "_SINGLE_READ_BYTES", 5000)
+    monkeypatch.setattr(rejects, "SINGLE_READ_BYTES", 5000)
     assert text(parts(shuffled, str(tmp_path), 9)) == expected
 
 
@@ -97,9 +92,9 @@ def test_the_most_frequent_reason() -> None:
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker holds a mebibyte of those that it finds, and whoever puts them in order some of them at once."""
     monkeypatch.setattr(rejects, "SortedLines", lambda key: SortedLines(key, 100_000))
-    monkeypatch.setattr(rejects, "_CHUNK_BYTES", 100_000)
-    monkeypatch.setattr(rejects, "_READ_BYTES", 100_000)
-    monkeypatch.setattr(rejects, "_BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "READ_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "BLOCK_BYTES", 100_000)
     reason = "column 'x': a value that is no number " + "x" * 1000
 
     def peak(rejects: int) -> int:

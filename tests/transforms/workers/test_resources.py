@@ -1,10 +1,4 @@
-"""Tests of transforms/workers/resources.py.
-
-* No more bytes are held at once than there are, and all have their turn
-* As many threads as a process has cores: those it is bound to, and no more than its container's quota
-* What a process holds at once follows its container, or --worker_memory, and jobs keep to it
-* A file that nobody sees and that is gone with its last reader
-"""
+"""Tests of transforms/workers/resources.py."""
 
 import gc
 import os
@@ -176,7 +170,7 @@ def test_a_job_keeps_to_what_it_is_given(
     """Four threads go on at once where there is room for their blocks, and in turns where there is none."""
     source = arrays_of_a_mebibyte if command == "arrays" else tmp_path / "in"
     write_files(tmp_path / "in", {f"{n}.csv": b"x,y\n" + b"1,2\n" * 50 for n in range(12)})
-    monkeypatch.setattr(resources, "_LEAST_BYTES", 4 << 20)
+    monkeypatch.setattr(resources, "LEAST_BYTES", 4 << 20)
     take = Budget.take
     held: list[int] = []
 

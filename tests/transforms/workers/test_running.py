@@ -1,9 +1,4 @@
-"""Tests of transforms/workers/running.py.
-
-* How far a job is
-* A step that fails leaves why, whatever it is made of, and steps that do not fail do what they did
-* A FlatMap and a map in threads
-"""
+"""Tests of transforms/workers/running.py."""
 
 import threading
 from collections.abc import Iterator
