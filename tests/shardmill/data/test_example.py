@@ -89,13 +89,6 @@ def test_varint() -> None:
     assert {value: example.encode_varint(value).hex() for value in VARINTS} == VARINTS
 
 
-def test_features_stand_in_the_order_given() -> None:
-    one, other = encode_example({"a": [1], "b": [2]}), encode_example({"b": [2], "a": [1]})
-
-    assert one != other
-    assert list(decode_example(other)) == ["b", "a"]
-
-
 def test_types_decoded() -> None:
     decoded = decode_example(encode_example({"i": [1, -(1 << 63)], "f": [0.5, math.inf], "b": [b"", b"x"]}))
 

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 
 from shardmill.data.example import decode_example, encode_example
@@ -58,14 +56,3 @@ def test_we_read_tensorflow_s(features: dict[str, list[Any]]) -> None:
 def test_equal_bytes_for_one_feature() -> None:
     for features in ({"label": [3, -1]}, {"image": [b"x" * 20_000]}, {"f": [0.5, float("inf")]}):
         assert encode_example(features) == to_proto(features).SerializeToString()
-
-
-@pytest.mark.parametrize("size", [0, 127, 128, 16_383, 16_384, 1 << 21])
-def test_tensorflow_parses_values_of_many_sizes(size: int) -> None:
-    parsed = tf.io.parse_single_example(
-        encode_example({"image": [b"i" * size], "label": np.array([-5])}),
-        {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)},
-    )
-
-    assert parsed["image"].numpy() == b"i" * size
-    assert parsed["label"].numpy() == -5

@@ -86,11 +86,6 @@ def test_which_files_are_ours() -> None:
     assert [path for path in (*OURS, *OTHERS) if file_names.is_dataset_file(path, "flowers")] == OURS
 
 
-def test_names_that_readers_know() -> None:
-    assert file_names.shard_prefix("flowers", "train") == "flowers-train.tfrecord"
-    assert file_names.labels_file("label") == "label.labels.txt"
-
-
 FILE_NAMES = ["label", "a b", "...", ".hidden", "größe", "日本", "x" * 251, "..labels.txt"]
 NO_FILE_NAMES = ["", ".", "..", "a/b", "/a", "a/", "..\\x", "a\0", "a\n", "\x1b[2J", "\x9b1m", "\u2028", "\udcff"]
 

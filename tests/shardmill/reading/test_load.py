@@ -98,16 +98,6 @@ def test_inputs_and_label(rows: Path) -> None:
     assert "city" in alone.element_spec
 
 
-def test_keras_trains_on_several_inputs(rows: Path) -> None:
-    keras = tf.keras
-    inputs = {"x": keras.Input((), name="x"), "pair": keras.Input((2,), name="pair")}
-    wide = keras.layers.Concatenate()([keras.layers.Reshape((1,))(inputs["x"]), inputs["pair"]])
-    model = keras.Model(inputs, keras.layers.Dense(1)(wide))
-    model.compile("adam", "mse")
-
-    model.fit(shardmill.load(rows, batch_size=16, features=["x", "pair"]), verbose=0)
-
-
 def test_through_tensorflow_s_file_system(rows: Path) -> None:
     for path in rows.rglob("*"):
         target = f"ram://data/n/1.0.0/{path.relative_to(rows)}"

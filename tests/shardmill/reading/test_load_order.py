@@ -225,11 +225,6 @@ def test_each_example_is_on_one_worker(rows: Path, workers: int, shuffle: bool) 
     assert sorted(chain(*parts)) == sorted(read_numbers(rows))
 
 
-def test_fewer_shards_than_workers_is_warned_of(rows: Path) -> None:
-    with pytest.warns(UserWarning, match="has 4 shards for 5 workers"):
-        assert shardmill.load(rows, features=["n"], num_workers=5).cardinality() == -(-count(rows) // 5)
-
-
 def test_options_of_tf_data(rows: Path) -> None:
     policy = tf.data.experimental.AutoShardPolicy
     alone = shardmill.load(rows, features=["n"]).options()

@@ -80,8 +80,3 @@ def test_defaults_of_lists(rows: Path) -> None:
 def test_defaults_that_do_not_fit(rows: Path, defaults: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         shardmill.feature_spec(rows, defaults=defaults)
-
-
-def test_an_unknown_feature(rows: Path) -> None:
-    with pytest.raises(UserError, match="n has no feature 'age_'; it has age, city, n, note, "):
-        shardmill.feature_spec(rows, features=["age_"])

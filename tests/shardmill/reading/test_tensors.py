@@ -197,13 +197,6 @@ def test_a_matrix_of_another_number_of_values(tmp_path: Path) -> None:
         list(shardmill.examples(directory))
 
 
-def test_keras_trains_on_arrays(pictures: Path) -> None:
-    model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(2)])
-    model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-
-    assert len(model.fit(shardmill.load(pictures, batch_size=4), epochs=2, verbose=0).history["loss"]) == 2
-
-
 BOX_EXAMPLES = 9
 FEATURES = (
     Feature("bbox", "float32", shape=(None, 4)),

@@ -227,10 +227,6 @@ def test_lists_of_size_zero() -> None:
     check(one_column(pa.array([[], [], None], pa.list_(pa.float32(), 0))))
 
 
-def test_encoding_twice_gives_the_same_bytes() -> None:
-    assert encode_framed(table(500))[0].equals(encode_framed(table(500))[0])
-
-
 def test_ten_thousand_columns() -> None:
     rng = np.random.default_rng(2)
     columns = []

@@ -1,6 +1,5 @@
 """Tests of transforms/files/image_headers.py."""
 
-import io
 import struct
 import zlib
 from collections import Counter
@@ -133,13 +132,6 @@ def test_a_cmyk_jpeg_needs_adobes_marker() -> None:
     assert image_headers.read_plain(jpeg) is None
     with pytest.raises(UnreadableError, match="a CMYK jpeg without Adobe's marker, which TensorFlow decodes to wrong"):
         read_header(jpeg)
-
-
-@pytest.mark.parametrize("name", [name for name in IMAGES if name != "png-interlaced"])
-def test_size_is_that_of_pillow(name: str) -> None:
-    with Image.open(io.BytesIO(IMAGES[name])) as image:
-        image.load()
-        assert image.size == (WIDTH, HEIGHT)
 
 
 @pytest.mark.parametrize("name", IMAGES)

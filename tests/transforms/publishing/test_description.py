@@ -193,9 +193,3 @@ def test_notices_of_objects_come_after_those_of_the_route() -> None:
     build = replace(BUILD, notices=("passed over 1 hidden file, such as '.x'",))
 
     assert collect_notices(build, objects, OPTIONS) == [*build.notices, "class 'cow' has no objects"]
-
-
-def test_directories() -> None:
-    assert OPTIONS.parent == "out/pets"
-    assert OPTIONS.directory == "out/pets/1.0.0"
-    assert OPTIONS.failed_rejects == "out/pets/1.0.0-rejects.jsonl"

@@ -176,10 +176,7 @@ DAMAGE: list[tuple[Callable[[bytes, list[int]], bytes], tuple[str, ...]]] = [
     (lambda data, at: data[:-10], ("has {cut} bytes; the manifest says {size}", "record 5 at byte {5} is cut short")),
     (lambda data, at: data[: at[4]], ("bytes; the manifest says {size}", "holds 4 records; the manifest says 6")),
     (lambda data, at: b"", ("has 0 bytes", "holds 0 records")),
-    *(
-        (lambda data, at, bit=bit: _flipped(data, at[3] + 62, bit), ("has crc32c", "record 3 at byte {3} fails its"))
-        for bit in range(8)
-    ),
+    (lambda data, at: _flipped(data, at[3] + 62, 7), ("has crc32c", "record 3 at byte {3} fails its")),
     (
         lambda data, at: _flipped(data, at[2] + 1),
         ("has crc32c", "record 2 at byte {2} has a length that fails its checksum"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.transforms.options.job_options import MAX_SHARDS
@@ -18,24 +18,6 @@ from shardmill.transforms.shards.balance import ShardCount, byte_cuts, count_sha
 def parts(examples: int, cuts: list[int]) -> list[int]:
     """The examples in each shard."""
     return [int(part) for part in np.diff([0, *cuts, examples])]
-
-
-@pytest.mark.parametrize(
-    ("examples", "shards", "sizes"),
-    [
-        (7, 3, {2: 2, 3: 1}),
-        (1, 1, {1: 1}),
-        (10, 10, {1: 10}),
-        (1797, 4, {449: 3, 450: 1}),
-        (50_000, 128, {390: 48, 391: 80}),
-        (1_281_167, 1024, {1251: 881, 1252: 143}),
-        (1_000_000_000, 99_999, {10_000: 89_999, 10_001: 10_000}),
-    ],
-)
-def test_example_cuts_at_real_scales(examples: int, shards: int, sizes: dict[int, int]) -> None:
-    counted = parts(examples, example_cuts(examples, shards))
-
-    assert {size: counted.count(size) for size in set(counted)} == sizes
 
 
 @pytest.mark.parametrize(("examples", "shards", "cuts"), [(7, 3, [2, 4]), (0, 0, []), (0, 1, []), (5, 1, [])])
@@ -100,16 +82,6 @@ def test_bytes_differ_by_at_most_the_largest_record(data: st.DataObject) -> None
     shards = data.draw(st.integers(1, len(sizes)))
 
     check_bytes(np.array(sizes, np.int64), shards)
-
-
-@given(st.integers(1, 200), st.integers(1, 200))
-@example(1_281, 1024)
-@settings(max_examples=50, deadline=None)
-def test_equal_sizes_are_cut_as_examples_are(examples: int, shards: int) -> None:
-    shards = min(shards, examples)
-    counted = parts(examples, byte_cuts(np.full(examples, 25_000, np.int64), shards))
-
-    assert max(counted) - min(counted) <= 1
 
 
 GIANT = 10**12

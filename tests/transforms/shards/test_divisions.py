@@ -270,21 +270,6 @@ def test_equal_keys_are_cut_by_their_ties(key: int) -> None:
     assert sorted(np.bincount(cuts.find_parts(*arrays(pairs)))) == [142, 143, 143, 143, 143, 143, 143]
 
 
-def test_a_million_keys() -> None:
-    random = np.random.default_rng(3)
-    keys = random.integers(0, TOP, 1_281_167, np.uint64, endpoint=True)
-    ties = np.zeros_like(keys)
-    counted = make_histogram(keys, np.ones(len(keys), np.int64))
-    located = locate({"all": counted}, lambda *_: example_cuts(len(keys), 1024), len(keys))
-    found = select_keys_in_bins({"all": (keys, ties, ties.astype(np.int64))}, located)
-    assert {number for number, _ in found} == {0}
-    pairs = [pair for _, pair in pick_cuts([part for _, part in found])]
-
-    shares = np.bincount(to_cuts(pairs).find_parts(keys, ties))
-
-    assert np.array_equal(np.unique(shares, return_counts=True), ([1251, 1252], [881, 143]))
-
-
 def test_bins_are_the_leading_bits() -> None:
     keys = np.array([0, BIN - 1, BIN, TOP - BIN, TOP - BIN + 1, TOP], np.uint64)
 
@@ -311,11 +296,6 @@ def test_merge_knows_no_order(batches: list[list[tuple[int, int]]], random: obje
         assert other.counts.tolist() == whole.counts.tolist()
         assert other.size_bytes == whole.size_bytes
         assert other.total == sum(map(len, batches))
-
-
-def test_merge_of_nothing_is_empty() -> None:
-    assert merge_histograms([]).total == 0
-    assert merge_histograms([]).size_bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from shardmill.transforms.statistics.duplicates import find_duplicates, find_rep
 from shardmill.transforms.statistics.near_duplicates import (
     ComparedImages,
     SimilarCounts,
-    bit_distances,
     count_similar,
     find_near_pairs,
 )
@@ -247,13 +246,6 @@ def test_many_hashes_that_share_their_bands_are_compared_too() -> None:
     found = sum(len(one) for one, _, _ in find_near_pairs(known, 4))
 
     assert found == sum(_bits(a, b) <= 4 for a, b in combinations(known.tolist(), 2))
-
-
-def test_distances_are_those_of_integers() -> None:
-    one = np.array([0, 2**64 - 1, 5, 1 << 63], np.uint64)
-    other = np.array([0, 0, 6, 1], np.uint64)
-
-    assert bit_distances(one, other).tolist() == [0, 64, 2, 2]
 
 
 pictures = st.lists(

@@ -46,26 +46,6 @@ def in_turn(images: Sequence[Extreme], what: str) -> list[Extreme]:
 IMAGES = [Extreme(f"{n}.png", 10 + 7 * n % 50, 10 + 13 * n % 40, "", 100 * n, 100) for n in range(60)]
 
 
-def test_which_they_are() -> None:
-    images = [Extreme("a", 10, 10), Extreme("b", 1, 50), Extreme("c", 30, 30), Extreme("d", 80, 2), Extreme("e", 9, 9)]
-    found = extremes(images).by_kind()
-
-    assert [image.file for image in found[SMALLEST]] == ["b", "e", "a", "d"]
-    assert [image.file for image in found[LARGEST]] == ["c", "d", "a", "e"]
-    assert [image.file for image in found[ELONGATED]][:2] == ["b", "d"]
-
-
-def test_any_order_of_merging_gives_the_same() -> None:
-    whole = extremes(IMAGES).by_kind()
-    for seed in range(5):
-        shuffled = random.Random(seed).sample(IMAGES, len(IMAGES))
-        merged = Extremes()
-        for start in range(0, len(shuffled), 7):
-            merged.merge(extremes(shuffled[start : start + 7]))
-        assert merged.by_kind() == whole
-    assert {len(images) for images in whole.values()} == {EXTREMES_KEPT}
-
-
 def test_where_they_lie() -> None:
     one, other = extremes(IMAGES[:1]), extremes(IMAGES[1:2])
     one.move_to_shard("shard", 1_000)

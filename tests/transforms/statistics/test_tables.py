@@ -355,23 +355,6 @@ def test_no_rows(dtype: pa.DataType) -> None:
     assert TableStats().summary() == {}
 
 
-def test_slices_of_lists_have_their_own_values() -> None:
-    values = pa.array([["a"], None, ["b", "c"], [], ["d"]], pa.list_(pa.string()))
-    batch = pa.RecordBatch.from_pydict({"c": values})
-
-    for start in range(5):
-        for end in range(start, 6):
-            top = (
-                TableStats.from_batch(batch[start:end], ties_of(end - start))
-                .summary()["c"]
-                .to_json()
-                .get("top_values", [])
-            )
-            assert "".join(entry["value"] for entry in top) == "".join(
-                "".join(each or []) for each in values[start:end].to_pylist()
-            )
-
-
 def test_what_lies_under_a_missing_list_does_not_count() -> None:
     offsets, values = pa.array([0, 2, 5, 6], pa.int64()), pa.array(["a", "b", "x", "y", "z", "c"], pa.large_binary())
     lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))
@@ -403,14 +386,6 @@ def test_what_tells_a_label_is_about_the_first_that_a_row_has_one_of() -> None:
     assert found["tags"].classes == {"a": 40, "b": 80}
     alone = TableStats.from_batch(batch, np.arange(120, dtype=np.uint64), ("tags",)).summary({"tags": ("a", "b")})
     assert alone["x"].label_association is None
-
-
-def test_labels_of_lists() -> None:
-    batch = pa.RecordBatch.from_pydict({"tags": pa.array([[0, 2], [2], None], pa.list_(pa.int64()))})
-    stats = TableStats.from_batch(batch, ties_of(3), labels=("tags",))
-
-    assert stats.label_counts("tags") == {0: 1, 2: 2}
-    assert stats.summary({"tags": CLASS_NAMES["label"]})["tags"].classes == {"cat": 1, "dog": 0, "bird": 2}
 
 
 @pytest.mark.parametrize(

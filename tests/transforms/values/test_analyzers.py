@@ -133,11 +133,6 @@ def test_batches_and_their_order_do_not_show(tmp_path: Path, step: int, monkeypa
     assert len(analyzers.part_ranges(gathered.spilled, 1)) == analyzers.PARTS
 
 
-def test_counts_of_two_tables_are_added() -> None:
-    counts = analyzers.count_values(pa.array(["a", "b", "a"]))
-    assert dict(zip(*analyzers.merge_counts([counts, counts]).to_pydict().values())) == {b"a": 4, b"b": 2}
-
-
 def test_other_splits_do_not_show(tmp_path: Path) -> None:
     batch, other = examples(), examples(seed=9)
     in_train = pa.array(groups_of(batch) == 0)

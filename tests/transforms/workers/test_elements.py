@@ -108,12 +108,6 @@ def test_any_grouping_merges_all_and_changes_no_element(elements: list[list[int]
     assert elements == before
 
 
-def test_nothing_is_the_empty_value() -> None:
-    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as root:
-        merged = root | beam.Create([]) | beam.CombineGlobally(MergeFn(list, extend))
-        assert_that(merged, equal_to([[]]))
-
-
 def test_all_come_out_once() -> None:
     names = [*map(str, range(100)), "0", "1", "\udcff"]
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
