@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from shardmill.data.example import decode_example, encode_example

@@ -42,7 +42,7 @@ def dtype(values: list[str | None]) -> ScalarType | None:
     return found.dtype if found else None
 
 
-TABLE = [
+TABLE: list[tuple[str, ScalarType]] = [
     *((value, "bool") for value in BOOL),
     *((value, "int64") for value in INT64),
     *((value, "float32") for value in FLOAT32),
