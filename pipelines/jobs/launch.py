@@ -71,7 +71,7 @@ from shardmill.transforms.workers.running import Progress as Counts
 # Words of Flink's errors, and of workers that it has not what they need for, and what to do
 _FLINK_REMEDIES = (
     (
-        "No module named 'transforms",
+        "No module named 'shardmill",
         "its workers have no shardmill; let their image, or their pool's Python, have shardmill"
         f" {shardmill.__version__}, as this one, or give --setup_file",
     ),

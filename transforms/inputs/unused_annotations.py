@@ -423,9 +423,8 @@ _MASK_FOLDER = re.compile(
 )
 MOST_PAIRED_FOLDERS = 8  # among which folders of masks are looked for
 _SHARE = 0.9  # of a folder's files that must be named after those of another
-_COMPARED = 8  # pictures of each folder that are opened
+_COMPARED = 8  # names from which a pattern is inferred
 _FIRST_WORD, _LAST_WORD = re.compile(r"\A[^-_. ]*[-_. ]"), re.compile(r"[-_. ][^-_. ]*\Z")
-_FLAT_MODES = frozenset(("1", "L", "P", "I", "I;16", "F"))  # of pictures with one number a pixel
 _LABEL_IDS = "labelids"  # the masks of Cityscapes that networks are trained with
 CITYSCAPES = "_leftImg8bit."  # in the names of the pictures of Cityscapes, whose folders are cities
 
@@ -435,7 +434,7 @@ class FoundMasks:
     """Files among images that are named after other images: masks of these, or one more picture of each example."""
 
     problem: str  # what was found, with an example
-    flags: str  # flags that read the files, as masks if they look like masks
+    flags: str  # flags that read the files, as masks if their folder is called so
     exclude: str  # pattern of these files, for --exclude
 
 
@@ -462,7 +461,8 @@ def find_masks_next_to_images(root: str, names: Iterable[str]) -> FoundMasks | N
 def find_paired_folders(root: str, names: Iterable[str], are_classes_plausible: bool) -> FoundMasks | None:
     """Return the masks in a folder whose files are named after those of another folder; None without any.
 
-    If the folders may be classes, in which files are often numbered alike, the pictures must look like pairs.
+    If the folders may be classes, in which files are often numbered alike, one of them must be called as folders of
+    masks are, or their files must not be called by running numbers. No picture is opened.
     """
     by_stem = {remove_suffix(name): name for name in sorted(names)}
     tops = {stem.partition("/")[0] for stem in by_stem if "/" in stem}
@@ -483,12 +483,9 @@ def find_paired_folders(root: str, names: Iterable[str], are_classes_plausible: 
                 continue
             pairs = [(stem, pattern.name_mask(stem)) for stem in sorted(folders[image])]
             files = [(folders[image][stem], folders[mask][other]) for stem, other in pairs if other in folders[mask]]
-            look_like_masks = _look_like_masks(root, files[:_COMPARED])
-            is_pair = look_like_masks or _are_numbered_freely(files)
-            is_pair = is_pair or (len(folders) == 2 and _are_of_one_shape(root, files))
-            if are_classes_plausible and not is_pair:
+            are_masks = _is_mask_folder(mask) and not (are_classes_plausible and _is_mask_folder(image))
+            if are_classes_plausible and not (are_masks or _are_numbered_freely(files)):
                 continue
-            are_masks = look_like_masks or _is_mask_folder(mask)
             problem = f"{mask!r} holds files that are named after those of {image!r}, such as {files[0][1]!r}"
             if not are_masks:
                 pair = pair or FoundMasks(problem, f"--manifest a table of both and --file_column {image},{mask}", mask)
@@ -528,15 +525,6 @@ def _is_mask_folder(name: str) -> bool:
     return _MASK_FOLDER.fullmatch(name) is not None
 
 
-def _look_like_masks(root: str, files: Sequence[tuple[str, str]]) -> bool:
-    """Return True if all second pictures are gray or have a palette, and all first ones colours."""
-    looks = [(_look(root, image), _look(root, mask)) for image, mask in files]
-    return bool(looks) and all(
-        image is not None and mask is not None and image[0] not in _FLAT_MODES and mask[0] in _FLAT_MODES
-        for image, mask in looks
-    )
-
-
 def _are_numbered_freely(files: Sequence[tuple[str, str]]) -> bool:
     """Return True if the files of the first folder are not called by running numbers, as those of any class may be."""
     numbers = [re.fullmatch(r"(.*?)(\d*)", remove_suffix(posixpath.basename(image))) for image, _ in files]
@@ -544,30 +532,3 @@ def _are_numbered_freely(files: Sequence[tuple[str, str]]) -> bool:
     names = {number[1] for number in numbers if number is not None}
     steps = [after - before for before, after in itertools.pairwise(places)]
     return len(names) > 1 or (bool(steps) and sum(steps) >= min(steps) * len(places) / _SHARE)
-
-
-def _are_of_one_shape(root: str, files: Sequence[tuple[str, str]]) -> bool:
-    """Return True if pictures have several sizes, and the two of each pair have the same aspect ratio."""
-    looks = [(_look(root, image), _look(root, other)) for image, other in files[:_COMPARED]]
-    sizes = [(image[1], other[1]) for image, other in looks if image is not None and other is not None]
-    are_alike = all(abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other) for one, other in sizes)
-    return len({one for one, _ in sizes}) > 1 and are_alike
-
-
-def _look(root: str, name: str) -> tuple[str, tuple[int, int]] | None:
-    """Return the mode and the size of a picture; None if it cannot be opened."""
-    from PIL import Image
-
-    from shardmill.data.media import open_image
-
-    path = storage.join(root, name)
-    try:
-        data = storage.read_bytes(path)
-    except OSError as error:
-        storage.raise_if_store_failed(error, path)
-        return None
-    try:
-        with open_image(data) as image:
-            return image.mode, image.size
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None

@@ -1,14 +1,23 @@
 """Masks among images and next to them: --mask_pattern finds them, and without it the job stops and names the flags."""
 
 import io
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
 from shardmill.transforms.inputs.found_files import MaskPattern
+from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.inputs.unused_annotations import infer_mask_pattern
+from shardmill.transforms.layout.files import resolve_folders
+from shardmill.transforms.layout.options import FileLayoutOptions
+from tests.support.command import write_files
 from tests.support.image_jobs import ImageJobs
 from tests.support.masks import COLOURS, encoded, picture, values
 
@@ -51,7 +60,6 @@ CASES: dict[str, tuple[dict[str, bytes], str]] = {
         "--input in --mask_pattern 'images/{stem}=labels/{stem}'",
     ),
     "KITTI": (pairs("image_2/{n}.png", "semantic/{n}.png"), "--input in/image_2 --masks in/semantic"),
-    "gray pictures": (pairs("left/{n}.png", "zones/{n}.bmp", mask_format="BMP"), "--input in/left --masks in/zones"),
 }
 
 
@@ -93,15 +101,43 @@ def test_folders_of_pairs_are_no_classes(images: ImageJobs, names: tuple[str, st
     assert Path("out/n/1.0.0/label.labels.txt").read_text() == f"{first}\n{second}\n"
 
 
-@pytest.mark.parametrize("size", [(16, 12), None], ids=["one size", "many sizes"])
-def test_running_numbers_of_two_classes_are_no_pairs(images: ImageJobs, size: tuple[int, int] | None) -> None:
-    images.make(
-        {
-            f"{name}/{number}.png": picture(values(number, size or (16 + 5 * number * turn, 12 + number)))
-            for number in range(6)
-            for turn, name in enumerate(("ant", "bee"))
-        }
-    )
+@contextmanager
+def record_opens(folder: Path) -> Iterator[list[str]]:
+    """Note every file below `folder` that Python opens."""
+    opened: list[str] = []
+    is_on = [True]
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if is_on and event == "open" and str(arguments[0]).startswith(f"{folder}/"):
+            opened.append(str(arguments[0]))
+
+    sys.addaudithook(note)  # for the rest of the process
+    try:
+        yield opened
+    finally:
+        is_on.clear()
+
+
+@pytest.mark.parametrize(
+    ("folders", "names"),
+    [
+        (("ant", "bee"), "{}.png"),
+        (("with_mask", "without_mask"), "{}.png"),  # that people wear
+        (tuple("abcdefgh"), "img_{:03}.png"),
+        (("train/ant", "train/bee", "test/ant", "test/bee"), "{}.png"),
+    ],
+)
+def test_folders_of_running_numbers_are_classes_and_no_picture_is_opened(
+    tmp_path: Path, folders: tuple[str, ...], names: str
+) -> None:
+    files = [f"{folder}/{names.format(number)}" for folder in folders for number in range(20)]
+    write_files(tmp_path, dict.fromkeys(files, picture(values(1))))
+    summary = InputSummary(len(files), folders=Counter(dict.fromkeys(folders, 20)), first_file=(files[0], files[0]))
+    with record_opens(tmp_path) as opened:
+        open(tmp_path / files[0]).close()
+        roles = resolve_folders(summary, FileLayoutOptions("--input x", root=str(tmp_path), pattern=str(tmp_path)))
+    assert roles == (SPLITS_OF_CLASSES if "/" in folders[0] else CLASSES)
+    assert opened == [str(tmp_path / files[0])]  # by the test
 
 
 def test_excluded_masks(images: ImageJobs) -> None:

@@ -2,17 +2,21 @@
 
 import os
 import signal
+import subprocess
+import sys
+import sysconfig
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import JobError, UserError
 from shardmill.pipelines.jobs import launch
 from shardmill.pipelines.jobs.launch import JobWatch, error_to_raise
-from shardmill.transforms.workers.running import Failure, started_path, write_failure
+from shardmill.transforms.workers.running import Failure, ThreadedFlatMap, started_path, write_failure
 
 FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
 AT_ONCE = ["--job_server_timeout", "0"]
@@ -77,18 +81,44 @@ NO_BUFFERS = "java.io.IOException: Insufficient number of network buffers: requi
         ("java.lang.OutOfMemoryError: Direct buffer memory. The direct", "memory.framework.off-heap.size"),
         ("java.lang.OutOfMemoryError: Metaspace. The", "memory.jvm-metaspace.size"),
         (OTHER_FLINK, "job server is for another version of Flink"),
-        ("RuntimeError: ModuleNotFoundError: No module named 'transforms'", "its workers have no shardmill"),
         ("ModuleNotFoundError: No module named 'apache_beam'", "its workers have no Beam; let their image"),
         ("java.net.ConnectException: finishConnect(..) failed: Connection refused", "start a pool of workers at --env"),
         ("org.apache.flink.NoResourceAvailableException: Could not acquire", "taskmanager.numberOfTaskSlots"),
     ],
 )
 def test_what_flink_lacks_is_a_setting_of_it(of_flink: str, setting: str) -> None:
+    check_remedy(of_flink, setting)
+
+
+def check_remedy(of_flink: str, setting: str) -> None:
     said = f"Pipeline x failed in state FAILED: {of_flink}\n\tat org.apache.y(Z.java:1)"
     error = error_to_raise(RuntimeError(said), None)
     assert isinstance(error, JobError)
     assert setting in str(error)
     assert "java" not in str(error)
+
+
+# A worker whose Python has no shardmill: without `site`, nothing adds the folder of an editable installation
+_WORKER = """
+import sys
+sys.path += sys.argv[1:]
+from apache_beam.internal import pickler
+pickler.loads(sys.stdin.buffer.read())
+"""
+
+
+def test_a_worker_without_shardmill_has_a_remedy() -> None:
+    step = pickler.dumps(ThreadedFlatMap(str.split))
+    packages = list(dict.fromkeys(sysconfig.get_paths()[name] for name in ("purelib", "platlib")))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    worker = subprocess.run(
+        [sys.executable, "-S", "-c", _WORKER, *packages], input=step, env=environment, cwd="/", capture_output=True
+    )
+    said = worker.stderr.decode().splitlines()[-1]
+    assert worker.returncode == 1
+    check_remedy(
+        f"RuntimeError: {said}", "its workers have no shardmill; let their image, or their pool's Python, have"
+    )
 
 
 class Waiting:
