@@ -255,6 +255,30 @@ def test_contributing_has_the_table_of_rooms() -> None:
     assert table_of_rooms() in (REPOSITORY / "CONTRIBUTING.md").read_text()
 
 
+# Names of modules and paths of the package in its texts
+_NAME = re.compile(r"(?<![\w./-])(?:shardmill|transforms|pipelines)(?:\.[A-Za-z_]\w*)+")
+_PATH = re.compile(r"(?<![\w.*/-])(?:shardmill|transforms|pipelines)/(?:\w+/)*\w+\.(?:py|c)\b")
+
+
+def is_name(name: str) -> bool:
+    """Whether a dotted name is a module's, or begins with one whose text has the word after it."""
+    name = f"shardmill.{name.removeprefix('shardmill.')}"
+    parts = name.split(".")
+    modules = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    module = next((module for module in modules if module in KNOWN), None)
+    if module is None or module == name:
+        return module is not None
+    following = parts[module.count(".") + 1]
+    return re.search(rf"\b{following}\b", PATHS[module].read_text()) is not None
+
+
+@pytest.mark.parametrize("path", [*PATHS.values(), *(SOURCE / "shardmill").glob("*.c")], ids=lambda path: path.name)
+def test_names_of_modules_and_paths_in_texts_are_there(path: Path) -> None:
+    text = path.read_text()
+    assert [name for name in _NAME.findall(text) if not is_name(name)] == []
+    assert [name for name in _PATH.findall(text) if not any((at / name).exists() for at in (REPOSITORY, SOURCE))] == []
+
+
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     """The circles that a walk along `arrows` meets, each as the path that closes it."""
     found: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""A worker process of a local launcher: `python -m pipelines.jobs.worker PORT`."""
+"""A worker process of a local launcher: `python -m shardmill.pipelines.jobs.worker PORT`."""
 
 import logging
 import os

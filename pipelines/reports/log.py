@@ -54,7 +54,7 @@ _handler = _Stderr()
 def set_up(log_format: str = "text", quiet: bool = False) -> None:
     """Set the format of all messages; `json` also formats what libraries log.
 
-    Messages go through Python's logger `shardmill`, so callers of `pipelines.convert` get them where they log
+    Messages go through Python's logger `shardmill`, so callers of `shardmill.convert` get them where they log
     everything else. Only the command line calls this.
     """
     root = logging.getLogger()

@@ -1,6 +1,6 @@
 /* Checksums, hashes and copies of many spans of a buffer in one call, without the interpreter's lock.
 
-   shardmill/records/spans.py says what each function is for, checks nothing that is checked here, and does the same in Python where this
+   shardmill/data/spans.py says what each function is for; shardmill/data/tfrecord.py does the same in Python where this
    could not be compiled. */
 
 #define PY_SSIZE_T_CLEAN
@@ -329,7 +329,7 @@ static PyObject *hashes_by_seed(PyObject *self, PyObject *args) {
   return done(good);
 }
 
-/* The framing of TFRecord: the length, masked crc32c of it, the payload, masked crc32c of that; see shardmill/records/tfrecord.py. */
+/* The framing of TFRecord: the length, masked crc32c of it, the payload, masked crc32c of that; see shardmill/data/tfrecord.py. */
 
 enum { HEADER = 12, FOOTER = 4 };
 

@@ -1,6 +1,6 @@
 /* Members of a tar file: the headers of many at once, and files read without what nobody is going to look at, the data of some of them.
 
-   transforms/formats/tar/scan.py and heads.py say what that is for. Source of the format: POSIX.1-2017, pax, "ustar Interchange Format". */
+   transforms/formats/tar_samples.py says what that is for. Source of the format: POSIX.1-2017, pax, "ustar Interchange Format". */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

@@ -32,7 +32,7 @@ from shardmill.transforms.stores.streams import TruncatedError, is_compressed, o
 
 BOM = codecs.BOM_UTF8  # U+FEFF, which some editors write before everything else
 _NOT_FOR_FILES = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
-MARK_ERRORS = "shardmill.mark"  # the name of the error handler that marks what cannot be decoded
+MARK_ERRORS = "shardmill_mark"  # the name of the error handler that marks what cannot be decoded
 _MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
 _ASCII = bytes(range(128))  # every character of it
 

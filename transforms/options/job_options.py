@@ -505,7 +505,7 @@ class Acceptance:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Options):
-    """Options of the checks before publishing, each with its thresholds; see shardmill.checks."""
+    """Options of the checks before publishing, each with its thresholds; see shardmill.quality.checks."""
 
     title: ClassVar[str] = "checks"
 

@@ -36,7 +36,7 @@ class Feature:
     def __post_init__(self) -> None:
         if None in self.shape[1:]:
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected no size but the first to be None")
-        # What holds of a kind is in shardmill.kinds; these two hold of any feature, and each feature has a kind
+        # shardmill.data.kinds has the rules of each kind; these two are those of every feature
         told = bool(self.element)
         if (told and self.kind not in ("array", "mask")) or (self.is_packed and not (told and self.dtype == "bytes")):
             raise ValueError(
