@@ -74,89 +74,7 @@ from shardmill.transforms.stores.protocol import error_text
 
 ENCRYPTED = b"PARE"  # ends a file whose footer is encrypted, in the place of PAR1
 TAIL_BYTES = 8  # of a file: the length of its footer, and PAR1
-_ROW_GROUPS, _COLUMNS, _CRYPTO_METADATA = 4, 1, 8  # numbers of fields in FileMetaData, RowGroup and ColumnChunk
 _ARROW_SCHEMA = b"ARROW:schema"
-# Types of fields (Thrift, compact protocol)
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
-
-
-def encrypted_columns(footer: bytes) -> frozenset[int]:
-    """Return the encrypted leaf columns, numbered from 0, of a footer that is not encrypted itself.
-
-    Raises:
-        ValueError: if `footer` is not a footer.
-    """
-    try:
-        groups = _Thrift(footer).struct(_ROW_GROUPS).get(_ROW_GROUPS) or [{}]
-    except RecursionError:
-        raise ValueError("the footer is nested too deep") from None
-    chunks = groups[0].get(_COLUMNS, [])
-    return frozenset(number for number, chunk in enumerate(chunks) if _CRYPTO_METADATA in chunk)
-
-
-class _Thrift:
-    """A reader of consecutive values in the compact protocol; a struct becomes a dictionary by field number.
-
-    Field numbers are those of parquet.thrift (https://github.com/apache/parquet-format). The encoding is defined by
-    thrift-compact-protocol.md in apache/thrift.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._position = data, 0
-
-    def struct(self, last: int = 1 << 15) -> dict[int, Any]:
-        """Read a struct's fields up to number `last`; if that field is a list, only its first item."""
-        fields: dict[int, Any] = {}
-        number = 0
-        while (head := self._byte()) and number < last:
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            fields[number] = self._value(head & 15, number == last)
-        return fields
-
-    def _value(self, kind: int, first_only: bool = False) -> Any:
-        if kind in (_TRUE, _FALSE):
-            return kind == _TRUE
-        if kind == _BYTE:
-            return self._byte()
-        if kind < _DOUBLE:
-            return self._zigzag()
-        if kind in (_DOUBLE, _BINARY):
-            return self._bytes(8 if kind == _DOUBLE else self._varint())
-        if kind in (_LIST, _SET):
-            head = self._byte()
-            size = self._varint() if head >> 4 == 15 else head >> 4
-            return [self._item(head & 15) for _ in range(min(size, 1) if first_only else size)]
-        if kind == _MAP:
-            size = self._varint()
-            kinds = self._byte() if size else 0
-            return [(self._item(kinds >> 4), self._item(kinds & 15)) for _ in range(size)]
-        if kind == _STRUCT:
-            return self.struct()
-        raise ValueError(f"the footer has a value of unknown type {kind}")
-
-    def _item(self, kind: int) -> Any:
-        return self._byte() == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
-
-    def _byte(self) -> int:
-        return self._bytes(1)[0]
-
-    def _bytes(self, size: int) -> bytes:
-        data = self._data[self._position : self._position + size]
-        if len(data) < size:
-            raise ValueError("the footer ends too early")
-        self._position += size
-        return data
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) > 0x7F:
-            value |= (byte & 0x7F) << shift
-            shift += 7
-        return value | byte << shift
 
 
 def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
@@ -257,12 +175,20 @@ class OpenedParquet:
         return pq.ParquetFile(self._source.file, metadata=footer, **options)
 
     def _encrypted_columns(self) -> frozenset[int]:
-        """Return the encrypted leaf columns; Arrow would end the process if it were asked about them."""
-        tail = self._source.tail(TAIL_BYTES)
-        length = int.from_bytes(tail[:4], "little")
+        """Return the encrypted leaf columns: no row of them can be read. Arrow ends a process that asks for more."""
+        length = int.from_bytes(self._source.tail(TAIL_BYTES)[:4], "little")
         if length == self.metadata.serialized_size:  # where something is encrypted, a signature follows
             return frozenset()
-        return encrypted_columns(self._source.tail(length + TAIL_BYTES))
+        schema, groups = self.metadata.schema, range(min(self.metadata.num_row_groups, 1))
+        encrypted = set()
+        for leaf in range(len(schema)):
+            try:
+                next(self._parquet.iter_batches(1, row_groups=groups, columns=[schema.column(leaf).path]), None)
+            except OSError as error:
+                if "Cannot decrypt" not in str(error):
+                    raise
+                encrypted.add(leaf)
+        return frozenset(encrypted)
 
     def __enter__(self) -> "OpenedParquet":
         return self
