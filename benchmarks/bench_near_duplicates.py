@@ -13,7 +13,7 @@ import tables
 from measure import SHARDMILL, make_images, measure
 from options import add_folder, add_rounds, add_write
 
-from shardmill.transforms.statistics.near_duplicates import ComparedImages, count_similar
+from shardmill.addons.near_duplicates.search import ComparedImages, count_similar
 
 OURS = "`shardmill images --near_duplicates`"
 

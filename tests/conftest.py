@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from shardmill.pipelines import cli
 from tests.support.command import Result, Run
+from tests.support.image_jobs import ImageJobs
 from tests.support.jobs import Jobs
 from tests.support.quick_beam import quicken_beam
 
@@ -78,6 +79,12 @@ def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if not request.param:
         without_native(monkeypatch)
     return bool(request.param)
+
+
+@pytest.fixture
+def images(jobs: Jobs) -> ImageJobs:
+    """Image jobs in a new folder, which is the working folder."""
+    return ImageJobs(jobs)
 
 
 @pytest.fixture(scope="session")

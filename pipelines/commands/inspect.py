@@ -45,8 +45,7 @@ from shardmill.pipelines.reports.summary import (
     splits_table,
     table_text,
 )
-from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT
-from shardmill.quality.stats_file import FeatureSummary, StatsFile
+from shardmill.quality.stats_file import SECTIONS, FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, decode_record
 from shardmill.text import html_table, listed, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
@@ -139,7 +138,8 @@ class Inspection:
     def content(self) -> dict[str, Any]:
         """Return what `text` shows as JSON-ready data; docs/json.md describes it."""
         manifest, stats, transform = self.dataset.manifest, self.stats, self.transform
-        equal, near = (None, None) if stats is None else (stats.duplicates, stats.near_duplicates)
+        equal = None if stats is None else stats.duplicates
+        sections = dict.fromkeys(SECTIONS) if stats is None else stats.sections_json()
         known = {feature.name: feature for feature in manifest.features}
         statistics = {
             split: {name: summary.to_json() for name, summary in entry.features.items()}
@@ -155,7 +155,7 @@ class Inspection:
             "statistics": None if stats is None else statistics,
             "statistics_missing": self.stats_problem,
             "duplicates": None if equal is None else equal.to_json(),
-            "near_duplicates": None if near is None else near.to_json(),
+            **sections,
             "transform": None if transform is None else json.loads(transform.to_json()),
             "notices": list(manifest.notices),
             "examples": [
@@ -273,7 +273,8 @@ def _describe(found: Inspection) -> Iterator[str]:
     elif problem := found.transform_problem:
         yield from ("", f"{file_names.TRANSFORM} is {problem}: what was found for the transform graph is not known")
     yield from _duplicate_lines(stats)
-    yield from _near_duplicate_lines(stats)
+    for section in stats.sections.values() if stats is not None else ():
+        yield from ("", *section.report_lines())
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
     for number, (split, example) in enumerate(found.examples):
@@ -343,17 +344,6 @@ def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
         yield f"  {number} of {split!r} have {found.contents:,} contents between them"
     if duplicates.conflicts is not None:
         yield f"  {duplicates.conflicts.describe()}"
-
-
-def _near_duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
-    near = stats.near_duplicates if stats is not None else None
-    if near is None:
-        return
-    pairs = f"{plural(near.number_of_pairs, 'pair')}; {NEAR_DUPLICATES_CAVEAT}"
-    yield from ("", f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs}")
-    yield from (f"  {sentence}" for sentence in near.describe())
-    yield from (f"  {number:,} pictures of {split!r} look like another of it" for split, number in near.within.items())
-    yield from (f"  {left}" for left in (near.describe_skipped_images(),) if left)
 
 
 def _describe_class_balance(counts: Mapping[str, int]) -> str:

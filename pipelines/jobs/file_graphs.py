@@ -47,7 +47,7 @@ from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_fold
 from shardmill.transforms.shards.writing import REJECTS, WriteShards
 from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import SplitStats, file_stats, merge_by_split
-from shardmill.transforms.statistics.near_duplicates import find_near_duplicates
+from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Analysis, Gathered
 from shardmill.transforms.values.preprocessing_declaration import check_transform
@@ -122,7 +122,7 @@ class FileRoute:
     describe: Describe  # returns features and notices of what was written
     layout: Callable[[InputSummary, FileLayoutOptions], Layout] = make_layout  # decides how the input is read
     make_encoder: Callable[[Any], FileEncoder] | None = None  # makes the encoder if it depends on the layout
-    near_duplicates: str = ""  # the perceptual hash, as text; "" for none
+    observer: ImageObserver | None = None  # of an add-on
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def build_files(
         AsIter(rejects),
         route.describe,
         f"{config.kind.plural}, as they are stored",
-        route.near_duplicates,
+        route.observer,
         options,
         config.analysis,
         config.line_resolver,
@@ -284,7 +284,7 @@ def _publish_files(
     rejects: Iterable[RejectsPart],
     describe: Describe,
     content: str,
-    near_duplicates: str,
+    observer: ImageObserver | None,
     options: PublishOptions,
     analysis: Analysis | None,
     lines_of: LineResolver | None,
@@ -301,7 +301,7 @@ def _publish_files(
     gathered, records = gather_rejects(rejects, summary.total_records, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
     equal = find_duplicates(content, [shard.section for shard in written if shard.section is not None], names)
-    hashes = [shard.image_hashes for shard in written if shard.image_hashes is not None]
+    observed = [shard.observed for shard in written if shard.observed is not None]
     renames = Renames.of(options.configuration)
     transform = None if analysis is None else partial(transform_files, analysis, constants, features, renames)
     build = Build(
@@ -315,7 +315,7 @@ def _publish_files(
         stats=stats,
         notices=(*layout.notices, *notices),
         duplicates=equal,
-        near_duplicates=find_near_duplicates(near_duplicates, hashes) if near_duplicates else None,
+        sections={} if observer is None else {observer.key: observer.search(observed)},
         make_further_files=transform,
         further_file_notices=transform_notices,
     )

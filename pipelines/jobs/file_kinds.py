@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def images_route(config: ImagesConfig) -> "FileRoute":
     """Return how images are found, read and described."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
-    from shardmill.transforms.files import image_codec
+    from shardmill.quality.stats_file import SECTIONS
     from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_masks import CompanionEncoder
     from shardmill.transforms.files.image_objects import ObjectEncoder
@@ -43,6 +44,8 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     objects = None
     if (annotated := source or config.objects_column) is not None:
         objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
+    observers = [add_on.module("observer") for key, add_on in SECTIONS.items() if getattr(config, key)]
+    observer = import_module(observers[0]).OBSERVER if observers else None
     encoder = ImageEncoder(
         config.root,
         config.verify,
@@ -50,7 +53,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         config.max_pixels,
         coordinate_columns(declared),
         renames,
-        config.near_duplicates,
+        observer,
         objects,
         CompanionEncoder(
             companions, config.masks_seen, renames, config.mask_dtype, tuple(color for _, color in config.mask_colors)
@@ -69,8 +72,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = partial(read, names.image_id, config.mask_source)
     has_layout = config.manifest or config.annotations or names.is_detection_api
     of_layout = encoder.of_layout if has_layout else None
-    near_duplicates = image_codec.hash_method() if config.near_duplicates else ""
-    return FileRoute(index, encoder, describe, layout, of_layout, near_duplicates)
+    return FileRoute(index, encoder, describe, layout, of_layout, observer)
 
 
 def _describe_images(

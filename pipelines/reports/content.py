@@ -177,7 +177,7 @@ def report_content(sources: ReportSources, with_statistics: bool = True) -> dict
         "features": [_describe_feature(profile, feature, with_statistics) for feature in manifest.features],
         "pictures": _describe_pictures(sources.pictures),
         "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
-        "near_duplicates": None if profile.stats.near_duplicates is None else profile.stats.near_duplicates.to_json(),
+        **profile.stats.sections_json(),
         "rejects": _describe_rejects(sources),
         "shards": [
             {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}
@@ -259,7 +259,7 @@ def _describe_pictures(pictures: Pictures) -> dict[str, Any]:
         "number_of_classes": pictures.number_of_classes,
         "classes": [{"class": name, "images": to_entries(shown)} for name, shown in pictures.classes],
         "extremes": [{"what": what, "images": to_entries(shown)} for what, shown in pictures.extremes],
-        "look_alikes": [{"bits": bits, "images": to_entries(shown)} for bits, shown in pictures.look_alikes],
+        "look_alikes": [{**pair.facts, "images": to_entries(shown)} for pair, shown in pictures.pairs],
         "notes": list(pictures.notes),
     }
 

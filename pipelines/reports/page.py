@@ -38,7 +38,7 @@ from shardmill.pipelines.reports.summary import (
     human_size,
 )
 from shardmill.quality.profile import Profile
-from shardmill.quality.stats_file import FeatureSummary
+from shardmill.quality.stats_file import SECTIONS, FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import to_printable
 from shardmill.transforms.publishing.build_records import read_record
@@ -118,13 +118,14 @@ def _render_within(content: Mapping[str, Any], profile: Profile, pictures: Pictu
     template = _make_environment(room.letters).get_template("page")
     return template.render(
         content=content,
+        sections=list(SECTIONS),
         room=room,
         notices=NOTICES_ON_PAGE,
         checks=check_rows(content["verdict"]["checks"]),
         well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
         pictures=pictures.others[: room.pictures],
         all_pictures=len(pictures.others),
-        look_alikes=pictures.look_alikes[: room.pictures],
+        pairs=pictures.pairs[: room.pictures],
         width=WIDTH,
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],
@@ -151,8 +152,9 @@ def _make_environment(letters: int) -> Environment:
     """Return the environment with the compiled template: a process that makes many pages compiles it once."""
     folder = files("shardmill.pipelines.reports")
     template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
+    sections = {key: (files(add_on.package) / "page.html").read_text("utf-8") for key, add_on in SECTIONS.items()}
     environment = Environment(
-        loader=DictLoader({"page": template, "css": css}),
+        loader=DictLoader({"page": template, "css": css, **sections}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -15,8 +15,9 @@ from shardmill.data.features import OBJECT_DETECTION_KEYS, Feature, Features, Re
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.manifest import ShardEntry
-from shardmill.quality.duplicates import LocatedImage
+from shardmill.quality.duplicates import LocatedExample
 from shardmill.quality.profile import Profile
+from shardmill.quality.stats_file import ShownPair
 from shardmill.quality.stats_values import Extreme
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_geometry import Box
@@ -71,7 +72,7 @@ CLASSES = 24  # shown at most
 OF_A_CLASS = 6  # pictures
 _OF_NO_CLASS = 24  # where there are no labels
 _EXTREMES = 4  # of all splits
-_LOOK_ALIKES = 12  # pairs
+_PAIRS = 12  # pairs
 _SHARDS, _RECORDS, _BYTES = 24, 480, 64_000_000  # looked at, in all
 _MARGIN = 1.25  # by which records that come first may be larger than others
 
@@ -98,7 +99,7 @@ class Pictures:
     classes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()  # by class, in the order of ids; class "" without labels
     number_of_classes: int = 0  # in the version
     extremes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()  # by extreme; () if all images have one size
-    look_alikes: tuple[tuple[int, tuple[Picture, Picture]], ...] = ()  # (hash distance in bits, pair)
+    pairs: tuple[tuple[ShownPair, tuple[Picture, ...]], ...] = ()  # of add-ons
     notes: tuple[str, ...] = ()  # what could not be read, in sentences
     unreadable: Mapping[str, str] = field(default_factory=dict)  # reasons, by name of a shard that cannot be read
 
@@ -112,7 +113,7 @@ def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
     if not features_of_kind(profile.manifest.features, "image"):
         return Pictures()
     finder = _PictureFinder(dataset, profile)
-    found = (finder.find_classes(), finder.number_of_classes, finder.find_extremes(), finder.find_look_alikes())
+    found = (finder.find_classes(), finder.number_of_classes, finder.find_extremes(), finder.find_pairs())
     return Pictures(*found, tuple(dict.fromkeys(finder.notes)), finder.unreadable)
 
 
@@ -169,21 +170,16 @@ class _PictureFinder:
         pictures = iter(run_concurrently(self._dataset.directory, *read))
         return tuple((what, tuple(islice(pictures, len(images)))) for what, images in shown.items())
 
-    def find_look_alikes(self) -> tuple[tuple[int, tuple[Picture, Picture]], ...]:
-        """Return the first pairs of near duplicates."""
-        near = self._profile.stats.near_duplicates
-        if near is None or not near.pairs:
-            return ()
-        if not self._profile.manifest.codec.keeps_offsets:
+    def find_pairs(self) -> tuple[tuple[ShownPair, tuple[Picture, ...]], ...]:
+        """Return the first pairs of images that add-ons found."""
+        sections = self._profile.stats.sections.values()
+        pairs = [pair for section in sections for pair in section.shown_pairs[:_PAIRS]]
+        if pairs and not self._profile.manifest.codec.keeps_offsets:
             self.notes.append(
                 "Pictures that look alike are in compressed shards, where no record is found by its place."
             )
             return ()
-
-        def read(image: LocatedImage) -> Picture:
-            return self._read_at(image.member.split, str(image.member), image)
-
-        return tuple((pair.distance, (read(pair.one), read(pair.other))) for pair in near.pairs[:_LOOK_ALIKES])
+        return tuple((pair, tuple(self._read_at(one.split, str(one), one) for one in pair.images)) for pair in pairs)
 
     def _choose_shards(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
         """Yield the shards to sample, each with its split and the number of records and bytes to read."""
@@ -216,7 +212,7 @@ class _PictureFinder:
             self._report_unreadable(shard.file, shard.file, reason)
         return found
 
-    def _read_at(self, split: str, file: str, position: Extreme | LocatedImage) -> Picture:
+    def _read_at(self, split: str, file: str, position: Extreme | LocatedExample) -> Picture:
         """Read the image of `file` at the position that the statistics give."""
         empty = Picture(b"", "", file, split)
         path = storage.join(self._dataset.directory, position.shard)

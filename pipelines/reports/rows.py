@@ -19,7 +19,7 @@ from shardmill.pipelines.reports.summary import (
 from shardmill.quality.profile import number_of_values
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, BucketColumns, Number, Numbers, columns_of
-from shardmill.text import listed, plural
+from shardmill.text import listed
 
 WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
 
@@ -338,15 +338,15 @@ _MAX_PAGE_BYTES = 450_000  # of all images on a page, as text
 
 @dataclass(frozen=True, slots=True)
 class PictureRows:
-    """Titled rows of images: near-duplicate pairs, and the others, extreme ones first."""
+    """Titled rows of images: pairs of add-ons, and the others, extreme ones first."""
 
-    look_alikes: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
     others: list[dict[str, Any]]
 
 
 def picture_rows(pictures: Pictures) -> PictureRows:
     """Return a report's rows of images; once the page is full, images are only named."""
-    pairs = [(f"look alike, {plural(bits, 'bit')} apart", shown) for bits, shown in pictures.look_alikes]
+    pairs = [(pair.title, shown) for pair, shown in pictures.pairs]
     groups: list[tuple[str, Sequence[Picture]]] = [(f"the {what}", shown) for what, shown in pictures.extremes]
     groups += [(name or "images", shown) for name, shown in pictures.classes]
     rows, left = [], _MAX_PAGE_BYTES

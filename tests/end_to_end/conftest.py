@@ -6,8 +6,7 @@ import pytest
 
 from shardmill.pipelines import cli
 from tests.support.command import Contents, read_back, write_files
-from tests.support.image_jobs import SPLITS, TREE, ImageJobs
-from tests.support.jobs import Jobs
+from tests.support.image_jobs import SPLITS, TREE
 from tests.support.table_results import CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, convert, to_csv
 
 
@@ -51,9 +50,3 @@ def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
     flags = ["--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"]
     assert cli.main(["images", *flags]) == 0
     return read_back(output / "n")
-
-
-@pytest.fixture
-def images(jobs: Jobs) -> ImageJobs:
-    """Image jobs in a new folder, which is the working folder."""
-    return ImageJobs(jobs)

@@ -38,7 +38,7 @@ from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.contents import FileContents, digest_content
 from shardmill.transforms.statistics.files import ClassNames, ManifestStats, SplitStats, count_labels, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
-from shardmill.transforms.statistics.near_duplicates import ImageHashes
+from shardmill.transforms.statistics.observations import SCHEMA
 from shardmill.transforms.statistics.sketches import Mergeable
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
@@ -93,6 +93,7 @@ class Encoded(NamedTuple):
     entries: bytes = b""  # serialized features after the file name
     stats_data: Any = None  # further data for statistics
     annotations: Any = None  # encoded annotations, companions and the like
+    observed: str = ""  # text that an add-on observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +159,6 @@ class FileEncoder(ABC):
     def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
         """Add the places of notable files, such as extremes, to statistics; by default, add nothing."""
         return stats
-
-    def perceptual_hashes(self, files: Sequence[Encoded]) -> list[str] | None:
-        """Return the perceptual hash of each file, see transforms.statistics.near_duplicates; None if not requested."""
-        return None
 
     def remember(self, encoded: Encoded) -> str:
         """Return the text that lets a later build restore this file without reading it; "" by default."""
@@ -257,9 +254,11 @@ class FileEncoder(ABC):
             stats = ManifestStats(stats, column_stats(columns, single_labels, names, lines))
         chunk = EncodedChunk(framing.framed(), len(files), rejects, stats, columns=columns)
         chunk.contents = FileContents.from_digests(*file_columns) if file_rows else None
-        if hashes := self.perceptual_hashes(files):
+        if any(texts := [file.observed for file in files]):
             names, lines, digests, _ = file_columns
-            chunk.image_hashes = ImageHashes.from_hashes(hashes, digests, names, lines, [place for _, *place in spans])
+            _, offsets, lengths = zip(*spans, strict=True)
+            observed = (texts, digests, names, lines, offsets, lengths)
+            chunk.observations = pa.record_batch(list(map(pa.array, observed, SCHEMA.types)), SCHEMA)
         return chunk, places
 
     def read_values(self, batch: pa.RecordBatch) -> list[Encoded | Exception]:

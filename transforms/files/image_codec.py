@@ -1,4 +1,4 @@
-"""Check, decode, transform and re-encode images, and hash their look."""
+"""Check, decode, transform and re-encode images."""
 
 import io
 import warnings
@@ -23,7 +23,6 @@ from shardmill.transforms.files.image_headers import (
 )
 from shardmill.transforms.files.tiff import Tiff, is_tiff, read_bands, read_tiff
 from shardmill.transforms.formats.conventions import PNG, is_16_bit_png
-from shardmill.transforms.statistics.near_duplicates import FLAT, UNDECODABLE
 from shardmill.transforms.stores.protocol import error_text
 
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
@@ -286,45 +285,3 @@ def check_pixel_count(header: ImageHeader, max_pixels: int) -> None:
             f"a {header.format} of {header.width} x {header.height} pixels is more than --max_pixels {max_pixels}: a"
             " decompression bomb?"
         )
-
-
-_DECODED = 64  # pixels: a JPEG is decoded at a fraction of its size, no smaller than that
-_SIDE = 32  # pixels: what imagehash makes of a picture, 8 bits to a side times 4
-_FLATTEST = 2.0  # levels of 255, the standard deviation below which a hash tells of noise alone
-
-
-def hash_method() -> str:
-    """Return a description of the perceptual hash, as stats.json and the search for similar images give it."""
-    import imagehash
-
-    return f"pHash of 64 bits, by imagehash {imagehash.__version__}"
-
-
-def hash_version() -> str:
-    """Return the versions of the libraries that perceptual hashes depend on."""
-    import imagehash
-    import PIL
-
-    return f"{imagehash.__version__}/{PIL.__version__}"
-
-
-def perceptual_hash(data: bytes) -> str:
-    """Return the perceptual hash of an encoded image as hexadecimal digits, or FLAT or UNDECODABLE.
-
-    The hash has 64 bits, few of which differ if images differ only in size, compression or brightness. FLAT is that of
-    images of nearly one colour, which would all hash alike. EXIF rotation is not applied.
-    """
-    import imagehash
-
-    try:
-        with open_image(data) as source:
-            source.draft("L", (_DECODED, _DECODED))
-            grey = source if source.mode == "L" and "transparency" not in source.info else to_rgb(source).convert("L")
-            small = grey.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    except MemoryError:  # of this process, and no fault of the image
-        raise
-    except Exception:  # Pillow's readers raise what their parsing happens to raise
-        return UNDECODABLE
-    if np.asarray(small).std() < _FLATTEST:
-        return FLAT
-    return str(imagehash.phash(small))

@@ -20,7 +20,6 @@ from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Renames
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import data_of, offsets_of
-from shardmill.transforms.files import image_codec
 from shardmill.transforms.files.encoding import (
     Encoded,
     FileEncoder,
@@ -62,6 +61,7 @@ from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.contents import FileContents, digest_content, encode_names
 from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, ManifestStats, SplitStats
 from shardmill.transforms.statistics.images import Extremes, MeasuredImages
+from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
 
 with suppress(ImportError):  # where it is not compiled, no image is read to be framed
@@ -142,7 +142,7 @@ class ImageEncoder(FileEncoder):
     max_pixels: int = MAX_PIXELS  # larger images are rejected before decoding
     coordinates: tuple[str, ...] = ()  # columns with coordinates; if any, EXIF-rotated images are rejected
     renames: Renames = NO_RENAMES  # of features
-    near_duplicates: bool = False  # True to compute perceptual hashes
+    observer: ImageObserver | None = None  # of an add-on
     objects: ObjectEncoder | None = None  # encoder of annotated objects; None without
     companions: CompanionEncoder | None = None  # encoder of companions; None without
     columns: ManifestColumns = ()  # of a manifest
@@ -164,7 +164,7 @@ class ImageEncoder(FileEncoder):
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read, check and re-encode an image."""
         data, header = self._load_image(path, data)
-        return self._make_encoded(data, self._add_hash(data, header))
+        return self._make_encoded(data, self._observe(data, header))
 
     def as_columns(self, encoded: Encoded) -> dict[str, Any]:
         """Return the image as Pillow opens it."""
@@ -183,24 +183,24 @@ class ImageEncoder(FileEncoder):
             parts.append(_COMPANIONS_PREFIX + self.companions.describe_companions(encoded.annotations.companions))
         if header.original is not None:
             parts.append(_FOUND_PREFIX + ",".join(map(str, header.original)))
-        if header.perceptual_hash:
-            parts += [header.perceptual_hash, header.hash_version]
+        if header.observed:
+            parts += [header.observed, header.observed_by]
         return " ".join(parts)
 
     def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
         if self.companions is None:
-            return self._make_encoded(value, self._add_hash(value, _parse_header(remembered)))
+            return self._make_encoded(value, self._observe(value, _parse_header(remembered)))
         parts = remembered.split(" ")
         companion_text = next(item for item in parts if item.startswith(_COMPANIONS_PREFIX))
         parts.remove(companion_text)
-        encoded = self._make_encoded(value, self._add_hash(value, _parse_header(" ".join(parts))))
+        encoded = self._make_encoded(value, self._observe(value, _parse_header(" ".join(parts))))
         companions = self.companions.restore(record, companion_text.removeprefix(_COMPANIONS_PREFIX), self.has_sizes)
         return encoded._replace(annotations=_Annotations(companions=companions))
 
     def depends_on(self) -> dict[str, str]:
-        """Return all options that an encoded image depends on; hashes and objects are added anew to a reused one."""
+        """Return all options that an encoded image depends on; those of observations and objects are applied anew."""
         options = super().depends_on()
-        del options["near_duplicates"], options["objects"]
+        del options["observer"], options["objects"]
         if self.companions is None:
             del options["companions"]
         return options if self.objects is None else {**options, "objects": "noted"}
@@ -212,7 +212,7 @@ class ImageEncoder(FileEncoder):
     @property
     def is_compiled(self) -> bool:
         """True if local images are stored as they are, and nothing is computed of their pixels."""
-        own = self.reencode is None and self.companions is None and not self.near_duplicates
+        own = self.reencode is None and self.companions is None and self.observer is None
         names = None if self.objects is None else self.objects.names
         return (
             spans.COMPILED
@@ -346,7 +346,7 @@ class ImageEncoder(FileEncoder):
         return [self._with_companions(*pair) for pair in zip(files, companion_paths(batch), strict=True)]
 
     def digest_values(self, batch: pa.RecordBatch) -> list[bytes | None]:
-        return super(ImageEncoder, replace(self, near_duplicates=False)).digest_values(batch)
+        return super(ImageEncoder, replace(self, observer=None)).digest_values(batch)
 
     def _with_objects(
         self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception], objects: ObjectEncoder
@@ -379,22 +379,16 @@ class ImageEncoder(FileEncoder):
         entries = file.entries + self.companions.encode_entries(annotations.companions or ())
         return file._replace(entries=entries, annotations=annotations)
 
-    def perceptual_hashes(self, files: Sequence[Encoded]) -> list[str] | None:
-        return [file.stats_data.perceptual_hash for file in files] if self.near_duplicates else None
-
-    def _add_hash(self, image: bytes, header: ImageHeader) -> ImageHeader:
-        """Return `header` with the perceptual hash, if it is requested and not yet known."""
-        if not self.near_duplicates or (header.perceptual_hash and header.hash_version == self._hash_version):
+    def _observe(self, image: bytes, header: ImageHeader) -> ImageHeader:
+        """Return `header` with the observer's text, unless it is known from an older build."""
+        if self.observer is None or (header.observed and header.observed_by == self.observer.version):
             return header
-        return replace(header, perceptual_hash=image_codec.perceptual_hash(image), hash_version=self._hash_version)
-
-    @cached_property
-    def _hash_version(self) -> str:
-        return image_codec.hash_version()
+        return replace(header, observed=self.observer.observe(image), observed_by=self.observer.version)
 
     def _make_encoded(self, image: bytes, header: ImageHeader) -> Encoded:
         sides = _encode_size(header.height, header.width, *self._size_names) if self.has_sizes else b""
-        return Encoded(image, sides + self._encode_detection_entries(image, header), header, _NO_ANNOTATIONS)
+        entries, observed = sides + self._encode_detection_entries(image, header), header.observed
+        return Encoded(image, entries, header, _NO_ANNOTATIONS, observed)
 
     def _encode_detection_entries(self, image: bytes, header: ImageHeader) -> bytes:
         """Return the features of an image that only the Object Detection API reads."""
@@ -494,7 +488,7 @@ def _parse_header(remembered: str) -> ImageHeader:
         header = replace(header, properties=properties)
     if rest and rest[0].startswith(_FOUND_PREFIX):
         header = replace(header, original=Picture(*map(int, rest.pop(0).removeprefix(_FOUND_PREFIX).split(","))))
-    return replace(header, perceptual_hash=rest[0], hash_version=rest[1]) if rest else header
+    return replace(header, observed=rest[0], observed_by=rest[1]) if rest else header
 
 
 @lru_cache(maxsize=4096)

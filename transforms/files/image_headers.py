@@ -541,8 +541,8 @@ class ImageHeader:
     height: int  # in pixels as stored
     orientation: int = UPRIGHT  # EXIF orientation, 1 (upright) to 8; known once the structure was checked
     scan: int = field(default=0, compare=False)  # offset of a JPEG's first scan, unless checked
-    perceptual_hash: str = ""  # perceptual hash; "" if not computed
-    hash_version: str = ""  # versions of the libraries that computed it
+    observed: str = ""  # text that the observer of an add-on returned; "" without one
+    observed_by: str = ""  # versions of the observer's libraries
     is_checked: bool = field(default=False, compare=False)  # True if the structure is known to be valid
     original: Picture | None = None  # picture before re-encoding, if requested
     properties: Properties = PLAIN

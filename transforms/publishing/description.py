@@ -1,7 +1,7 @@
 """Describe a data set: manifest, schema, TFDS metadata, statistics and notices."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +15,8 @@ from shardmill.metadata.schema import to_label_map
 from shardmill.metadata.tfds_metadata import SplitInfo
 from shardmill.metadata.versions import BuildRecord
 from shardmill.quality import feature_stats
-from shardmill.quality.duplicates import NEAR_DUPLICATES_CAVEAT, Duplicates, NearDuplicates
-from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.quality.duplicates import Duplicates, shorten_overlaps
+from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile, StatsSection
 from shardmill.reading.dataset import supervised_pair
 from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions
 from shardmill.transforms.shards.balance import ShardCount
@@ -25,8 +25,6 @@ from shardmill.transforms.shards.sources import FileIndex, ShardInfo
 from shardmill.transforms.statistics.files import SplitStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import Rejects
-
-_MAX_SPLIT_PAIRS = 3  # that share contents, told one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,7 @@ class Build:
     stats: Mapping[str, SplitStats]  # of each split that has examples
     notices: Sequence[str] = ()  # notices of the route
     duplicates: Duplicates | None = None  # examples with equal contents; None if not searched
-    near_duplicates: NearDuplicates | None = None  # images that look alike; None if not searched
+    sections: Mapping[str, StatsSection] = field(default_factory=dict)  # of stats.json, those of add-ons by key
     make_further_files: Callable[[], Mapping[str, bytes]] | None = None  # by name, after all other checks
     further_file_notices: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None  # about the further files
     tokens: Mapping[str, int] | None = None  # number of tokens by split; None without tokenization
@@ -195,7 +193,7 @@ def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
         tokens = None if build.tokens is None else build.tokens.get(split.name, 0)
         features = _sort_by_feature(found, manifest)
         splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, tokens, features)
-    return StatsFile(splits, build.duplicates, build.near_duplicates)
+    return StatsFile(splits, build.duplicates, build.sections)
 
 
 def _sort_by_feature(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
@@ -220,8 +218,7 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
             )
     if build.duplicates is not None:
         notices += _make_duplicate_notices(build.duplicates, options.configuration)
-    if build.near_duplicates is not None:
-        notices += _make_near_notices(build.near_duplicates)
+    notices += [notice for section in build.sections.values() for notice in section.notices()]
     for feature in features_of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original_name(feature.name)
         kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
@@ -231,24 +228,11 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
 
 def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
     """Return notices about contents that splits share, and about equal contents with different labels."""
-    notices = _shorten_list(duplicates.describe(), "share contents")
+    notices = shorten_overlaps(duplicates.describe(), "share contents")
     drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
     if notices and drawn and configuration.get("group_by") != CONTENT:
         notices[-1] += f"; --group_by {CONTENT} keeps equals in one split"
     return [*notices, *([] if duplicates.conflicts is None else [duplicates.conflicts.describe()])]
-
-
-def _make_near_notices(near: NearDuplicates) -> list[str]:
-    """Return notices about similar images in several splits, and about images that were not compared."""
-    notices = _shorten_list(near.describe(), "share pictures that look alike")
-    if notices:
-        notices[-1] += f"; {NEAR_DUPLICATES_CAVEAT}: look at the pairs on the page of the build"
-    return [*notices, *(f"near duplicates: {left}" for left in (near.describe_skipped_images(),) if left)]
-
-
-def _shorten_list(sentences: Sequence[str], share: str) -> list[str]:
-    more = len(sentences) - _MAX_SPLIT_PAIRS
-    return [*sentences[:_MAX_SPLIT_PAIRS], *([f"{more} more pairs of splits {share}"] if more > 0 else [])]
 
 
 def _make_class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:

@@ -20,7 +20,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import plural
 from shardmill.transforms.statistics.contents import FileContents, Section
 from shardmill.transforms.statistics.files import SplitStats
-from shardmill.transforms.statistics.near_duplicates import ImageHashes, ImageHashSection
+from shardmill.transforms.statistics.observations import ObservedShard
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Gathered
 
@@ -39,7 +39,7 @@ class EncodedChunk:
     input_records: int | None = None  # input records in the examples; None if one each
     notice_counts: Counter[str] = field(default_factory=Counter)  # counts for notices, if `input_records` is not None
     contents: FileContents | None = None  # contents of the files, if gathered during writing
-    image_hashes: ImageHashes | None = None  # hashes of how pictures look, if requested
+    observations: pa.RecordBatch | None = None  # of images, by an add-on, offsets from the chunk's start
     columns: pa.RecordBatch | None = None  # manifest columns of the files, if any
 
 
@@ -164,7 +164,7 @@ class ShardInfo:
     stats: SplitStats | None = None  # statistics of its examples, if gathered during writing
     piece: ShardPiece | None = None  # index piece for the next build, if any
     section: Section | None = None  # contents of its examples, if gathered during writing
-    image_hashes: ImageHashSection | None = None  # hashes of how its pictures look, if requested
+    observed: ObservedShard | None = None  # observations of its images, by an add-on
     input_records: int | None = None  # input records in its examples; None if one each
     notice_counts: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
     gathered: Gathered | None = None  # inputs of --transform constants, if gathered in writing

@@ -28,7 +28,7 @@ from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import PIECE_SUFFIX, IndexPiece, PieceWriter, ShardInfo, ShardSource
 from shardmill.transforms.statistics.contents import ContentsWriter
 from shardmill.transforms.statistics.files import LocatedStats, SplitStats
-from shardmill.transforms.statistics.near_duplicates import ImageHashWriter
+from shardmill.transforms.statistics.observations import ObservedShard
 from shardmill.transforms.stores import local, storage
 from shardmill.transforms.stores.clients import prepare_clients
 from shardmill.transforms.stores.patience import call_with_retries
@@ -88,8 +88,8 @@ REJECTS = "rejects"
 # Local disks want large writes. What is this large is not copied to others before.
 _WRITE_BYTES = 1 << 18
 _PART_BYTES = 8 << 20  # stores take what they are given as a request
-# The folders of what is remembered of files, of what they hold, of how pictures look, and of where records are
-_PIECES, _CONTENTS, _LOOKS, _INDEXES = "files", "contents", "looks", "positions"
+# The folders of what is remembered of files, of what they hold, of observations of images, and of where records are
+_PIECES, _CONTENTS, _OBSERVED, _INDEXES = "files", "contents", "observed", "positions"
 SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
 
@@ -243,7 +243,7 @@ class _WriteShardFn(ThreadedFlatMap):
         examples = framed_bytes = made_of = 0
         is_made_of_others, noted = False, Counter[str]()
         rejects, rejected = RejectsWriter(temporary), 0
-        pieces, contents, looks = PieceWriter(), ContentsWriter(), ImageHashWriter()
+        pieces, contents, observations = PieceWriter(), ContentsWriter(), list[tuple[int, Any]]()
         positions = IndexBuilder() if self._has_index else None
         gatherer = (
             Gatherer(self._analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if self._analysis else None
@@ -257,7 +257,8 @@ class _WriteShardFn(ThreadedFlatMap):
                     chunk.stats.move_to_shard(str(name), framed_bytes)
                 pieces.add(chunk, framed_bytes)
                 contents.add(chunk.contents)
-                looks.add(chunk.image_hashes, framed_bytes)
+                if chunk.observations is not None:
+                    observations.append((framed_bytes, chunk.observations))
                 if gatherer is not None:
                     gatherer.add_columns(chunk.columns, chunk.examples, split)
                 framed_bytes += len(chunk.framed)
@@ -281,15 +282,17 @@ class _WriteShardFn(ThreadedFlatMap):
                 file.abandon()
             raise
         path = file.close()
-        piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
-        section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
-        seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
-        index = None
+        piece = pieces.write(storage.join(temporary, _PIECES, f"{split}-{attempt}{PIECE_SUFFIX}"))
+        section = contents.write(storage.join(temporary, _CONTENTS, f"{split}-{attempt}"), split)
+        observed = index = None
+        if observations:
+            place = storage.join(temporary, _OBSERVED, f"{split}-{attempt}")
+            observed = ObservedShard.write(observations, place, split, str(name))
         if positions is not None:
-            place = storage.join(storage.join(temporary, _INDEXES), f"{split}-{attempt}{TEXT_SUFFIX}")
+            place = storage.join(temporary, _INDEXES, f"{split}-{attempt}{TEXT_SUFFIX}")
             index = IndexPiece.write(place, positions.build())
         input_records = made_of if is_made_of_others else None
-        written = (output.size_bytes, output.crc32c, stats, piece, section, seen, input_records, dict(noted))
+        written = (output.size_bytes, output.crc32c, stats, piece, section, observed, input_records, dict(noted))
         gathered = None if gatherer is None else gatherer.close()
         info = ShardInfo(name, path, planned, examples, rejected, *written, gathered, index)
         return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in rejects.close()), info]

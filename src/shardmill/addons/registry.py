@@ -24,13 +24,20 @@ class AddOn:
 
     folder: str
     commands: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)  # by heading and name
+    stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
+
+    @property
+    def package(self) -> str:
+        """Return the dotted name of its package."""
+        return f"{__package__}.{self.folder}"
 
     def module(self, name: str) -> str:
         """Return the dotted name of one of its modules."""
-        return f"{__package__}.{self.folder}.{name}"
+        return f"{self.package}.{name}"
 
 
 ADD_ONS = (
+    AddOn("near_duplicates", stats_section="near_duplicates"),
     AddOn(
         "sql",
         commands={

@@ -16,6 +16,7 @@ from shardmill.quality.limits import (
     Constraints,
     Limits,
     LimitsByCheck,
+    check_shares,
     feature_limits,
     worst_severity,
 )
@@ -296,20 +297,6 @@ def _check_label_leakage(new: Profile, limits: LimitsByCheck, overrides: ByFeatu
         yield CheckResult("label_leakage", severity, message, feature, "", association, threshold)
 
 
-def _check_similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """Check the share of each split's images that look like one in another split."""
-    limit, near, splits = limits["similar_contents"], new.stats.near_duplicates, new.filled_splits
-    if limit.is_off or near is None or len(splits) < 2:
-        return
-    for split, examples in splits.items():
-        if split == "train":
-            continue
-        shared = near.elsewhere.get(split, 0)
-        severity, threshold = limit.check_maximum(shared / examples)
-        message = f"{shared:,} of {examples:,} pictures of {split!r} look like one of another split"
-        yield CheckResult("similar_contents", severity, message, "", split, shared / examples, threshold)
-
-
 def _check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
     """Check the share of examples that equal an example of another class; yield nothing if there are none."""
     limit, duplicates = limits["conflicting_labels"], new.stats.duplicates
@@ -322,23 +309,16 @@ def _check_conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[C
 
 def _check_shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
     """Check the share of each split's examples, or of their documents, that are also in another split."""
-    limit, duplicates = limits["shared_contents"], new.stats.duplicates
+    duplicates = new.stats.duplicates
     counted = new.splits if duplicates is None or duplicates.documents is None else duplicates.documents
     splits = {split: number for split, number in counted.items() if number}
-    if limit.is_off or len(splits) < 2:
-        return
     if duplicates is None:
-        yield CheckResult("shared_contents", "unknown", "which examples have equal content is not on record")
+        if not limits["shared_contents"].is_off and len(splits) > 1:
+            yield CheckResult("shared_contents", "unknown", "which examples have equal content is not on record")
         return
     noun = duplicates.compared
-    for split, number in splits.items():
-        if split == "train":
-            continue
-        shared = duplicates.elsewhere.get(split, 0)
-        severity, threshold = limit.check_maximum(shared / number)
-        one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-        message = f"{shared:,} of {number:,} {noun}s of {split!r} have the content of {one} of another split"
-        yield CheckResult("shared_contents", severity, message, "", split, shared / number, threshold)
+    words = f"{noun}s of {{}} have the content of {'an' if noun[0] in 'aeiou' else 'a'} {noun} of another split"
+    yield from check_shares("shared_contents", limits, splits, duplicates.elsewhere, words)
 
 
 def run_checks(
@@ -371,7 +351,7 @@ def run_checks(
         *check_smallest_class(new, limits, overrides),
         *profile.check_skew(new, limits, overrides, at_most),
         *_check_shared_contents(new, limits),
-        *_check_similar_contents(new, limits),
+        *(result for section in new.stats.sections.values() for result in section.checks(new.filled_splits, limits)),
         *_check_conflicting_labels(new, limits),
         *_check_label_leakage(new, limits, overrides),
     ]

@@ -1,9 +1,9 @@
-"""Exact and near duplicates in stats.json, within and across splits."""
+"""Equal examples in stats.json, within and across splits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardmill.metadata.json_values import OPTIONAL, Json, JsonObject, Value
+from shardmill.metadata.json_values import OPTIONAL, JsonObject, Value
 from shardmill.text import plural
 
 MAX_PAIRS = 100  # pairs that stats.json lists
@@ -20,6 +20,15 @@ class ExampleSource(JsonObject):
     def __str__(self) -> str:
         """Return the file's name, with the line if there is one."""
         return self.name if self.line is None else f"{self.name}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedExample(ExampleSource):
+    """An example, and the place of its framed record in an uncompressed shard."""
+
+    shard: str = ""  # name of the file
+    offset: int = 0  # in bytes
+    length: int = 0  # in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +105,21 @@ class Duplicates(JsonObject):
         """Return a sentence for each two splits with duplicates, those with most first."""
         pairs = [(pair.one, pair.other) for pair in self.pairs]
         noun = self.compared
-        return _describe_overlaps(
+        return describe_overlaps(
             self.across, pairs, f"{noun} of {{}} has equal content", f"{noun}s of {{}} have equal content"
         )
 
 
-def _describe_overlaps(
+_MAX_SPLIT_PAIRS = 3  # that notices tell one by one
+
+
+def shorten_overlaps(sentences: Sequence[str], share: str) -> list[str]:
+    """Return the first sentences about two splits, and the number of other pairs, which `share` something."""
+    more = len(sentences) - _MAX_SPLIT_PAIRS
+    return [*sentences[:_MAX_SPLIT_PAIRS], *([f"{more} more pairs of splits {share}"] if more > 0 else [])]
+
+
+def describe_overlaps(
     across: Mapping[str, Mapping[str, int]],
     pairs: Sequence[tuple[ExampleSource, ExampleSource]],
     one: str,
@@ -125,66 +143,3 @@ def _describe_overlaps(
         words = (one if negative == -1 else several).format(repr(split))
         sentences.append(f"{-negative:,} {words} in {other!r}{such}")
     return sentences
-
-
-# Every report adds this to the counts: they are exact, what they count is a guess
-NEAR_DUPLICATES_CAVEAT = "hashes that are near are no proof: some of these are different pictures"
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedImage:
-    """An image of a pair, and the position of its record."""
-
-    member: ExampleSource  # the image's example
-    shard: str  # name of its shard file
-    offset: int  # of the framed record in the uncompressed shard, in bytes
-    length: int  # of the framed record, in bytes
-
-    def to_json(self) -> Json:
-        """Return the image and position as a JSON object."""
-        return {**self.member.to_json(), "shard": self.shard, "offset": self.offset, "length": self.length}
-
-    @classmethod
-    def from_json(cls, value: Value) -> "LocatedImage":
-        """Parse an image and position from a JSON object; raise ValueError if it is invalid."""
-        place = (value["shard"].text(), value["offset"].integer(), value["length"].integer())
-        return cls(ExampleSource.from_json(value), *place)
-
-
-@dataclass(frozen=True, slots=True)
-class NearPair(JsonObject):
-    """Two images whose hashes differ in `distance` bits."""
-
-    one: LocatedImage
-    other: LocatedImage
-    distance: int
-
-
-@dataclass(frozen=True, slots=True)
-class NearDuplicates(JsonObject):
-    """Images that look alike but are not equal; every count is exact."""
-
-    method: str  # of hashing, as text
-    distance: int  # most bits in which near hashes differ
-    compared: int = 0  # images whose hashes were compared
-    flat: int = 0  # images of nearly one colour; they all hash alike and were not compared
-    undecodable: int = 0  # images that do not decode and were not compared
-    number_of_pairs: int = 0  # of different contents that are near each other
-    # by split and other split: images of the first that look like one in the other
-    across: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    elsewhere: Mapping[str, int] = field(default_factory=dict)  # by split: images that look like one in any other split
-    within: Mapping[str, int] = field(default_factory=dict)  # by split: images that look like another in it
-    pairs: tuple[NearPair, ...] = ()  # at most MAX_PAIRS; across splits first, nearest first
-
-    def describe(self) -> list[str]:
-        """Return a sentence for each two splits with images that look alike, those with most first."""
-        pairs = [(pair.one.member, pair.other.member) for pair in self.pairs]
-        one, several = "picture of {} looks like another", "pictures of {} look like another"
-        return _describe_overlaps(self.across, pairs, one, several)
-
-    def describe_skipped_images(self) -> str:
-        """Describe which images were not compared, and why; "" if all were."""
-        flat = f"{self.flat:,} of nearly one colour, which all hash alike" if self.flat else ""
-        undecodable = f"{self.undecodable:,} that do not decode" if self.undecodable else ""
-        skipped = " and ".join(filter(None, (flat, undecodable)))
-        return f"not compared: {skipped}" if skipped else ""

@@ -1,7 +1,7 @@
 """Limits that checks compare with, and the results of checks."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -92,6 +92,20 @@ LimitsByCheck = Mapping[str, Limits]
 ByFeature = Mapping[str, LimitsByCheck]  # of single features, in place of those that hold for all
 NO_LIMITS = Limits()
 NO_OVERRIDES: ByFeature = MappingProxyType({})  # no feature has limits of its own
+
+
+def check_shares(
+    check: str, limits: LimitsByCheck, splits: Mapping[str, int], elsewhere: Mapping[str, int], words: str
+) -> Iterator[CheckResult]:
+    """Check the share of each split's examples that another split has, too; `words` has {} for the split's name."""
+    if limits[check].is_off or len(splits) < 2:
+        return
+    for split, number in splits.items():
+        if split != "train":
+            shared = elsewhere.get(split, 0)
+            severity, threshold = limits[check].check_maximum(shared / number)
+            message = f"{shared:,} of {number:,} {words.format(repr(split))}"
+            yield CheckResult(check, severity, message, "", split, shared / number, threshold)
 
 
 def feature_limits(feature: str, limits: LimitsByCheck, overrides: ByFeature) -> LimitsByCheck:

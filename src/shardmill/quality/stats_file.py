@@ -1,9 +1,13 @@
 """The stats.json file: statistics of each split and feature."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from io import BytesIO
+from typing import NamedTuple
 
+from shardmill.addons.registry import ADD_ONS
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.json_values import (
     OPTIONAL,
@@ -13,10 +17,12 @@ from shardmill.metadata.json_values import (
     changed_fields,
     parse_fields,
     parse_large_json,
+    to_plain,
     write_fields,
 )
 from shardmill.metadata.tfds_metadata import dump_json_bytes
-from shardmill.quality.duplicates import Duplicates, NearDuplicates
+from shardmill.quality.duplicates import Duplicates, LocatedExample
+from shardmill.quality.limits import CheckResult, LimitsByCheck
 from shardmill.quality.stats_values import (
     NUMBERS_MEMBERS,
     Distinct,
@@ -111,6 +117,44 @@ class SplitSummary(JsonObject):
     features: Mapping[str, FeatureSummary] = field(default_factory=dict)  # in the manifest's order
 
 
+class ShownPair(NamedTuple):
+    """Two images to show next to each other."""
+
+    title: str
+    facts: Mapping[str, int]  # of the pair, in the JSON form of a report
+    images: tuple[LocatedExample, LocatedExample]
+
+
+class StatsSection(JsonObject, ABC):
+    """A member of stats.json that an add-on writes, and its part of reports; the registry has its key."""
+
+    @property
+    @abstractmethod
+    def shown_pairs(self) -> Sequence[ShownPair]:
+        """Return pairs of images that the page of a build shows."""
+
+    @abstractmethod
+    def notices(self) -> list[str]:
+        """Return the notices of the build."""
+
+    @abstractmethod
+    def report_lines(self) -> Iterator[str]:
+        """Yield the lines that `shardmill inspect` prints."""
+
+    @abstractmethod
+    def checks(self, splits: Mapping[str, int], limits: LimitsByCheck) -> Iterator[CheckResult]:
+        """Yield the results of checks; `splits` has the number of examples of each split that has any."""
+
+
+SECTIONS = {add_on.stats_section: add_on for add_on in ADD_ONS if add_on.stats_section}  # by key
+
+
+def _parse_sections(content: Value) -> dict[str, StatsSection]:
+    """Parse the sections of add-ons; those of others are ignored."""
+    known = {key: add_on for key, add_on in SECTIONS.items() if key in content.mapping()}
+    return {key: import_module(add_on.module("stats")).SECTION.from_json(content[key]) for key, add_on in known.items()}
+
+
 _INDENT = 6  # of the features of a split in stats.json
 _NO_FEATURES = b'"features": {}'
 
@@ -121,7 +165,11 @@ class StatsFile:
 
     splits: Mapping[str, SplitSummary]
     duplicates: Duplicates | None = field(default=None, metadata=OPTIONAL)  # None if not searched for
-    near_duplicates: NearDuplicates | None = field(default=None, metadata=OPTIONAL)  # None if not searched for
+    sections: Mapping[str, StatsSection] = field(default_factory=dict, metadata=OPTIONAL)  # those of add-ons, by key
+
+    def sections_json(self) -> dict[str, Json | None]:
+        """Return the section of each add-on for reports, None if a version has none."""
+        return {key: to_plain(self.sections.get(key)) for key in SECTIONS}
 
     def to_json(self) -> str:
         """Return the text of stats.json."""
@@ -131,7 +179,8 @@ class StatsFile:
         """Return the bytes of stats.json."""
         # Each feature on its own: a wide table has a million numbers, whose dictionaries take a gigabyte.
         splits = {name: replace(split, features={}) for name, split in self.splits.items()}
-        first, *parts = dump_json_bytes(write_fields(replace(self, splits=splits))).split(_NO_FEATURES)
+        content = {**write_fields(replace(self, splits=splits, sections={})), **to_plain(self.sections)}
+        first, *parts = dump_json_bytes(content).split(_NO_FEATURES)
         out = BytesIO()
         out.write(first)
         for split, part in zip(self.splits.values(), parts, strict=True):
@@ -150,6 +199,7 @@ class StatsFile:
         Raise a CorruptDataError if it is invalid; the message names the file and the field.
         """
         try:
-            return cls(**parse_fields(cls, parse_large_json(text)))
+            content = parse_large_json(text)
+            return cls(**{**parse_fields(cls, content), "sections": _parse_sections(content)})
         except ValueError as error:
             raise CorruptDataError(f"{name} is damaged: {error}") from error

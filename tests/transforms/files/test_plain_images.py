@@ -309,5 +309,4 @@ def test_what_is_not_compiled() -> None:
     assert ImageEncoder("folder").is_compiled
     assert not ImageEncoder("gs://bucket").is_compiled
     assert not ImageEncoder("folder", verify="decode").is_compiled
-    assert not ImageEncoder("folder", near_duplicates=True).is_compiled
     assert not ImageEncoder("folder", reencode=Reencode("png")).is_compiled

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shardmill.addons.sql.database_url import DatabaseUrl, parse_url
 from shardmill.errors import UserError
@@ -153,14 +153,16 @@ class BigQueryConfig(RowsConfig):
 
 
 @dataclass(frozen=True)
-class SqlKind(RowsKind):
-    """The sql command."""
+class QueryKind(RowsKind):
+    """A command that converts the rows of a query."""
+
+    open_query: Callable[..., Any] = field(kw_only=True)  # checks the query of (configuration, Beam's options)
 
     def make_job(self, config: JobConfig) -> "Job":
         from shardmill.pipelines.jobs.job import record_job
 
-        assert isinstance(config, SqlConfig)
-        return replace(record_job(config), open_rows=partial(_open_sql, config))
+        assert isinstance(config, RowsConfig)
+        return replace(record_job(config), open_rows=partial(self.open_query, config))
 
 
 @contextmanager
@@ -174,17 +176,6 @@ def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[Callab
         if notice := one_state_notice(plan):
             log.warn(notice)
         yield partial(ReadSql, plan)
-
-
-@dataclass(frozen=True)
-class BigQueryKind(RowsKind):
-    """The bigquery command."""
-
-    def make_job(self, config: JobConfig) -> "Job":
-        from shardmill.pipelines.jobs.job import record_job
-
-        assert isinstance(config, BigQueryConfig)
-        return replace(record_job(config), open_rows=partial(_open_bigquery, config))
 
 
 @contextmanager
@@ -210,11 +201,12 @@ def _open_bigquery(config: BigQueryConfig, options: "PipelineOptions") -> "Itera
 
 
 COMMANDS = (
-    SqlKind(
+    QueryKind(
         "sql",
         "Turn the rows of an SQL query into balanced, shuffled TFRecord shards. Any database of SQLAlchemy is"
         " read; PostgreSQL and SQLite are tested.",
         SqlConfig,
+        open_query=_open_sql,
         short_help=("url", "query", "partition_by", "label", "stratify_by"),
         examples=(
             "--url sqlite:///shop.db --query 'SELECT * FROM orders' --output datasets --name orders --label paid",
@@ -228,11 +220,12 @@ COMMANDS = (
             required_modules=(("sqlalchemy", "sql reads databases with SQLAlchemy", "sql"),),
         ),
     ),
-    BigQueryKind(
+    QueryKind(
         "bigquery",
         "Turn a table or the rows of a query of BigQuery into balanced, shuffled TFRecord shards. BigQuery"
         " exports them as Avro files to --temp_location.",
         BigQueryConfig,
+        open_query=_open_bigquery,
         short_help=("query", "table", "temp_dataset", "label", "stratify_by"),
         examples=(
             "--query 'SELECT id, paid FROM shop.orders' --output gs://bucket/datasets --name orders --label paid"

@@ -3,125 +3,22 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shardmill.quality.duplicates import MAX_PAIRS, ExampleSource, LocatedImage, NearDuplicates, NearPair
-from shardmill.transforms.statistics.contents import (
-    SEPARATOR,
-    Hashes,
-    combine_with_lines,
-    encode_names,
-    hash_file_names,
-    invert_positions,
-)
+from shardmill.addons.near_duplicates.stats import NearDuplicates, NearPair
+from shardmill.quality.duplicates import MAX_PAIRS, LocatedExample
+from shardmill.transforms.statistics.contents import Hashes, combine_with_lines, hash_file_names
 from shardmill.transforms.statistics.duplicates import MAX_READERS, member_order, nest_by_split, set_positive
-from shardmill.transforms.stores import storage
+from shardmill.transforms.statistics.observations import ObservedShard
 
 FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash of 16 hexadecimal digits
-_ITEM = 8  # bytes of a uint64
-_COLUMNS = 5  # of a file: hashes, hashes of contents, positions, and offsets and lengths of records
-
-
-@dataclass(frozen=True, slots=True)
-class ImageHashSection:
-    """The file with the perceptual hashes of some images."""
-
-    split: str  # of all images
-    shard: str  # of all images, by file name
-    path: str  # path of the file
-    num_hashed: int  # images with a hash
-    flat: int  # images without a hash, as are the undecodable ones
-    undecodable: int
-    names_bytes: int  # bytes of the file names
-
-    def read_hashes(self) -> tuple[Hashes, Hashes, Hashes]:
-        """Read hashes, hashes of contents, and positions: uint64, shape (num_hashed,) each."""
-        if not self.num_hashed:
-            return (np.empty(0, np.uint64),) * 3
-        data = np.frombuffer(storage.read_range(self.path, 0, 3 * self.num_hashed * _ITEM), "<u8")
-        high, content, place = data.reshape(3, self.num_hashed)
-        return high, content, place
-
-    def find_sources(self, positions: Iterable[int]) -> dict[int, tuple[str, int | None, int, int]]:
-        """Return, by position, an image's file, line (None for a whole file), and offset and length of its record."""
-        size = 3 * self.num_hashed * _ITEM  # of the last three columns
-        data = storage.read_range(self.path, 2 * self.num_hashed * _ITEM, size + self.names_bytes)
-        columns = np.frombuffer(data[:size], "<u8").reshape(3, self.num_hashed)
-        found = {}
-        for position, (name, line) in invert_positions(positions, data[size:]).items():
-            row = int(np.flatnonzero(columns[0] == np.uint64(position))[0])
-            found[position] = (name, line - 1 if line else None, int(columns[1, row]), int(columns[2, row]))
-        return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ImageHashes:
-    """The perceptual hashes of some images."""
-
-    # uint64, shape (_COLUMNS, n), as in the file
-    columns: NDArray[np.uint64] = field(default_factory=lambda: np.empty((_COLUMNS, 0), np.uint64))
-    names: bytes = b""  # file names encoded as in a section; may be b""
-    flat: int = 0  # images without a hash, as are the undecodable ones
-    undecodable: int = 0
-
-    @classmethod
-    def from_hashes(
-        cls,
-        hashes: Sequence[str],
-        digests: Sequence[bytes],
-        names: Sequence[str],
-        lines: Sequence[int | None],
-        spans: Sequence[Sequence[int]],
-    ) -> "ImageHashes":
-        """Return the perceptual hashes of some images.
-
-        `hashes` are hexadecimal digits, FLAT or UNDECODABLE, and `digests` are made by `digest_content`. `lines` are
-        those of a manifest that names the files, and `spans` offsets and lengths of records.
-        """
-        unhashed = cls(flat=hashes.count(FLAT), undecodable=hashes.count(UNDECODABLE))
-        rows = [row for row, hash_text in enumerate(hashes) if hash_text not in (FLAT, UNDECODABLE)]
-        if not rows:
-            return unhashed
-        chosen = [names[row] for row in rows]
-        of_rows = (lines[row] for row in rows)
-        numbers = np.array([0 if line is None else line + 1 for line in of_rows], np.int64)
-        columns = np.empty((_COLUMNS, len(rows)), np.uint64)
-        columns[0] = [int(hashes[row], 16) for row in rows]
-        columns[1] = np.frombuffer(b"".join(digests[row][:_ITEM] for row in rows), ">u8")
-        columns[2] = combine_with_lines(hash_file_names(chosen), numbers)
-        columns[3:] = np.array([spans[row] for row in rows], np.uint64).T
-        return replace(unhashed, columns=columns, names=encode_names(chosen))
-
-
-class ImageHashWriter:
-    """Writer of the perceptual hashes of one shard."""
-
-    def __init__(self) -> None:
-        self._parts: list[ImageHashes] = []
-
-    def add(self, part: ImageHashes | None, start: int) -> None:
-        """Add the hashes of more images, unless None; their records begin at byte `start` of the shard."""
-        if part is not None:
-            part.columns[3] += np.uint64(start)
-            self._parts.append(part)
-
-    def write(self, path: str, split: str, shard: str) -> ImageHashSection | None:
-        """Write the hashes to `path`, a new file, if any image has one; return None if nothing was added."""
-        if not self._parts:
-            return None
-        columns = np.concatenate([part.columns for part in self._parts], axis=1)
-        names = SEPARATOR.join(part.names for part in self._parts if part.names)
-        if columns.shape[1]:
-            storage.write_parts(path, [columns.astype("<u8", copy=False).tobytes(), names])
-        flat, undecodable = (sum(getattr(part, name) for part in self._parts) for name in ("flat", "undecodable"))
-        return ImageHashSection(split, shard, path, columns.shape[1], flat, undecodable, len(names))
-
 
 Rows = NDArray[np.int64]
 MAX_DISTANCE = 4  # bits, at most, in which hashes of pictures that look alike differ
@@ -209,7 +106,7 @@ class SimilarPair(NamedTuple):
 
 @dataclass(slots=True)
 class SimilarCounts:
-    """Counts by split number, see shardmill.quality.duplicates.NearDuplicates."""
+    """Counts by split number, see shardmill.addons.near_duplicates.stats.NearDuplicates."""
 
     number_of_pairs: int = 0
     within_splits: Counter[int] = field(default_factory=Counter)
@@ -332,32 +229,54 @@ class _ListedPairs:
         ]
 
 
-def find_near_duplicates(
-    method: str, sections: Iterable[ImageHashSection], distance: int = MAX_DISTANCE
-) -> NearDuplicates:
+@dataclass(frozen=True, slots=True, eq=False)
+class _HashedShard:
+    """The images of a shard that have a hash."""
+
+    source: ObservedShard
+    rows: Rows  # of the shard's observations
+    images: ComparedImages
+    counts: Counter[str]  # images without a hash, by reason
+
+    @classmethod
+    def read(cls, source: ObservedShard, split: int) -> "_HashedShard":
+        table = source.read(["text", "digest", "name", "line"])
+        texts = table["text"].to_pylist()
+        rows = np.flatnonzero([text not in (FLAT, UNDECODABLE) for text in texts])
+        hashed = table.take(rows)
+        contents = np.frombuffer(b"".join(digest[:8] for digest in hashed["digest"].to_pylist()), ">u8")
+        lines = pc.fill_null(pc.add(hashed["line"], 1), 0).to_numpy()
+        images = ComparedImages(
+            np.array([int(text, 16) for text in hashed["text"].to_pylist()], np.uint64),
+            contents.astype(np.uint64),
+            combine_with_lines(hash_file_names(hashed["name"].to_pylist()), lines),
+            np.full(len(rows), split),
+        )
+        return cls(source, rows, images, Counter(texts))
+
+
+def find_near_duplicates(method: str, shards: Iterable[ObservedShard], distance: int = MAX_DISTANCE) -> NearDuplicates:
     """Find images that look alike: those whose hashes, made by `method`, differ in `distance` bits or fewer."""
-    known = sorted(sections, key=lambda section: (section.split, section.shard))
+    known = sorted(shards, key=lambda shard: (shard.split, shard.shard))
     if not known:
         return NearDuplicates(method, distance)
-    splits = sorted({section.split for section in known})
+    splits = sorted({shard.split for shard in known})
     with ThreadPoolExecutor(MAX_READERS, "shardmill-looks") as pool:
-        columns = list(pool.map(ImageHashSection.read_hashes, known))
-        hashes, contents, positions = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        owners = np.repeat(np.arange(len(known)), [section.num_hashed for section in known])
-        of_split = np.array([splits.index(section.split) for section in known], np.int64)
-        found = count_similar(ComparedImages(hashes, contents, positions, of_split[owners]), len(splits), distance)
-        seen = _find_images(found.pairs, owners, positions, known, pool.map)
+        hashed = list(pool.map(_HashedShard.read, known, (splits.index(shard.split) for shard in known)))
+        images = ComparedImages(*map(np.concatenate, zip(*(shard.images for shard in hashed), strict=True)))
+        found = count_similar(images, len(splits), distance)
+        seen = _locate_images({row for pair in found.pairs for row in (pair.one, pair.other)}, hashed, pool.map)
     pairs = []
     for two in found.pairs:
-        one, other = sorted((seen[two.one], seen[two.other]), key=lambda image: member_order(image.member))
-        rank = (two.is_within_split, two.distance, member_order(one.member), member_order(other.member))
+        one, other = sorted((seen[two.one], seen[two.other]), key=member_order)
+        rank = (two.is_within_split, two.distance, member_order(one), member_order(other))
         pairs.append((rank, NearPair(one, other, two.distance)))
     return NearDuplicates(
         method,
         distance,
-        compared=sum(section.num_hashed for section in known),
-        flat=sum(section.flat for section in known),
-        undecodable=sum(section.undecodable for section in known),
+        compared=len(images.hashes),
+        flat=sum(shard.counts[FLAT] for shard in hashed),
+        undecodable=sum(shard.counts[UNDECODABLE] for shard in hashed),
         number_of_pairs=found.number_of_pairs,
         within={splits[split]: number for split, number in sorted(found.within_splits.items())},
         across=nest_by_split(
@@ -368,29 +287,18 @@ def find_near_duplicates(
     )
 
 
-def _find_images(
-    pairs: Iterable[SimilarPair],
-    owners: Any,
-    positions: Any,
-    sections: Sequence[ImageHashSection],
-    map_: Callable[..., Iterable[Any]],
-) -> dict[int, LocatedImage]:
-    """Return where the images of all pairs to list are stored, by row."""
-    rows_by_owner: dict[int, set[int]] = defaultdict(set)
-    for pair in pairs:
-        for row in (pair.one, pair.other):
-            rows_by_owner[int(owners[row])].add(row)
+def _locate_images(
+    rows: Iterable[int], shards: Sequence[_HashedShard], map_: Callable[..., Iterable[dict[int, LocatedExample]]]
+) -> dict[int, LocatedExample]:
+    """Return where hashed images are stored, by row."""
+    starts = np.cumsum([0, *(len(shard.rows) for shard in shards)])
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        groups[int(np.searchsorted(starts, row, side="right")) - 1].append(row)
 
-    def find(owner: int, rows: Iterable[int]) -> dict[int, LocatedImage]:
-        section = sections[owner]
-        sources = section.find_sources([int(positions[row]) for row in rows])
-        found = {}
-        for row in rows:
-            name, line, offset, length = sources[int(positions[row])]
-            found[row] = LocatedImage(ExampleSource(section.split, name, line), section.shard, offset, length)
-        return found
+    def locate(owner: int, mine: list[int]) -> dict[int, LocatedExample]:
+        source, rows = shards[owner].source, shards[owner].rows[np.array(mine) - starts[owner]]
+        found = source.read(["name", "line", "offset", "length"]).take(rows).to_pylist()
+        return {row: LocatedExample(source.split, shard=source.shard, **image) for row, image in zip(mine, found)}
 
-    images: dict[int, LocatedImage] = {}
-    for images_of_section in map_(find, rows_by_owner.keys(), rows_by_owner.values()):
-        images.update(images_of_section)
-    return images
+    return {row: image for images in map_(locate, groups, groups.values()) for row, image in images.items()}

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shardmill.addons.near_duplicates import observer
 from shardmill.pipelines import cli
 from shardmill.pipelines.config import images as image_config
-from shardmill.transforms.files import image_codec
+from shardmill.transforms.files.image_encoder import ImageEncoder
 from tests.support.command import Run, write_files
 from tests.support.image_jobs import ImageJobs
 from tests.support.masks import CHANGES, encoded, jpeg, photograph
@@ -98,13 +99,13 @@ def test_the_next_build_takes_hashes_from_the_former_and_counts_the_same(
     base = ("images", "--input", source, "--output", tmp_path, "--name", "n")
     run(*base, "--reuse", "record")  # looks at nothing
     looked: list[int] = []
-    look: Callable[[bytes], str] = image_codec.perceptual_hash
+    look: Callable[[bytes], str] = observer.perceptual_hash
 
     def counting(data: bytes) -> str:
         looked.append(len(data))
         return look(data)
 
-    monkeypatch.setattr(image_codec, "perceptual_hash", counting)
+    monkeypatch.setattr(observer, "perceptual_hash", counting)
     for version, expected in (("1.1.0", 20), ("1.2.0", 0)):
         looked.clear()
         result = run(*base, "--near_duplicates", "--reuse", "LATEST", "--version", version)
@@ -145,3 +146,8 @@ def test_who_lacks_the_library_is_told_what_to_install(images: ImageJobs, monkey
     monkeypatch.setattr(image_config, "find_spec", lambda name: None)
     words = ("--near_duplicates needs the library imagehash; ", "[near_duplicates]")
     images.refuse({"a.jpg": jpeg(photograph(0))}, "--near_duplicates", *words)
+
+
+def test_images_that_are_observed_are_not_encoded_by_compiled_code() -> None:
+    assert ImageEncoder("folder").is_compiled
+    assert not ImageEncoder("folder", observer=observer.OBSERVER).is_compiled

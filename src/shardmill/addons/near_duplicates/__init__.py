@@ -1,0 +1,1 @@
+"""Images that look alike: perceptual hashes, the search among them, and its results in reports."""
