@@ -48,21 +48,17 @@ def touch(path: Path) -> None:
 CHANGED = "was changed while the job read it"
 
 
-def check_changed(jobs: Jobs, patch: pytest.MonkeyPatch, line: str, name: str) -> None:
-    """Check that a job ends in a sentence that names the file, and succeeds once nothing changes it."""
+def check_changed(jobs: Jobs, line: str, name: str) -> None:
+    """Check that a job ends in a sentence that names the file."""
     jobs.fail(line, f"{name}…{CHANGED}; leave the input as it is while a job runs")
     assert not Path("out/n/1.0.0").exists()
-    patch.undo()
-    os.chdir(jobs.folder)
-    jobs.build(line)
 
 
 @pytest.mark.parametrize(
     ("command", "moment", "change"),
     [
-        *((command, "indexed", touch) for command in RECORDS),
-        *((command, "read", replace_by_a_copy) for command in RECORDS),
-        *(("csv", "indexed", replace_by_a_copy), ("csv", "read", touch)),
+        *((command, "read", (touch, replace_by_a_copy)[number % 2]) for number, command in enumerate(RECORDS)),
+        *(("csv", "indexed", touch), ("csv", "indexed", replace_by_a_copy), ("parquet", "indexed", touch)),
     ],
 )
 def test_a_changed_file_fails_the_job(
@@ -81,7 +77,7 @@ def test_a_changed_file_fails_the_job(
         return found
 
     monkeypatch.setattr(module, function, changing)
-    check_changed(jobs, monkeypatch, command, f"two.{suffix}")
+    check_changed(jobs, command, f"two.{suffix}")
     assert not left
 
 
@@ -145,7 +141,7 @@ def test_a_changed_whole_file_fails_the_job(
     jobs.write(files)
     function = "encode_batch" if moment == "listed" else "_check_unchanged"
     change_before(monkeypatch, FileEncoder, function, lambda: change(Path("in") / name))
-    check_changed(jobs, monkeypatch, line, name)
+    check_changed(jobs, line, name)
 
 
 @pytest.mark.parametrize(

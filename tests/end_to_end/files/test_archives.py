@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import webdataset
 
-from tests.support.archives import link, tar, zipped
+from tests.support.archives import tar, zipped
 from tests.support.command import (
     Run,
     image,
@@ -151,27 +151,6 @@ def test_keys_that_come_again_are_said(jobs: Jobs) -> None:
     for name in ("a.tar", "c.tar.gz"):
         (jobs.folder / "in" / name).unlink()
     assert not [notice for notice in jobs.build("webdataset --output b").notices if "the key is" in notice]
-
-
-def test_bad_samples_are_rejects(jobs: Jobs) -> None:
-    good = [member for n in range(4) for member in ((f"{n}.jpg", image(n)), (f"{n}.cls", b"1"), (f"{n}.bin", b""))]
-    bad = [("4.cls", b"1"), ("5.jpg", image(5)), ("6.jpg", image(6)[:-30]), ("6.cls", b"0")]
-    more: list[Any] = [("7.jpg", b"<html>"), ("7.cls", b"0"), link("8.jpg"), ("9.jpg", image(9)), ("9.cls", b"two")]
-    files = {"a.tar": tar([*good, *bad, *more]), "b.tar": tar([]), "c.tar": b"no tar"}
-    built = jobs.build("webdataset --max_reject_fraction 0.9 --on_damaged_file reject", files=files)
-    assert "passed over 4 .bin members, such as 'a.tar: 0.bin'" in built.said
-    assert "passed over 1 tar file without a sample, such as 'b.tar'" in built.said
-    reasons = built.reasons
-    assert reasons.pop("a.tar:7").startswith("6: column 'image': truncated")
-    assert reasons == {
-        "a.tar:5": "4: column 'image': no image",
-        "a.tar:6": "5: no label: column 'label' has no value",
-        "a.tar:8": "7: column 'image': not an image: a web page (HTML), which a server may have answered in place of"
-        " an image",
-        "a.tar:9": "8: '8.jpg' is a link; expected a file with its bytes",
-        "a.tar:10": "9: its .cls is 'two'; expected the id of a class, an integer from 0",
-        "c.tar": "not a tar file: it begins with b'no tar'",
-    }
 
 
 @pytest.mark.parametrize(

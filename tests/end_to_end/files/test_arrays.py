@@ -9,7 +9,7 @@ from PIL import Image
 
 import shardmill
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Run, image, npy, read_back, tree_bytes, write_files
+from tests.support.command import Contents, Run, npy, read_back, tree_bytes, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.small_data_set import edit_manifest
@@ -99,14 +99,6 @@ def test_every_reader_reads_it(plain: Contents) -> None:
         assert all(label.int2str(row["label"]) == row["filename"].decode()[:3] for row in found)
 
 
-def test_threads_do_not_show(jobs: Jobs) -> None:
-    one, three, many = (
-        tree_bytes(jobs.build(f"arrays --threads {number} --output {number}", files=TREE).directory)
-        for number in (1, 3, 16)
-    )
-    assert one == three == many
-
-
 def test_inspect_and_verify(run: Run, plain: Contents, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     shown = run("inspect", plain.directory, "--contact_sheet", sheet)
@@ -124,13 +116,6 @@ def test_verify_finds_an_array_of_another_size(run: Run, plain: Contents, tmp_pa
     result = run("verify", tmp_path / "n")
     assert result.status == 1
     assert "feature 'image' holds 120 bytes; expected 240" in result.out + result.err
-
-
-def test_dry_run(jobs: Jobs, tmp_path: Path) -> None:
-    result = jobs.run("arrays --dry_run", files=TREE)
-    assert (result.status, (tmp_path / "out").exists()) == (0, False)
-    assert "60 files" in result.out
-    assert "NOTE: the arrays are float32 of 6 x 5, as is 'cat/00.npy'" in result.out
 
 
 def test_manifest_with_columns(jobs: Jobs) -> None:
@@ -162,38 +147,3 @@ def test_other_arrays(run: Run, jobs: Jobs, element: str, shape: tuple[int, ...]
     assert run("verify", made.directory).status == 0
     row, _ = made.examples()
     assert np.array_equal(row["image"], array)
-
-
-BAD = {
-    "cat/a.npy": (npy(scan(1, "int64")), "int64 of 6 x 5; expected float32 of 6 x 5, as in cat/00.npy"),
-    "cat/b.npy": (npy(scan(1)[:, :4]), "float32 of 6 x 4; expected float32 of 6 x 5, as in cat/00.npy"),
-    "cat/c.npy": (TREE["cat/01.npy"][:-7], "truncated: 7 of the 120 bytes of float32 of 6 x 5 are missing"),
-    "cat/d.npy": (TREE["cat/01.npy"] + b"\0", "1 bytes follow float32 of 6 x 5; expected one array and no more"),
-    "cat/e.npy": (b"", "the file is empty"),
-    "cat/f.npy": (b"6, 5\n", "not .npy: it begins with '6, 5\\n'"),
-    "dog/g.npy": (image(1), "not .npy: it begins with '\\xff\\xd8"),
-    "dog/h.npy": (b"PK\x03\x04" + bytes(99), "not .npy, but .npz or another archive"),
-    "dog/j.npy": (
-        npy(np.zeros(3)).replace(b"'shape': (3,)", b"'shape': f() "),
-        "its header cannot be read: malformed node or string on line 1: <ast.Call object>",
-    ),
-    "dog/i.npy": (npy(np.array(["text"])), "an array of dtype <U4; only numbers and booleans can be read"),
-}
-
-
-def test_bad_files_are_rejects_and_disturb_nothing(jobs: Jobs) -> None:
-    files = {**TREE, **{name: content for name, (content, _) in BAD.items()}}
-    made = jobs.build("arrays --max_reject_fraction 0.2", *SPLITS, files=files)
-    assert made.reasons.keys() == BAD.keys()
-    for name, (_, reason) in BAD.items():
-        assert made.reasons[name].startswith(reason)
-        assert " at 0x" not in made.reasons[name]  # an address in memory would differ in each run
-    assert made.contents.records.keys() == ARRAYS.keys()
-    assert all(made.contents.example(name)["image"] == [array.tobytes()] for name, array in ARRAYS.items())
-
-
-def test_shape_and_dtype_decide_where_the_first_file_is_wrong(jobs: Jobs) -> None:
-    flags = "arrays --shape 6,5 --dtype float32 --max_reject_fraction 0.1"
-    made = jobs.build(flags, files={**TREE, "cat/!.npy": b"oops"})
-    assert list(made.reasons) == ["cat/!.npy"]
-    assert made.contents.records.keys() == ARRAYS.keys()

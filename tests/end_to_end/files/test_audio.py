@@ -12,7 +12,7 @@ import soundfile
 
 import shardmill
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Run, read_back, tree_bytes, write_files
+from tests.support.command import Contents, Run, read_back, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
@@ -163,6 +163,7 @@ def test_inspect_and_verify(made: dict[str, Contents], run: Run) -> None:
         assert run("verify", contents.directory, "--decode").status == 0
 
 
+@pytest.mark.slow
 def test_options_that_have_nothing_to_act_on(made: dict[str, Contents]) -> None:
     with pytest.raises(shardmill.UserError, match="image_size"):
         shardmill.load(made["mono"].directory, image_size=(3, 3))
@@ -195,12 +196,6 @@ def test_a_manifest_lists_audio(jobs: Jobs) -> None:
     sentence = "column 'frames'"
     files = {"metadata.csv": "file_name,frames\n0.wav,3\n"}
     jobs.refuse("audio --manifest in/metadata.csv --name m", sentence, files=files)
-
-
-def test_bytes_are_the_same_whatever_the_threads(jobs: Jobs) -> None:
-    one = jobs.build("audio --threads 1 --output one", files=TREE)
-    four = jobs.build("audio --threads 4 --direct_num_workers 2 --output four")
-    assert tree_bytes(one.directory) == tree_bytes(four.directory)
 
 
 def other_wav(magic: bytes, chunks: bytes, size: int | None = None) -> bytes:

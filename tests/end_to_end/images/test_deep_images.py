@@ -143,8 +143,7 @@ def test_what_readers_get(jobs: Jobs) -> None:
     )
 
 
-@pytest.mark.parametrize("flags", ["", "--image_format png", "--verify none"])
-@pytest.mark.parametrize("in_pairs", [False, True])
+@pytest.mark.parametrize(("flags", "in_pairs"), [("", True), ("--image_format png", False), ("--verify none", False)])
 def test_the_number_is_the_same_where_records_are_taken_from_an_older_version(
     jobs: Jobs, tmp_path: Path, flags: str, in_pairs: bool
 ) -> None:

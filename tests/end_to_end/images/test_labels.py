@@ -34,7 +34,7 @@ def tagged(form: str) -> tuple[str, Files]:
     return f"{form} --label tags", {f"in.{form}": encode_rows(form, rows)}
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_lists_of_classes(run: Run, jobs: Jobs, form: str) -> None:
     line, files = tagged(form)
     made = jobs.build(line, files=files)
@@ -220,7 +220,7 @@ def test_a_label_of_numbers_has_no_file(jobs: Jobs) -> None:
 # `w` is the label as text, and `id` as a number; x tells nothing
 ROWS: list[dict[str, Any]] = [{"id": n, "x": n * 7919 % 11, "w": ("no", "yes")[n % 3 == 0]} for n in range(120)]
 LABELLED = [{**row, "id": int(row["w"] == "yes")} for row in ROWS]
-FILES = {f"a.{name}": encode_rows(name, LABELLED) for name in ("csv", "jsonl", "parquet", "avro", "reshard")}
+FILES = {f"a.{name}": encode_rows(name, LABELLED) for name in ("csv", "parquet", "reshard")}
 SPLITS = "--splits train=0.7,test=0.3"
 
 
@@ -239,7 +239,7 @@ def told(run: Run) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("line", "leak"),
     [
-        *((f"{name} --input in/a.{name} --label w", "id") for name in ("csv", "jsonl", "parquet", "avro")),
+        *((f"{name} --input in/a.{name} --label w", "id") for name in ("csv", "parquet")),
         # of numbers, which have no class names: 0 and 1, as a click is
         ("csv --input in/a.csv --label id", "w"),
         ("reshard --input in/a.reshard --label id", "w"),
@@ -252,8 +252,10 @@ def test_each_format_names_it(line: str, leak: str, run: Run, jobs: Jobs) -> Non
     assert told(run) == {leak: "warn", "x": "ok"}
 
 
-@pytest.mark.parametrize("rename", ["", "--rename code=meta/code"])
-@pytest.mark.parametrize(("name", "suffix"), [("images", "jpg"), ("arrays", "npy"), ("audio", "wav")])
+@pytest.mark.parametrize(
+    ("name", "suffix", "rename"),
+    [("images", "jpg", ""), ("arrays", "npy", "--rename code=meta/code"), ("audio", "wav", "")],
+)
 def test_manifests_columns_are_counted(name: str, suffix: str, rename: str, run: Run, jobs: Jobs) -> None:
     """`code` is the label; `x` and the lists tell nothing; `note` is missing in nearly all."""
     lines = [

@@ -145,8 +145,7 @@ def test_other_files_keep_their_values(jobs: Jobs) -> None:
         assert any(said in notice for notice in built.notices), built.notices
 
 
-@pytest.mark.parametrize("seen", ["stored", "upright"])
-@pytest.mark.parametrize("flags", ["", "--image_format png"])
+@pytest.mark.parametrize(("seen", "flags"), [("stored", ""), ("upright", "--image_format png"), ("upright", "")])
 def test_masks_turn_with_images_that_exif_turns(jobs: Jobs, seen: str, flags: str) -> None:
     stored = values(2)
     for orientation in (3, 5, 6, 8):

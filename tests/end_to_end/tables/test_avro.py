@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.avro_files import avro, record
 from tests.support.command import Run, write_files
-from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.table_results import Table, contents, convert
 
@@ -136,15 +135,3 @@ def test_only_fill_group_stratify_and_schema(source: Path, table: Table, tmp_pat
     folder = write_files(tmp_path / "in", {"a.avro": wrong, "b.avro": right})
     refused = convert("avro", folder, tmp_path / "5", "--schema", narrow, "--max_reject_fraction", 0.5)
     assert [reject["reason"] for reject in refused.rejects()] == ["column 'id': seven is no integer"]
-
-
-def test_files_that_are_no_avro_are_rejects_where_that_is_allowed(jobs: Jobs) -> None:
-    files = {"a.avro": visits(ROWS[:50]), "empty.avro": b"", "parquet.avro": b"PAR1", "head.avro": visits(ROWS)[:40]}
-    jobs.fail("avro --drop extra --max_reject_fraction 0.9", "--on_damaged_file reject", files=files)
-    made = jobs.build("avro --drop extra --max_reject_fraction 0.9 --on_damaged_file reject")
-    assert len(made.table.rows) == 50
-    assert {place: reason.partition(":")[0] for place, reason in made.reasons.items()} == {
-        "empty.avro": "not an Avro file",
-        "parquet.avro": "not an Avro file",
-        "head.avro": "its header is cut short or damaged",
-    }

@@ -268,12 +268,10 @@ TEXTS = "source\ttarget\n" + "".join(
     ("text", "flags", "lines", "count"),
     [
         (PAIRS, "--delimiter tab", "lines 5 to 7: one record", 2001),
-        (PAIRS.replace("\n", "\r\n"), "--delimiter tab", "lines 5 to 7: one record", 2001),
         (FAR, "--block_size 64KiB", "lines 90002 to 90092: one record", 10**5),
         (TEXTS, "--delimiter tab", "lines 3 to 4: one record", 500),
         (ALONE, "--block_size 1KiB", "lines 102 to 292: one record", 300),
         (RARE, "--delimiter tab --block_size 1KiB", "lines 301 to 302: one record", 3001),
-        (RARE.replace("\t", ","), "--block_size 1KiB", "lines 301 to 302: one record", 3001),
         (RARE, "--delimiter tab --schema in/s --block_size 1KiB", "lines 301 to 302: one record", 3001),
     ],
 )
@@ -307,7 +305,7 @@ def accented(command: str) -> bytes:
     return ("n,name\n" * (command == "csv") + "".join(rows)).encode("cp1252")
 
 
-@pytest.mark.parametrize("command", ["csv", "csv --schema out/n/1.0.0/schema.pbtxt", "jsonl", "text"])
+@pytest.mark.parametrize("command", ["csv --schema out/n/1.0.0/schema.pbtxt", "jsonl", "text"])
 def test_cp1252(jobs: Jobs, command: str) -> None:
     kind = command.split()[0]
     name, data = f"a.{kind.replace('text', 'txt')}", accented(kind)

@@ -10,7 +10,7 @@ from tests.support.jobs import Jobs
 from tests.support.table_results import check_consistent, encode_rows, parquet
 
 
-@pytest.mark.parametrize("command", ["csv", "parquet", "avro"])
+@pytest.mark.parametrize("command", ["csv", "parquet"])
 def test_columns_that_some_files_lack(jobs: Jobs, command: str) -> None:
     files = {
         f"a.{command}": encode_rows(command, [{"n": 1, "b": "x", "c": 1.5}, {"n": 2, "b": "y", "c": 2.5}]),
@@ -34,7 +34,7 @@ def three_files(command: str) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("command", ["csv", "parquet", "avro"])
+@pytest.mark.parametrize("command", ["csv", "avro"])
 def test_the_union_of_columns(jobs: Jobs, command: str) -> None:
     made = jobs.build(f"{command} --on_other_columns union", files=three_files(command))
     assert sorted(made.table.rows, key=lambda row: row["n"]) == [

@@ -15,7 +15,7 @@ from shardmill.data.features import Feature
 from shardmill.metadata import schema
 from tests.support.command import Run, image, tree_bytes, write_files
 from tests.support.jobs import Jobs
-from tests.support.table_results import Table, contents, convert
+from tests.support.table_results import Table, convert
 
 
 def row(number: int) -> dict[str, Any]:
@@ -177,13 +177,6 @@ def test_an_array_in_a_schema_is_no_column(jobs: Jobs) -> None:
     text = schema.to_pbtxt((Feature("scan", "bytes", "array", (2,), element="int8"),))
     sentence = "--schema says that 'scan' is an array, which no column holds; --drop scan leaves it out"
     jobs.refuse("jsonl --schema in/s", sentence, files={"a.jsonl": '{"scan": "x"}\n', "s": text})
-
-
-def test_threads_do_not_show(jobs: Jobs) -> None:
-    files = {"a.jsonl": lines(ROWS), "b.jsonl": lines([{**row(7), "boxes": [[1]]}])}
-    flags = "jsonl --max_reject_fraction 0.1 --block_size 1KiB"
-    one, five = (jobs.build(f"{flags} --threads {number} --output {number}", files=files) for number in (1, 5))
-    assert contents(one.directory) == contents(five.directory)
 
 
 def test_a_manifest_of_images(run: Run, jobs: Jobs) -> None:

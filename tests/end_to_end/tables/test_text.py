@@ -181,17 +181,6 @@ def test_each_language_has_its_tokens(jobs: Jobs, run: Run) -> None:
         assert run("verify", directory).status == 0
 
 
-def test_bad_lines_are_rejects(jobs: Jobs) -> None:
-    built = jobs.build(f"{command('in', 'a.de', 'a.en')} --max_reject_fraction 0.9", files=BAD)
-    assert sorted((row["de"], row["en"]) for row in built.table.rows) == [(b"eins", b"one"), (b"vier", b"four")]
-    assert built.reasons == {
-        "a.de:2": "an empty text: the line is blank in 'en', and not in 'de'",
-        "a.de:3": "an empty text: the line is blank in 'de', and not in 'en'",
-        "a.de:6": "'de': not utf-8: byte 0xff (ÿ in cp1252) at position 1 of the line",
-    }
-    assert "passed over 1 blank line" in built.notices
-
-
 def test_dry_run_and_from_python(jobs: Jobs, folder: Path) -> None:
     shown = jobs.run(f"{command(folder)} --dry_run")
     assert shown.status == 0, shown.err

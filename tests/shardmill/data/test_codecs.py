@@ -88,6 +88,7 @@ def test_names_say_the_format(codec: Codec) -> None:
     assert len(CODECS) == len(CODECS_BY_OPTION) == len({(each.file_format, each.suffix) for each in CODECS.values()})
 
 
+@pytest.mark.slow
 @every
 def test_the_lines_for_others_read_the_shards(codec: Codec, tmp_path: Path) -> None:
     (tmp_path / "d-train-0").write_bytes(written(codec, frame_record(b"one")))

@@ -121,6 +121,7 @@ def test_without_antialiasing_they_are_further_away(photos: Path) -> None:
         assert MEAN < max(found) < ALIASED
 
 
+@pytest.mark.slow
 def test_floats_and_grey_images(files: dict[str, bytes]) -> None:
     ways: list[tuple[ImageDType, bool]] = [("float32", True), ("uint8", True), ("uint8", False)]
     for name in ("china.jpg", "grey.jpg", "whole.png", "small.jpg"):

@@ -299,6 +299,7 @@ def test_damage_is_named_alike_with_and_without_an_index(indexed_rows: Path, tmp
     assert "00001-of-00004: record 0 at byte 0 has a length" in messages[3]
 
 
+@pytest.mark.slow
 def test_an_index_that_does_not_fit_stops_slices(indexed_rows: Path, tmp_path: Path) -> None:
     directory = copy(indexed_rows, tmp_path)
     (directory / "_SUCCESS").write_bytes(b"")  # so that another manifest can take its place
