@@ -25,12 +25,10 @@ from tests.support.command import (
 )
 from tests.support.detection import scenes, write_coco
 from tests.support.jobs import Built, Jobs
-from tests.support.later import Later
 from tests.support.masks import write_pairs
 from tests.support.table_results import Table, contents, convert, encode_rows
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-tfds = Later("tensorflow_datasets")
 
 SPLITS = "--splits train=0.7,test=0.3"
 
@@ -83,24 +81,6 @@ def test_every_sample_is_what_webdataset_reads(source: Path, table: Table) -> No
         assert row["caption"] == told["caption"].encode()
         assert row["score"] == told["score"]
         assert row["boxes"] == [value for box in told["boxes"] for value in box]
-
-
-@pytest.mark.slow
-def test_tfds_reads_every_sample(source: Path, table: Table) -> None:
-    expected = by_webdataset(source)
-    builder = tfds.builder_from_directory(str(table.directory))
-    assert builder.info.features["label"].names == ["0", "1", "2", "3"]
-    assert isinstance(builder.info.features["text"], tfds.features.Text)
-    read = [row for split in table.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
-    assert len(read) == 60
-    for row in read:
-        sample = expected[row["filename"]]
-        with np.testing.suppress_warnings():
-            np.testing.assert_array_equal(row["image"], tfds.core.utils.image_utils.decode_image(sample["jpg"]))
-        assert row["label"] == int(sample["cls"])
-        assert row["text"] == sample["txt"]
-    pairs = list(builder.as_dataset(split="train", as_supervised=True).take(1))
-    assert pairs[0][0].shape[-1] == 3
 
 
 def test_statistics_and_schema(table: Table, run: Run) -> None:

@@ -9,10 +9,9 @@ from PIL import Image
 
 import shardmill
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Run, npy, read_back, tree_bytes, write_files
+from tests.support.command import Contents, Run, npy, read_back, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.small_data_set import edit_manifest
 
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
@@ -108,14 +107,6 @@ def test_inspect_and_verify(run: Run, plain: Contents, tmp_path: Path) -> None:
     with Image.open(sheet) as picture:
         assert len(picture.convert("RGB").getcolors(1 << 20) or ()) > 20
     assert run("verify", plain.directory, "--decode").status == 0
-
-
-def test_verify_finds_an_array_of_another_size(run: Run, plain: Contents, tmp_path: Path) -> None:
-    write_files(tmp_path / "n", tree_bytes(plain.directory))
-    edit_manifest(tmp_path / "n", lambda content: content["features"][0].update(element="float64"))
-    result = run("verify", tmp_path / "n")
-    assert result.status == 1
-    assert "feature 'image' holds 120 bytes; expected 240" in result.out + result.err
 
 
 def test_manifest_with_columns(jobs: Jobs) -> None:

@@ -282,17 +282,16 @@ def test_the_other_reading(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("command", "name", "words"),
     [
-        ("a.mat", "MATLAB's format, which scipy.io.loadmat reads"),
-        ("a.h5", "HDF5, which h5py reads"),
-        ("a.nii.gz", "a NIfTI volume, which nibabel reads"),
-        ("a.dcm", "a DICOM image, which pydicom reads"),
-        ("a.mp4", "a video: ffmpeg -i FILE frames/%06d.jpg makes images"),
-        ("a.mp3", "compressed audio: ffmpeg -i FILE NEW.wav makes what"),
+        ("arrays", "a.mat", "MATLAB's format, which scipy.io.loadmat reads"),
+        ("audio", "a.h5", "HDF5, which h5py reads"),
+        ("arrays", "a.nii.gz", "a NIfTI volume, which nibabel reads"),
+        ("audio", "a.dcm", "a DICOM image, which pydicom reads"),
+        ("arrays", "a.mp4", "a video: ffmpeg -i FILE frames/%06d.jpg makes images"),
+        ("audio", "a.mp3", "compressed audio: ffmpeg -i FILE NEW.wav makes what"),
     ],
 )
-@pytest.mark.parametrize("command", ["arrays", "audio"])
 def test_formats_of_others_are_named(jobs: Jobs, command: str, name: str, words: str) -> None:
     jobs.refuse(command, words, files={name: b"data"})
     assert "a glob" not in jobs.run(command).err

@@ -1,20 +1,16 @@
 """Bad images, and manifests with bad rows: each is a line in rejects/ with its reason, and changes no other byte."""
 
 import errno
-import io
 import json
 import os
-import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from PIL import Image
 
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Process, bind_root_to_permissions, image, image_tree, read_back, write_files
+from tests.support.command import Contents, image, image_tree, read_back, write_files
 from tests.support.image_jobs import GOOD, SHARDS, write_manifest
 from tests.support.jobs import Jobs
 from tests.support.masks import png_header
@@ -167,54 +163,6 @@ def test_folders_nested_too_deep_stop_the_job_or_are_one_reject(jobs: Jobs, tmp_
 def test_link_to_another_folder_is_followed(jobs: Jobs) -> None:
     files = {"../elsewhere/1.jpg": image(1), "ant/0.jpg": image(0), "bee->../elsewhere": b""}
     assert jobs.build("images", files=files).contents.label_of("bee/1.jpg") == "bee"
-
-
-def test_file_without_read_permission_is_one_reject_and_a_folder_who_knows_how_many(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", GOOD)
-    (folder / "ant" / "003.jpg").chmod(0)
-    write_files(folder / "locked", {"1.jpg": image(1)}).chmod(0)
-    words = ("images", "--input", folder, "--output", tmp_path, "--name", "n", *SHARDS, "--max_reject_fraction", "0.5")
-    failed = Process(tmp_path / "failed", *words, before=bind_root_to_permissions).result()
-    assert failed.status == 1
-    assert "at least 1 record in 1 damaged file cannot be read" in failed.err
-    flags = ("--on_damaged_file", "reject")
-    result = Process(tmp_path / "process", *words, *flags, before=bind_root_to_permissions).result()
-    (folder / "locked").chmod(0o755)
-    assert result.status == 0, result.err
-    contents = read_back(tmp_path / "n")
-    assert contents.records.keys() == GOOD.keys() - {"ant/003.jpg"}
-    lost = {"records": 1, "size_bytes": 0, "count": "at least"}
-    unlisted = {
-        "source": "locked/",
-        "line": None,
-        "stage": "index",
-        "reason": "cannot list the folder: Permission denied",
-    }
-    assert contents.rejects() == [
-        {"source": "ant/003.jpg", "line": None, "stage": "write", "reason": "cannot be read: Permission denied"},
-        {**unlisted, **lost},
-    ]
-
-
-def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> None:
-    """Once the job has begun a shard it has listed all; the images are large, so most are still to be read."""
-    content = io.BytesIO()
-    Image.linear_gradient("L").resize((2400, 1800)).save(content, "JPEG")
-    names = [f"{kind}/{number}.jpg" for kind in ("doomed", "kept") for number in range(40)]
-    folder = write_files(tmp_path / "in", dict.fromkeys(names, content.getvalue()))
-    words = ("images", "--input", folder, "--output", tmp_path, "--name", "n", "--resize", "40x30")
-    process = Process(tmp_path / "process", *words, "--max_reject_fraction", "0.6")
-    while process.is_alive() and not any(tmp_path.glob("n/1.0.0/beam-temp-*/*.tfrecord-*")):
-        time.sleep(0.001)
-    shutil.rmtree(folder / "doomed")
-    assert process.result().status == 0
-    contents = read_back(tmp_path / "n")
-    rejects = contents.rejects()
-    assert {reject["reason"] for reject in rejects} == {"no such file: it vanished after it was listed"}
-    assert all(reject["source"].startswith("doomed/") for reject in rejects)
-    assert len(contents.records) + len(rejects) == 80
-    assert {f"kept/{number}.jpg" for number in range(40)} <= contents.records.keys()
-    assert sum(split.rejected for split in contents.dataset.manifest.splits) == len(rejects)
 
 
 MANIFEST_ROWS = [f"{name},{name[:3]},{number}" for number, name in enumerate(GOOD)]

@@ -254,19 +254,6 @@ def test_files_with_several_labels(images: ImageJobs, run: Run, flags: str) -> N
     assert run("inspect", "out/n", "--contact_sheet", "sheet.png").status == 0
 
 
-@pytest.mark.slow
-def test_tfds_reads_lists_of_labels(images: ImageJobs) -> None:
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder_from_directory(images.make(tagged(), JSON).directory)
-    assert builder.info.features["label"].feature.names == list(NAMES)
-    found = tfds.as_numpy(builder.as_dataset(split="train"))
-    assert {one["filename"].decode(): one["label"].tolist() for one in found} == EXPECTED
-    batch = next(iter(shardmill.load("out/n", batch_size=5, image_size=(4, 4), multi_hot=True, shuffle=False)))
-    order = [one["filename"].decode() for one in shardmill.examples("out/n")]
-    assert batch[1].numpy().tolist() == [[float(index in EXPECTED[name]) for index in range(3)] for name in order]
-
-
 def test_a_new_build_reuses_pictures_with_other_labels(images: ImageJobs) -> None:
     images.make(tagged(), CSV)
     images.make(tagged(TAGS_CSV.replace("sea | sun", "sea")), f"{CSV} --version 1.0.1")

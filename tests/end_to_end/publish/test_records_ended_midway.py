@@ -1,9 +1,6 @@
 """Jobs over records that are ended from outside while they stage or write: by a signal, a full disk, files that
 vanish."""
 
-import errno
-import os
-import resource
 import shutil
 import signal
 import time
@@ -81,31 +78,6 @@ def test_ended_while_staging_and_run_again(many: Path, run: Run, tmp_path: Path,
 def check_rows(table: Table, rows: int) -> None:
     assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"%x" % (n * 2654435761)) for n in range(rows)]
     check_consistent(table)
-
-
-@pytest.mark.parametrize(
-    ("limit", "flags", "step"),
-    [(300_000, (), "Stage/"), (300_000, ("--block_size", "32KiB"), "Write/")],
-    ids=["staging", "writing"],
-)
-def test_full_disk_is_one_sentence(many: Path, tmp_path: Path, limit: int, flags: tuple[str, ...], step: str) -> None:
-    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's
-    number."""
-
-    output = tmp_path / "out"
-    process = Process(tmp_path / "process", *command(many, output, *flags), before=Limit(limit))
-    check_failed(process.result(), f"the job failed in step {step}", os.strerror(errno.EFBIG))
-    assert not output.exists()
-
-
-class Limit:
-    """Sets a limit on the size of files, in the process that calls it."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self._size_bytes = size_bytes
-
-    def __call__(self) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size_bytes, self._size_bytes))
 
 
 def test_files_that_vanish_while_the_job_runs(many: Path, tmp_path: Path) -> None:

@@ -180,7 +180,14 @@ def convert_route(run: Run, command: str, where: str, output: str, *flags: str) 
     assert done.status == 0, done.err
 
 
-@pytest.mark.parametrize("route", [*ROUTES, *(pytest.param(name, marks=pytest.mark.slow) for name in IMAGES)])
+@pytest.mark.parametrize(
+    ("bucket", "route"),
+    [
+        pytest.param(("gs", "s3")[number % 2], route, marks=pytest.mark.slow if route in IMAGES else ())
+        for number, route in enumerate((*ROUTES, *IMAGES))
+    ],
+    indirect=["bucket"],
+)
 def test_an_object_store_gives_the_bytes_of_a_disk(
     bucket: Bucket, run: Run, on_disk: Callable[[Run, str, str, Files], tuple[Path, Files]], route: str
 ) -> None:

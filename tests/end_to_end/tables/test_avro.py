@@ -6,16 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.avro_files import avro, record
 from tests.support.command import Run, write_files
-from tests.support.later import Later
 from tests.support.table_results import Table, contents, convert
 
-tf = Later("tensorflow")
-tfds = Later("tensorflow_datasets")
 FLAGS = ("--splits", "train=0.7,test=0.3", "--label", "city", "--drop", "extra", "--key", "id")
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -85,29 +81,6 @@ def test_every_row_is_there(table: Table) -> None:
         assert found.get("boxes", []) == [value for box in row["boxes"] for value in box]
         assert found["day"] == str(row["day"]).encode()
         assert found["price"] == str(row["price"]).encode()
-
-
-@pytest.mark.slow
-def test_tfds_reads_every_row(table: Table) -> None:
-    builder = tfds.builder_from_directory(str(table.directory))
-    assert builder.info.features["city"].num_classes == 2
-    read = {row["id"]: row for split in table.splits for row in tfds.as_numpy(builder.as_dataset(split=split))}
-    assert len(read) == len(ROWS)
-    for row in ROWS:
-        found = read[row["id"]]
-        np.testing.assert_array_equal(found["boxes"], np.array(row["boxes"], np.float32).reshape(-1, 4))
-        assert found["day"] == str(row["day"]).encode()
-        assert found["score"].tolist() == ([] if row["score"] is None else [row["score"]])
-
-
-@pytest.mark.slow
-def test_parse_example_reads_every_row(table: Table) -> None:
-    spec = {"id": tf.io.FixedLenFeature([], tf.int64), "price": tf.io.FixedLenFeature([], tf.string)}
-    files = sorted(str(path) for path in table.directory.glob("*.tfrecord-*"))
-    parsed = [tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset(files)]
-    assert {int(row["id"]): row["price"].numpy() for row in parsed} == {
-        row["id"]: str(row["price"]).encode() for row in ROWS
-    }  # fmt: skip
 
 
 def test_verify_and_small_blocks(run: Run, source: Path, table: Table, tmp_path: Path) -> None:

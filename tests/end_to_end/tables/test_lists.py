@@ -102,19 +102,6 @@ def test_parse_example_reads_it_by_our_spec(table: Table) -> None:
 
 
 @pytest.mark.slow
-def test_tfds_reads_it(table: Table) -> None:
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder_from_directory(str(table.directory))
-    found = list(tfds.as_numpy(builder.as_dataset(split="train")))
-    assert len(found) == 60
-    for example in found:
-        check_values(example)
-        assert example["boxes"].shape == (int(example["id"]) % 3, 4)
-        assert example["corners"].shape == (3, 2)
-
-
-@pytest.mark.slow
 def test_our_readers_read_it(table: Table) -> None:
     found = list(shardmill.examples(table.directory))
     assert len(found) == 60

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tests.support.avro_files import avro, record
-from tests.support.command import Process, bind_root_to_permissions, image, npy, tree_bytes
+from tests.support.command import image, npy, tree_bytes
 from tests.support.framed_records import WHOLE
 from tests.support.jobs import Files, Jobs
-from tests.support.table_results import TOLERANT, check_consistent, parquet, read_table
+from tests.support.table_results import TOLERANT, check_consistent, parquet
 from tests.support.tokenizer_files import tokenizer_json
 
 GOOD = "id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
@@ -332,27 +332,3 @@ def test_too_many_rejects(jobs: Jobs, tmp_path: Path) -> None:
     assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
     jobs.build("csv --max_reject_fraction 0.03")
     assert sorted(path.name for path in (tmp_path / "out/n").iterdir()) == ["1.0.0", "LATEST", "builds"]
-
-
-def test_output_that_is_published(jobs: Jobs) -> None:
-    jobs.build("csv", files={"a.csv": GOOD})
-    jobs.refuse("csv --seed 7", "is a published data set; give --overwrite")
-
-
-def test_file_without_read_permission_is_one_reject(jobs: Jobs, tmp_path: Path) -> None:
-    jobs.write({"a.csv": "a\n1\n", "b.csv": "a\n2\n", "c/d.csv": "a\n3\n"})
-    for name in ("b.csv", "c"):
-        (tmp_path / "in" / name).chmod(0)
-    command = ("csv", "--input", "in", "--output", tmp_path, "--name", "n", *TOLERANT)
-    result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
-    (tmp_path / "in/c").chmod(0o755)
-    assert result.status == 0, result.err
-    table = read_table(tmp_path / "n")
-    assert table.rows == [{"a": 1}]
-    file = {"records": 1, "size_bytes": 4, "count": "estimated"}  # by the one file that could be read
-    lost = {"records": 1, "size_bytes": 0, "count": "at least"}
-    assert table.rejects() == [
-        {"source": "b.csv", "line": None, "stage": "index", "reason": "cannot be read: Permission denied", **file},
-        {"source": "c/", "line": None, "stage": "index", "reason": "cannot list the folder: Permission denied", **lost},
-    ]
-    check_consistent(table)

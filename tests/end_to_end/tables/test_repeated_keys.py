@@ -38,7 +38,7 @@ def _shared(built: Built) -> list[str]:
     return [notice for notice in built.notices if "share" in notice]
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro", "webdataset", "reshard"])
+@pytest.mark.parametrize("command", ["csv", "parquet", "webdataset", "reshard"])
 def test_repeated_keys_of_each_route(command: str, jobs: Jobs) -> None:
     suffix = {"webdataset": "tar", "reshard": "tfrecord"}.get(command, command)
     line = f"{command} --key id --max_reject_fraction 0.5"
