@@ -33,7 +33,6 @@ from tests.support.objects_in_tables import (
 )
 from tests.support.reading import make
 
-datasets = Later("datasets")
 tfds = Later("tensorflow_datasets")
 FORMS = ("lists", "list of objects", "names", "ids")
 
@@ -184,23 +183,6 @@ def test_what_no_example_holds_is_said(jobs: Jobs) -> None:
     built = jobs.build("parquet --input rows.parquet --image image")
 
     assert "left out of annotations of objects, of which the boxes are kept: segmentation of 2" in built.notices
-
-
-@pytest.mark.slow
-def test_new_classes_and_kept_ids(lists: tuple[Path, Path], jobs: Jobs) -> None:
-    line = f"parquet --input {lists[0]} --labels_file in/two.txt"
-    said = "class 'blue' is in the input but not in --labels_file"
-    jobs.refuse(line, said, files={"two.txt": "green\nred\n"})
-    appended = jobs.build(f"{line} --on_new_label append").directory
-    rejected = jobs.build(f"{line} --on_new_label reject --output rejected", *MOST)
-
-    names = feature_of(appended, "label").class_names
-    assert names == ("green", "red", "blue")
-    for name, example in by_name(appended).items():
-        (scene,) = [scene for scene in SCENES if scene.name == name]
-        assert [names[index] for index in example["objects"]["label"]] == classes_of(scene)
-    assert set(rejected.reasons.values()) == {"class 'blue' of an object is not in --labels_file"}
-    assert len(rejected.reasons) == sum(2 in ids(scene) for scene in SCENES)
 
 
 @pytest.mark.slow

@@ -73,23 +73,6 @@ def test_a_schema_of_strings_beside_a_labels_file(jobs: Jobs) -> None:
     assert labels_in(jobs.build(f"{line} --output 2 --on_new_label append")) == ["Rome", "Bern", "Oslo"]
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl"])
-def test_labels_that_are_not_the_schemas(jobs: Jobs, command: str) -> None:
-    jobs.build(f"{command} --label city", files=files(command, "Athens", *CITIES))
-    line = f"{command} {SCHEMA} --labels_file labels.txt"
-    jobs.write({"../labels.txt": "Rome\nBern\n"})
-    for choice in ("append", "reject"):
-        said = "--labels_file has 2 names…'city' holds ids of 3 classes…city.labels.txt"
-        jobs.refuse(f"{line} --on_new_label {choice} --output 1", said)
-    names = ["Athens", "Bern", "Rome", "Oslo"]  # one is added by hand, as the error for a new class says
-    jobs.write({"../labels.txt": "".join(f"{name}\n" for name in names)})
-    assert labels_in(jobs.build(f"{line} --output 2")) == names
-
-    jobs.build(f"{command} --drop city --output 3")
-    said = "--label city: --schema has no such feature; the columns are id"
-    jobs.refuse(f"{command} --schema 3/n/1.0.0/schema.pbtxt --label city --output 4", said)
-
-
 @pytest.mark.parametrize("command", ["text", "text --record file"])
 def test_folders_that_are_new(jobs: Jobs, command: str) -> None:
     line = f"{command} --labels_file labels.txt"

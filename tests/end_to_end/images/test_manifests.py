@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -271,20 +270,6 @@ def test_a_new_build_reuses_pictures_with_other_labels(images: ImageJobs) -> Non
 )
 def test_mistakes_about_lists_of_labels(images: ImageJobs, flags: str, words: str) -> None:
     images.refuse({**tagged(), "few.txt": b"ice\nsea\n"}, flags, words)
-
-
-def test_labels_that_are_no_lists_of_names_are_rejects(images: ImageJobs) -> None:
-    given = ['["a", 2]', '[["a"]]', '"b"', '["a", null, ""]', "[1.5]", '"\\u0000a"', '["c"]']
-    lines = "".join(f'{{"file_name": "{row}.jpg", "label": {label}}}\n' for row, label in enumerate(given))
-    files = {f"{row}.jpg": image(row) for row in range(len(given))}
-    flags = f"{JSON} --labels_file in/names.txt --on_new_label reject --max_reject_fraction 1"
-
-    files |= {"meta.jsonl": lines.encode(), "names.txt": b"a\nb\n2\n"}
-    rejects: Any = images.make(files, flags).dataset.manifest.rejects
-
-    assert labels() == {"0.jpg": [0, 2], "2.jpg": [1]}
-    assert rejects["records"] == 5
-    assert rejects["reasons"]["class 'c' is not in --labels_file"] == 1
 
 
 def test_lists_beside_single_classes_are_said(images: ImageJobs) -> None:

@@ -151,19 +151,6 @@ def test_masks_below_vocs_folder_are_no_images(tmp_path: Path, images: str) -> N
     assert sum(1 for _ in shardmill.examples(directory, "train")) == len(SCENES)
 
 
-@pytest.mark.parametrize("write", [of_coco, of_voc, of_yolo])
-def test_what_has_no_counterpart_is_said(jobs: Jobs, tmp_path: Path, write: Callable[[Path], list[object]]) -> None:
-    flags, masks = write(tmp_path), write_masks(tmp_path / "masks", SCENES)
-    (masks / SCENES[3].name).rename(masks / "more.png")
-    (masks / SCENES[4].name).write_bytes(encoded(np.zeros((5, 5), np.uint8)))
-    made = jobs.build("images --masks masks --max_reject_fraction 0.5", *flags)
-    missing, other = (made.reasons[next(name for name in made.reasons if SCENES[n].name in name)] for n in (3, 4))
-    assert missing == "no mask: masks has none that is called as the image is, but for the suffix"
-    assert other.startswith("mask: a mask of 5 x 5 pixels, where the image has")
-    assert len(made.reasons) == 2
-    assert "1 mask has no image, and is left out: 'more.png'" in made.notices
-
-
 def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
     write_yolo(tmp_path, {"train": SCENES[:2], "val": [Scene(SCENES[0].name, SCENES[0].size)]})
     write_masks(tmp_path / "one", SCENES[:2])

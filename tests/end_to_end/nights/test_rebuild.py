@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -259,21 +259,6 @@ def test_a_mistake_in_beams_options_has_its_line(run: Run, tmp_path: Path) -> No
 
     assert result.status == 2
     assert f"{tmp_path}/a.yaml line 6: unknown flag --regoin=eu; did you mean --region?" in result.err
-
-
-def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-    (tmp_path / "a.yaml").write_text(small(tmp_path, "a", freshness="{error_after: 1s}"))
-    old = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-    os.utime(tmp_path / "a.csv", (old, old))
-
-    result = run("rebuild", tmp_path / "a.yaml")
-
-    assert result.status == 3
-    assert "has the source stopped?" in result.err
-    (only,) = (path for path in (tmp_path / "sets").rglob("*") if path.is_file())
-    assert only == tmp_path / "sets/a/builds/1.0.0.json"
-    assert record_of(tmp_path / "sets/a", "1.0.0").status == "checks_failed"
 
 
 def test_a_first_night_that_fails_is_on_record_and_a_mistake_writes_nothing(run: Run, tmp_path: Path) -> None:

@@ -323,25 +323,6 @@ def test_dictionaries_may_lack_keys_and_values(written: Written) -> None:
     assert made.notices == ["column 'none' has no value in any row, and was left out"]
 
 
-def test_bad_rows_are_rejects_with_their_number_and_reason(written: Written) -> None:
-    rows: list[Any] = [{"a": n, "b": "x"} for n in range(10)]
-    rows[2] = {1: 2}
-    rows[4] = {"a": float("nan"), "b": "x"}
-    rows[6] = (1, "x")
-    rows[8] = {"a": object(), "b": "x"}
-    made = written.write(rows, max_reject_fraction=0.5)
-
-    assert made.reasons == {
-        "rows:3": "the key 1 is no string; expected names of columns",
-        "rows:5": "column 'a': nan may be a number or a missing value; give None for a missing value, or a"
-        " pyarrow.RecordBatch, whose nan stays a number",
-        "rows:7": "a tuple is no row; expected a dictionary",
-        "rows:9": "column 'a': a object is not stored; expected numbers, texts, bytes, dates, lists or dictionaries of"
-        " these, NumPy arrays, or images of Pillow",
-    }
-    assert made.splits == {"train": 6}
-
-
 _PEAK = """
 import random, resource, sys
 import shardmill

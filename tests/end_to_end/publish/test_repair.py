@@ -105,18 +105,6 @@ def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Pa
     assert run("verify", directory.parent).status == 0
 
 
-def test_a_journal_that_cannot_be_read_is_a_sentence(tmp_path: Path, source: Path, run: Run) -> None:
-    directory = killed(tmp_path, source)
-    (directory / "_PUBLISHING").write_text("{}")
-    left = without_lock(directory)
-    for arguments in (("verify", "--repair", directory), command(source, tmp_path / "out")):
-        result = run(*arguments)
-        assert result.status in (1, 2)
-        assert result.err.startswith(f"shardmill: error: {directory}/_PUBLISHING is not the journal of a publication")
-        assert result.err.count("\n") == 1
-        assert without_lock(directory) == left
-
-
 def test_verify_says_that_a_publication_was_not_ended(tmp_path: Path, source: Path, run: Run) -> None:
     assert run(*command(source, tmp_path / "out")).status == 0
     directory = version_of(tmp_path / "out")

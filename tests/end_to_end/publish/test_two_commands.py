@@ -101,21 +101,6 @@ def test_two_commands_that_start_at_once(tmp_path: Path, source: Path, versions:
         assert any(tree_bytes(output) == versions[version] for version in won), results
 
 
-def test_a_backfill_does_not_move_latest(tmp_path: Path, source: Path, run: Run) -> None:
-    output = tmp_path / "out"
-    latest = output / "n" / "LATEST"
-    assert run(*command(source, output, "--version", "1.0.10")).status == 0
-    result = run(*command(source, output, "--version", "1.0.9"))
-    assert result.status == 0
-    assert result.err.endswith(
-        "shardmill: LATEST names 1.0.10 as before, which is newer; --set_latest lets it name 1.0.9\n"
-    )
-    assert latest.read_text() == "1.0.10\n"
-    result = run(*command(source, output, "--version", "1.0.9", "--overwrite", "--set_latest"))
-    assert (result.status, "LATEST" in result.err) == (0, False)
-    assert latest.read_text() == "1.0.9\n"
-
-
 def test_a_job_that_is_outrun_says_so(tmp_path: Path, source: Path, run: Run) -> None:
     output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
     before = partial(stop_at, *STOPS["writing"], reached, go_on)

@@ -3,23 +3,21 @@
 import json
 import pickle
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import shardmill
 from shardmill.data.shard_index import INDEX_FOLDER
-from shardmill.errors import CorruptDataError, UserError
+from shardmill.errors import UserError
 from shardmill.filesystem import LocalFiles
 from shardmill.reading.dataset import open_dataset
-from tests.support.command import Run, check_failure, check_mistake, image_tree, tree_bytes, write_files
+from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.nights import recipe, rows, write
-from tests.support.reading import FILLS, by_number, flip, make_images, make_rows
+from tests.support.reading import FILLS, by_number, make_images, make_rows
 
 tfds, tf = Later("tensorflow_datasets"), Later("tensorflow")
 ARRAY_RECORD = ("--file_format", "array_record")
@@ -39,13 +37,6 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     """One data set of rows in TFRecord and in ArrayRecord shards."""
     folder = tmp_path_factory.mktemp("tables")
     return make_rows(folder / "t", *FLAGS), make_rows(folder / "a", *FLAGS, *ARRAY_RECORD)
-
-
-@pytest.fixture
-def copied(tables: Pair, tmp_path: Path) -> Path:
-    """A copy of the ArrayRecord version, to be damaged."""
-    shutil.copytree(tables[1].parent, tmp_path / "n")
-    return tmp_path / "n" / "1.0.0"
 
 
 def shards(directory: Path) -> list[Path]:
@@ -135,58 +126,6 @@ def test_reshard_reads_and_writes_it(tables: Pair, run: Run, tmp_path: Path) -> 
     assert made[3].keys() == {"train-00000-of-00001", "test-00000-of-00001"}
 
 
-def test_verify_tells_what_else_is_there(copied: Path, run: Run) -> None:
-    (copied / "n-train.array_record-00000-of-00009").write_bytes(b"")
-
-    assert "is a shard that the manifest does not list" in run("verify", copied).out
-
-
-def cut(shard: Path) -> None:
-    shard.write_bytes(shard.read_bytes()[:-70_000])
-
-
-def replace(shard: Path) -> None:
-    shutil.copy(shards(shard.parent)[1], shard)
-
-
-DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "missing": (Path.unlink, "is missing"),
-    "cut short": (cut, "not a whole ArrayRecord file"),
-    "a bit": (lambda shard: flip(shard, 500), "Corrupted Riegeli/records file"),
-    "padding": (lambda shard: flip(shard, len(shard.read_bytes()) - 1000), "crc32c"),
-    "another": (replace, "crc32c"),
-    "no such file": (lambda shard: shard.write_bytes(b"x" * shard.stat().st_size), "not a whole ArrayRecord file"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_never_read(damage: str, copied: Path, run: Run, tmp_path: Path) -> None:
-    do, words = DAMAGE[damage]
-    shard = shards(copied)[-2]
-    do(shard)
-    checked = damage in ("padding", "another")  # each record is sound
-
-    def read_source() -> list[Any]:
-        return list(shardmill.source(copied, verify=checked))
-
-    def load() -> list[Any]:
-        return list(shardmill.load(copied, "train", shuffle=False, defaults=FILLS))
-
-    for read in (lambda: list(shardmill.examples(copied)), read_source):
-        with pytest.raises(CorruptDataError, match=shard.name):
-            read()
-    with pytest.raises((CorruptDataError, tf.errors.InvalidArgumentError), match=shard.name):
-        load()
-    done = run("verify", copied)
-    assert done.status == 1
-    assert f"{shard.name}: " in done.out
-    assert words in done.out
-    if not checked and damage != "missing":
-        words_of_job = ("reshard", "--input", copied, "--output", tmp_path / "again", "--name", "n")
-        check_failure(run(*words_of_job), shard.name)
-
-
 def test_flags_that_contradict_it(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"a.csv": "n\n1\n2\n"}
     line = "csv --file_format array_record"
@@ -208,16 +147,6 @@ def test_readers_that_need_others(tables: Pair, tmp_path: Path) -> None:
         shardmill.source(tables[1], cache_dir=tmp_path)
     with pytest.raises(UserError, match=r"array_record shards, which TensorFlow does not read; `shardmill reshard`"):
         shardmill.load(tables[1], data_service=True, defaults=FILLS)
-
-
-def test_an_overwritten_version_leaves_none_of_its_shards(jobs: Jobs, run: Run) -> None:
-    files = {"a.csv": "n\n" + "".join(f"{n}\n" for n in range(50))}
-    for more in ("", " ".join(ARRAY_RECORD), ""):
-        made = jobs.build(f"csv --overwrite --num_shards 3 {more}", files=files)
-        found = [path.name for path in made.directory.glob("*-of-00003")]
-        assert len(found) == 3
-        assert all(("array_record" in name) == bool(more) for name in found)
-        assert run("verify", made.directory).status == 0
 
 
 def test_nights_and_reuse(jobs: Jobs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -365,9 +365,3 @@ def test_a_header_in_cp1252(jobs: Jobs) -> None:
     jobs.refuse("csv", sentence, files={"a.csv": "n,prénom\n1,x\n2,Zoë\n".encode("cp1252")})
     names = [row["prénom"].decode() for row in jobs.build("csv --encoding cp1252").examples()]
     assert sorted(names) == ["Zoë", "x"]
-
-
-def test_a_text_file_in_cp1252(jobs: Jobs) -> None:
-    sentence = "byte 6 is not utf-8: unexpected end of data; --encoding cp1252 reads it as 'Un café'"
-    jobs.fail("text --record file", sentence, files={"a.txt": "Un café".encode("cp1252")})
-    jobs.build("text --record file --encoding cp1252")

@@ -1,7 +1,6 @@
 """Lists end to end: vectors, sequences and bounding boxes in tables and in manifests of images, in every reader."""
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -130,23 +129,6 @@ MISFITS: list[tuple[Any, str]] = [
     ([[0, 0, 1, {}]], "{} is not a number, a string or a list of them"),
     (7, "7 has 1 values, where any number x 4 were expected"),
 ]
-
-
-@pytest.mark.parametrize("given", [False, True], ids=["inferred", "schema"])
-def test_rows_that_differ_are_rejects_wherever_they_stand(jobs: Jobs, given: bool) -> None:
-    jobs.build("jsonl --input in/old --name old", files={"old/a.jsonl": lines(ROWS)})
-    schema_flags = "--schema out/old/1.0.0/schema.pbtxt" if given else ""
-    for seed in range(3):
-        rows = [*ROWS, *({**row(number), "boxes": value} for number, (value, _) in enumerate(MISFITS))]
-        random.Random(seed).shuffle(rows)
-        jobs.write({f"new/{name}.jsonl": lines(rows[begin : begin + 23]) for name, begin in zip("abc", (0, 23, 46))})
-        flags = f"--max_reject_fraction 0.2 --key id --block_size 1KiB {schema_flags}"
-        made = jobs.build(f"jsonl --input in/new --overwrite {flags}")
-        reasons = {one["reason"].partition("; --json_columns boxes stores JSON text")[0] for one in made.rejects}
-        assert reasons == {f"column 'boxes': {reason}" for _, reason in MISFITS}
-        assert {feature.name: feature.shape for feature in made.manifest.features} == SHAPES
-        assert all(feature.required for feature in made.manifest.features)
-        assert sorted(made.table.column("id")) == list(range(60))
 
 
 def test_fixed_shapes_hold_today_s_rows(jobs: Jobs) -> None:

@@ -279,13 +279,6 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(jobs: Jobs, files: Files,
             "8 of 8 records were rejected…jq -c '.[]' makes such lines of an array, jq -c . of objects",
         ),
         (
-            *("jsonl", "a.jsonl", "{'a': 1, 'b': None}\n{'a': 2, 'b': True}\n"),
-            "2 of 2 records were rejected…json.dumps(ast.literal_eval(line)) makes JSON of it",
-        ),
-        ("jsonl", "a.jsonl", '{"a": NaN}\n', "1 of 1 records were rejected…NaN and Infinity are not JSON"),
-        ("jsonl", "a.jsonl", '{"a": 1}\r{"a": 2}\r', "1 of 1 records were rejected…unexpected content after document"),
-        ("jsonl", "a.json", '[\n{"a": 1},\n{"a": 2}\n]\n', "3 of 4 records were rejected…jq -c '.[]'"),
-        (
             *("reshard", "a.tfrecord", b"\x89PNG\r\n\x1a\n" + bytes(99)),
             "record 1 at byte 0 is no record: the file begins as PNG images do",
         ),

@@ -146,17 +146,3 @@ def test_an_installation_without_tft_says_what_to_install(jobs: Jobs, monkeypatc
     monkeypatch.setattr("shardmill.transforms.values.options.find_spec", lambda name: None)
     sentence = f"--transform needs TensorFlow Transform; {install_hint('transform')}"
     jobs.refuse("csv --transform t.yaml", sentence, files={**CITIES, "../t.yaml": "age: z_score"})
-
-
-def test_a_dry_run_says_what_was_understood(jobs: Jobs) -> None:
-    steps = "age: z_score\ncity: {vocabulary: {top_k: 2}}\ngap: drop\n"
-    result = jobs.run("csv --dry_run --transform t.yaml", files={**CITIES, "../t.yaml": steps})
-    assert result.status == 0
-    told = (result.out + result.err).splitlines()
-    start = told.index("Transform:")
-    assert told[start + 1 : start + 5] == [
-        "  age: age | z_score -> float32",
-        "  city: city | vocabulary(top_k=2, num_oov_buckets=0, default_value=-1) -> int64",
-        "  as they are: same, label",
-        "  dropped: gap",
-    ]
