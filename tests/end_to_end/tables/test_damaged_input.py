@@ -39,7 +39,7 @@ KEPT: dict[int, Sequence[int]] = {
 CASES: dict[str, tuple[Files, str, list[object], dict[str, str]]] = {
     "csv": (
         {
-            "a.csv": b'\xef\xbb\xbfid,name\r\n1,a\n2\n\n3,"b,3\n4,caf\xe9\n5,"c\nd"\n6,a\0b\n7,x,y',
+            "a.csv": b'\xef\xbb\xbfid,name\r\n1,a\n2\n\n3,"b,3\n4,caf\xe9\n5,"c"\n6,a\0b\n7,x,y',
             "b\n[1].csv": "name,id\né,8\n",
             "empty.csv": "",
             "no.csv.gz": "id,name\n9,f\n",
