@@ -10,6 +10,7 @@ setup(
         Extension(
             "shardmill._native",
             [f"src/shardmill/_native{part}.c" for part in ("", "_tar", "_examples", "_encoding", "_images", "_json")],
+            depends=["src/shardmill/_native.h"],
             extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,  # where there is no C compiler

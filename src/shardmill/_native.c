@@ -3,57 +3,25 @@
    shardmill/data/spans.py says what each function is for; shardmill/data/tfrecord.py does the same in Python where this
    could not be compiled. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "_native.h"
+
 #include <sys/uio.h>
-#include <unistd.h>
-
-#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || !defined(__SIZEOF_INT128__)
-#error "only for little-endian 64-bit machines and compilers like GCC and Clang; elsewhere shardmill does without"
-#endif
-
-static inline uint64_t read64(const uint8_t *at) {
-  uint64_t word;
-  memcpy(&word, at, sizeof word);
-  return word;
-}
-
-static inline uint32_t read32(const uint8_t *at) {
-  uint32_t word;
-  memcpy(&word, at, sizeof word);
-  return word;
-}
 
 /* crc32c, the CRC of RFC 3720, appendix B.4: reflected polynomial 0x82f63b78, start and end inverted. */
 
-static uint32_t crc_tables[8][256]; /* [n][byte]: what a byte that n more bytes follow adds */
+static uint32_t crc_tables[8][256];
 
-static void make_crc_tables(void) {
+void make_crc_tables(uint32_t tables[8][256], uint32_t polynomial) {
   for (uint32_t byte = 0; byte < 256; byte++) {
     uint32_t crc = byte;
-    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78u : 0);
-    crc_tables[0][byte] = crc;
+    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (crc & 1 ? polynomial : 0);
+    tables[0][byte] = crc;
   }
   for (int n = 1; n < 8; n++)
-    for (int byte = 0; byte < 256; byte++)
-      crc_tables[n][byte] = (crc_tables[n - 1][byte] >> 8) ^ crc_tables[0][crc_tables[n - 1][byte] & 0xff];
+    for (int byte = 0; byte < 256; byte++) tables[n][byte] = (tables[n - 1][byte] >> 8) ^ tables[0][tables[n - 1][byte] & 0xff];
 }
 
-static uint32_t crc32c_tables(const uint8_t *data, size_t size) {
-  uint32_t crc = ~0u;
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word = read64(data) ^ crc;
-    crc = 0;
-    for (int n = 0; n < 8; n++) crc ^= crc_tables[7 - n][(word >> (8 * n)) & 0xff];
-  }
-  for (; size; data++, size--) crc = (crc >> 8) ^ crc_tables[0][(crc ^ *data) & 0xff];
-  return ~crc;
-}
+static uint32_t crc32c_tables(const uint8_t *data, size_t size) { return crc_by_tables(crc_tables, data, size); }
 
 static uint32_t (*crc32c)(const uint8_t *, size_t) = crc32c_tables;
 
@@ -272,7 +240,7 @@ int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_
   return good;
 }
 
-static PyObject *done(int good) {
+PyObject *done(int good) {
   if (!good) {
     PyErr_SetString(PyExc_ValueError, "a span lies outside its buffer, or a buffer is not as long as it has to be");
     return NULL;
@@ -296,42 +264,24 @@ static PyObject *checksums(PyObject *self, PyObject *args) {
 }
 
 /* For each seed the hashes of all spans, one seed after the other; a span is read once. */
-static int hash_spans(const Py_buffer *data, const Py_buffer *starts, const Py_buffer *ends, const uint64_t *seeds, Py_ssize_t number,
-                      const Py_buffer *out) {
-  Py_ssize_t count = starts->len / 8;
-  const int64_t *from = starts->buf, *to = ends->buf;
-  uint64_t *found = out->buf;
-  int good = ends->len == starts->len && (number ? out->len / number == 8 * count && out->len % number == 0 : !out->len);
-  Py_BEGIN_ALLOW_THREADS;
-  if ((good = good && are_within(from, to, count, data->len)))
-    for (Py_ssize_t n = 0; n < count; n++)
-      for (Py_ssize_t k = 0; k < number; k++)
-        found[k * count + n] = xxh3((const uint8_t *)data->buf + from[n], to[n] - from[n], seeds[k]);
-  Py_END_ALLOW_THREADS;
-  return good;
-}
-
-static PyObject *hashes(PyObject *self, PyObject *args) {
-  Py_buffer data, starts, ends, out;
-  unsigned long long seed;
-  if (!PyArg_ParseTuple(args, "y*y*y*Kw*", &data, &starts, &ends, &seed, &out)) return NULL;
-  uint64_t only = seed;
-  int good = hash_spans(&data, &starts, &ends, &only, 1, &out);
-  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
-  return done(good);
-}
-
 static PyObject *hashes_by_seed(PyObject *self, PyObject *args) {
   Py_buffer data, starts, ends, seeds, out;
   if (!PyArg_ParseTuple(args, "y*y*y*y*w*", &data, &starts, &ends, &seeds, &out)) return NULL;
-  int good = hash_spans(&data, &starts, &ends, seeds.buf, seeds.len / 8, &out);
+  Py_ssize_t count = starts.len / 8, number = seeds.len / 8;
+  const int64_t *from = starts.buf, *to = ends.buf;
+  const uint64_t *seed = seeds.buf;
+  uint64_t *found = out.buf;
+  int good = ends.len == starts.len && (number ? out.len / number == 8 * count && out.len % number == 0 : !out.len);
+  Py_BEGIN_ALLOW_THREADS;
+  if ((good = good && are_within(from, to, count, data.len)))
+    for (Py_ssize_t n = 0; n < count; n++)
+      for (Py_ssize_t k = 0; k < number; k++) found[k * count + n] = xxh3((const uint8_t *)data.buf + from[n], to[n] - from[n], seed[k]);
+  Py_END_ALLOW_THREADS;
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&seeds), PyBuffer_Release(&out);
   return done(good);
 }
 
 /* The framing of TFRecord: the length, masked crc32c of it, the payload, masked crc32c of that; see shardmill/data/tfrecord.py. */
-
-enum { HEADER = 12, FOOTER = 4 };
 
 uint32_t masked_crc32c(const uint8_t *data, size_t size) {
   uint32_t crc = crc32c(data, size);
@@ -567,52 +517,8 @@ static PyObject *read_whole_files(PyObject *self, PyObject *args) {
   return found;
 }
 
-/* Parts of many files in one call, for the same reason. */
-
-struct range {
-  PyObject *path; /* bytes */
-  const char *name;
-};
-
-/* Whether `size` bytes of a file from `offset` are all there. */
-static int read_range(const char *name, int64_t offset, uint8_t *target, int64_t size) {
-  int descriptor = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
-  if (descriptor < 0) return 0;
-  while (size > 0) {
-    ssize_t got = pread(descriptor, target, size, offset);
-    if (got <= 0) break;
-    target += got, offset += got, size -= got;
-  }
-  close(descriptor);
-  return !size;
-}
-
-static PyObject *read_ranges(PyObject *self, PyObject *args) {
-  PyObject *paths;
-  Py_buffer offsets, target, places;
-  if (!PyArg_ParseTuple(args, "O!y*w*y*", &PyList_Type, &paths, &offsets, &target, &places)) return NULL;
-  Py_ssize_t count = PyList_Size(paths), whole = 0;
-  const int64_t *from = offsets.buf, *to = places.buf;
-  int good = offsets.len == 8 * count && places.len == 8 * (count + 1) && to[0] >= 0 && to[count] <= target.len;
-  for (Py_ssize_t n = 0; good && n < count; n++) good = to[n] <= to[n + 1];
-  struct range *ranges = PyMem_Calloc(count ? count : 1, sizeof *ranges);
-  if (good && ranges) {
-    for (Py_ssize_t n = 0; n < count; n++) {
-      if (PyUnicode_FSConverter(PyList_GetItem(paths, n), &ranges[n].path)) ranges[n].name = PyBytes_AsString(ranges[n].path);
-      else PyErr_Clear(); /* no path: Python says so */
-    }
-    Py_BEGIN_ALLOW_THREADS;
-    while (whole < count && read_range(ranges[whole].name, from[whole], (uint8_t *)target.buf + to[whole], to[whole + 1] - to[whole])) whole++;
-    Py_END_ALLOW_THREADS;
-    for (Py_ssize_t n = 0; n < count; n++) Py_XDECREF(ranges[n].path);
-  }
-  PyBuffer_Release(&offsets), PyBuffer_Release(&target), PyBuffer_Release(&places);
-  if (!ranges) return PyErr_NoMemory();
-  PyMem_Free(ranges);
-  return good ? PyLong_FromSsize_t(whole) : done(0);
-}
-
-/* Parts of files of which many are of one: a file is opened once, and the disk is asked for what follows before it is waited for. */
+/* Parts of many files in one call, for the same reason. Those of one file that follow each other open it once, and the disk is asked for
+   what follows before it is waited for. */
 
 enum { OPEN_AT_ONCE = 32 };
 
@@ -690,26 +596,14 @@ static PyObject *read_spans(PyObject *self, PyObject *args) {
   return good ? PyLong_FromSsize_t(done_with) : done(0);
 }
 
-PyObject *parse_annotations(PyObject *self, PyObject *args); /* _native_json.c */
-PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
-PyObject *scan_members(PyObject *self, PyObject *args);
-PyObject *split_records(PyObject *self, PyObject *args);     /* _native_examples.c */
-PyObject *scan_examples(PyObject *self, PyObject *args);
-PyObject *read_example(PyObject *self, PyObject *args);
-PyObject *read_examples(PyObject *self, PyObject *args);
-PyObject *take_examples(PyObject *self, PyObject *args);
-PyObject *size_entries(PyObject *self, PyObject *args);      /* _native_encoding.c */
-PyObject *encode_rows(PyObject *self, PyObject *args);
-PyObject *plain_jpeg(PyObject *self, PyObject *args);        /* _native_images.c */
-PyObject *plain_jpegs(PyObject *self, PyObject *args);
-PyObject *read_images(PyObject *self, PyObject *args);
-PyObject *frame_images(PyObject *self, PyObject *args);
-void make_png_crcs(void);
+method parse_annotations, read_heads, scan_members;                                             /* _native_json.c, _native_tar.c */
+method split_records, scan_examples, read_example, read_examples, take_examples;                /* _native_examples.c */
+method size_entries, encode_rows, plain_jpeg, plain_jpegs, read_images, frame_images;           /* _native_encoding.c, _native_images.c */
+extern uint32_t png_crcs[8][256];
 
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
-    {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
-    {"hashes_by_seed", hashes_by_seed, METH_VARARGS, "hashes_by_seed(data, starts, ends, seeds, out): as hashes, with each seed."},
+    {"hashes_by_seed", hashes_by_seed, METH_VARARGS, "hashes_by_seed(data, starts, ends, seeds, out): xxh3_64 of each data[start:end], for each seed."},
     {"frame", frame, METH_VARARGS, "frame(data, offsets): lengths and checksums around the payloads of TFRecords."},
     {"copy", copy, METH_VARARGS, "copy(data, starts, sizes, target, places): each data[start:start + size] to its place."},
     {"count", count, METH_VARARGS, "count(data, byte): how many bytes of `data` are `byte`."},
@@ -731,13 +625,12 @@ static PyMethodDef methods[] = {
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
     {"read_whole_files", read_whole_files, METH_VARARGS, "read_whole_files(paths, most, statuses): the bytes of files of at most `most`; None of any other; statuses[3 * n:] size, mtime and inode."},
-    {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
     {"read_spans", read_spans, METH_VARARGS, "read_spans(paths, files, offsets, sizes, target, places): parts of path files[n] to places[n]; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};
 
 static int prepare(PyObject *module) {
-  make_crc_tables();
-  make_png_crcs();
+  make_crc_tables(crc_tables, 0x82f63b78u);
+  make_crc_tables(png_crcs, 0xedb88320u);
   choose_crc();
   return 0;
 }

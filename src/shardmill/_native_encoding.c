@@ -3,26 +3,14 @@
    shardmill/transforms/columns/example_encoding.py says what this is for, and does the same with NumPy where this could not be compiled,
    and for lists. The bytes are protobuf's: https://protobuf.dev/programming-guides/encoding. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "_native.h"
 
-void frame_record(uint8_t *record, uint64_t size); /* _native.c */
-
-enum { HEADER = 12, FOOTER = 4 };
-enum { STRINGS = 0x0a, FLOATS = 0x12, INTEGERS = 0x1a }; /* kinds of columns: the tags of the lists in a feature */
-enum { ENTRY = 0x0a, VALUES = 0x0a };                    /* tags of an entry, and of values in a list */
 enum { HEAD = 48, HEADS = 128 };                         /* bytes of a head that is kept, and payloads that have one */
 enum { LONG_HEAD = 4 * 10 + 3 };                         /* bytes of a head without its prefix, at most */
 enum { SLACK = 64 };                                     /* bytes that may be written behind a value, which others overwrite */
 
 struct column {
-  const uint8_t *prefix; /* between the sizes of an entry and of its feature */
-  Py_ssize_t prefix_size;
-  uint8_t kind;
+  struct entry entry;
   const uint8_t *values;
   Py_ssize_t values_size;
   const int64_t *offsets; /* of strings */
@@ -36,47 +24,13 @@ struct columns {
   Py_ssize_t count;
 };
 
-static inline int varint_size(uint64_t value) { return ((63 - __builtin_clzll(value | 1)) * 9 + 73) >> 6; }
-
-static inline uint8_t *write_varint(uint8_t *at, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) *at++ = (uint8_t)(value | 0x80);
-  *at++ = (uint8_t)value;
-  return at;
-}
-
-/* The sizes of list, feature and entry around a payload. */
-static inline void nest(const struct column *column, uint64_t payload, uint64_t *list, uint64_t *feature, uint64_t *entry) {
-  *list = 1 + varint_size(payload) + payload;
-  *feature = 1 + varint_size(*list) + *list;
-  *entry = column->prefix_size + varint_size(*feature) + *feature;
-}
-
-static inline uint64_t entry_size(const struct column *column, uint64_t payload) {
-  uint64_t list, feature, entry;
-  nest(column, payload, &list, &feature, &entry);
-  return 1 + varint_size(entry) + entry;
-}
-
-static uint8_t *write_head(const struct column *column, uint64_t payload, uint8_t *at) {
-  uint64_t list, feature, entry;
-  nest(column, payload, &list, &feature, &entry);
-  *at++ = ENTRY;
-  at = write_varint(at, entry);
-  memcpy(at, column->prefix, column->prefix_size);
-  at = write_varint(at + column->prefix_size, feature);
-  *at++ = column->kind;
-  at = write_varint(at, list);
-  *at++ = VALUES;
-  return write_varint(at, payload);
-}
-
 /* What precedes each short payload, for names of usual length: it is copied as a whole. */
 static int keep_heads(struct column *column) {
-  if (column->prefix_size + LONG_HEAD > HEAD + 32) return 1; /* short payloads have sizes of two bytes at most */
+  if (column->entry.prefix_size + LONG_HEAD > HEAD + 32) return 1; /* short payloads have sizes of two bytes at most */
   if (!(column->heads = malloc(HEADS * sizeof *column->heads))) return 0;
   uint8_t head[HEAD + 32];
   for (int payload = 0; payload < HEADS; payload++) {
-    Py_ssize_t size = write_head(column, payload, head) - head;
+    Py_ssize_t size = write_head(&column->entry, payload, head) - head;
     if (size >= HEAD) {
       free(column->heads);
       column->heads = NULL;
@@ -110,8 +64,8 @@ static int open_columns(PyObject *list, Py_ssize_t rows, struct columns *columns
       memset(prefix, 0, 4 * sizeof *prefix); /* which are released */
       return 0;
     }
-    int good = (kind == STRINGS) == (offsets->buf != NULL) && (!present->buf || present->len == rows);
-    if (kind == STRINGS)
+    int good = (kind == BYTES) == (offsets->buf != NULL) && (!present->buf || present->len == rows);
+    if (kind == BYTES)
       good = good && offsets->len == 8 * (rows + 1);
     else
       good = good && (kind == FLOATS || kind == INTEGERS) && values->len == (kind == FLOATS ? 4 : 8) * rows;
@@ -121,7 +75,7 @@ static int open_columns(PyObject *list, Py_ssize_t rows, struct columns *columns
       PyErr_SetString(PyExc_ValueError, "a column does not have as many values as there are rows, or an offset lies outside its buffer");
       return 0;
     }
-    *column = (struct column){prefix->buf, prefix->len, (uint8_t)kind, values->buf, values->len, at, present->buf, NULL};
+    *column = (struct column){{prefix->buf, prefix->len, (uint8_t)kind}, values->buf, values->len, at, present->buf, NULL};
   }
   return 1;
 }
@@ -133,8 +87,8 @@ static inline uint64_t integer_at(const struct column *column, Py_ssize_t row) {
 }
 
 static inline uint64_t payload_size(const struct column *column, Py_ssize_t row) {
-  if (column->kind == STRINGS) return column->offsets[row + 1] - column->offsets[row];
-  return column->kind == FLOATS ? 4 : varint_size(integer_at(column, row));
+  if (column->entry.kind == BYTES) return column->offsets[row + 1] - column->offsets[row];
+  return column->entry.kind == FLOATS ? 4 : varint_size(integer_at(column, row));
 }
 
 PyObject *size_entries(PyObject *self, PyObject *args) {
@@ -152,7 +106,7 @@ PyObject *size_entries(PyObject *self, PyObject *args) {
       const struct column *column = &columns.each[n];
       for (Py_ssize_t row = 0; row < rows; row++)
         if (!column->present || column->present[row])
-          good &= !__builtin_add_overflow(sizes[row], entry_size(column, payload_size(column, row)), sizes + row);
+          good &= !__builtin_add_overflow(sizes[row], entry_size(&column->entry, payload_size(column, row)), sizes + row);
     }
     Py_END_ALLOW_THREADS;
     if (!good) PyErr_SetString(PyExc_ValueError, "a row has too many bytes");
@@ -183,19 +137,19 @@ static inline uint8_t *write_entry(const struct column *column, Py_ssize_t row, 
     memcpy(at, head, HEAD);
     at += head[HEAD - 1];
   } else {
-    uint64_t size = entry_size(column, payload);
+    uint64_t size = entry_size(&column->entry, payload);
     if (size > (uint64_t)(end - at)) return NULL;
-    at = write_head(column, payload, at);
+    at = write_head(&column->entry, payload, at);
     is_roomy = limit - at >= HEADS + SLACK;
   }
   if (at > end || payload > (uint64_t)(end - at)) return NULL;
-  if (column->kind == STRINGS) {
+  if (column->entry.kind == BYTES) {
     const uint8_t *from = column->values + column->offsets[row];
     if (payload <= 32 && is_roomy && column->values_size - column->offsets[row] >= 32)
       memcpy(at, from, 32);
     else if (payload)
       memcpy(at, from, payload);
-  } else if (column->kind == FLOATS) {
+  } else if (column->entry.kind == FLOATS) {
     memcpy(at, column->values + 4 * row, 4);
   } else if (is_roomy) {
     write_wide_varint(at, integer_at(column, row), (int)payload);
@@ -229,7 +183,7 @@ PyObject *encode_rows(PyObject *self, PyObject *args) {
       uint8_t *at = data + start + before;
       const uint8_t *end = at + room;
       if (is_headed) {
-        *at++ = ENTRY;
+        *at++ = FIRST;
         at = write_varint(at, sizes[row]);
       }
       for (Py_ssize_t n = 0; at && n < columns.count; n++)

@@ -3,25 +3,11 @@
    shardmill/data/spans.py and shardmill/data/example_columns.py say what these functions are for; shardmill/data/tfrecord.py does the
    same in Python where this could not be compiled. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "_native.h"
+
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-uint32_t masked_crc32c(const uint8_t *data, size_t size); /* _native.c */
-int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size);
-
-enum { HEADER = 12, FOOTER = 4 };
 enum { SOUND, BAD_LENGTH, BAD_PAYLOAD };
-
-static PyObject *out_of_place(void) {
-  PyErr_SetString(PyExc_ValueError, "a span lies outside its buffer, or a buffer is not as long as it has to be");
-  return NULL;
-}
 
 PyObject *split_records(PyObject *self, PyObject *args) {
   Py_buffer data, starts, ends;
@@ -56,11 +42,8 @@ PyObject *split_records(PyObject *self, PyObject *args) {
   }
   Py_END_ALLOW_THREADS;
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends);
-  return good ? Py_BuildValue("nnni", count, at, missing, fault) : out_of_place();
+  return good ? Py_BuildValue("nnni", count, at, missing, fault) : done(0);
 }
-
-/* Tags of delimited fields: of an entry, its name and a value in a list; of an entry's feature; of the lists in a feature. */
-enum { FIRST = 0x0a, FEATURE = 0x12, BYTES = 0x0a, FLOATS = 0x12, INTEGERS = 0x1a };
 
 struct feature {
   const char *name;
@@ -154,7 +137,7 @@ static int scan_example(const uint8_t *at, const uint8_t *end, const struct feat
 /* The features whose names and tags are given; NULL with an exception where they are not as expected. `next` follows them in memory. */
 static struct feature *load_features(PyObject *names, const Py_buffer *tags, Py_ssize_t **next) {
   Py_ssize_t number = PyList_Size(names);
-  if (tags->len != 2 * number) return (struct feature *)out_of_place();
+  if (tags->len != 2 * number) return (struct feature *)done(0);
   struct feature *features = PyMem_Calloc(number + 1, sizeof *features + sizeof **next);
   if (!features) return (struct feature *)PyErr_NoMemory();
   *next = (Py_ssize_t *)(features + number + 1);
@@ -195,8 +178,7 @@ PyObject *scan_examples(PyObject *self, PyObject *args) {
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends);
   PyBuffer_Release(&tags), PyBuffer_Release(&out), PyBuffer_Release(&plain);
   if (!is_loaded) return NULL;
-  if (!good) return out_of_place();
-  Py_RETURN_NONE;
+  return done(good);
 }
 
 /* Reading records at known places, and their values at once: a record is still in the processor's cache when it is checked and taken
@@ -336,7 +318,7 @@ static void end_taking(struct taking *taking) {
 static int begin_taking(struct taking *taking, PyObject *names, const Py_buffer *tags, PyObject *into, PyObject *rest, Py_ssize_t count) {
   memset(taking, 0, sizeof *taking);
   taking->number = PyList_Size(names);
-  if (PyList_Size(into) != taking->number || PyList_Size(rest) != count) return out_of_place() != NULL;
+  if (PyList_Size(into) != taking->number || PyList_Size(rest) != count) return done(0) != NULL;
   if (!(taking->features = load_features(names, tags, &taking->next))) return 0;
   taking->most = READ_SPANS / (taking->number + 1) + 1;
   if (taking->most > count) taking->most = count;
@@ -350,12 +332,12 @@ static int begin_taking(struct taking *taking, PyObject *names, const Py_buffer 
     if (!(column->is_wanted = given != Py_None)) continue;
     if (taking->features[k].tag == BYTES) {
       column->list = given, column->each = 1;
-      if (!taking->features[k].is_single || !PyList_Check(given) || PyList_Size(given) != count) return out_of_place() != NULL;
+      if (!taking->features[k].is_single || !PyList_Check(given) || PyList_Size(given) != count) return done(0) != NULL;
     } else {
       Py_ssize_t size = taking->features[k].tag == FLOATS ? 4 : 8;
       if (PyObject_GetBuffer(given, &column->numbers, PyBUF_WRITABLE)) return 0;
       column->each = count ? column->numbers.len / (size * count) : 0;
-      if (column->numbers.len != size * count * column->each) return out_of_place() != NULL;
+      if (column->numbers.len != size * count * column->each) return done(0) != NULL;
     }
   }
   return 1;
@@ -405,8 +387,7 @@ PyObject *take_examples(PyObject *self, PyObject *args) {
   end_taking(&taking);
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&tags);
   if (!good) return NULL;
-  if (!is_within) return out_of_place();
-  Py_RETURN_NONE;
+  return done(is_within);
 }
 
 PyObject *read_examples(PyObject *self, PyObject *args) {
@@ -415,19 +396,19 @@ PyObject *read_examples(PyObject *self, PyObject *args) {
   if (!PyArg_ParseTuple(args, "y*y*y*O!y*O!O!", &descriptors, &starts, &stops, &PyList_Type, &names, &tags, &PyList_Type, &into, &PyList_Type,
                         &rest))
     return NULL;
-  Py_ssize_t count = starts.len / 8, done = 0, capacity = 0;
+  Py_ssize_t count = starts.len / 8, next = 0, capacity = 0;
   const int64_t *files = descriptors.buf, *from = starts.buf, *to = stops.buf;
   struct taking taking;
   int good = begin_taking(&taking, names, &tags, into, rest, count), is_whole = descriptors.len == starts.len && stops.len == starts.len;
   uint8_t *data = NULL;
-  while (good && is_whole && done < count) {
-    Py_ssize_t end = done, sound = done;
+  while (good && is_whole && next < count) {
+    Py_ssize_t end = next, sound = next;
     int64_t bytes = 0; /* at most READ_BYTES, or those of one record: no sum of it overflows */
-    for (; end < count && end - done < taking.most && is_place(from[end], to[end]) && files[end] == (int)files[end]; end++) {
-      if (end > done && to[end] - from[end] > READ_BYTES - bytes) break;
+    for (; end < count && end - next < taking.most && is_place(from[end], to[end]) && files[end] == (int)files[end]; end++) {
+      if (end > next && to[end] - from[end] > READ_BYTES - bytes) break;
       bytes += to[end] - from[end];
     }
-    if (end == done) break;
+    if (end == next) break;
     if (bytes > capacity) {
       free(data);
       data = malloc(capacity = bytes);
@@ -438,22 +419,22 @@ PyObject *read_examples(PyObject *self, PyObject *args) {
     }
     const uint8_t *at = data;
     Py_BEGIN_ALLOW_THREADS;
-    for (Py_ssize_t n = done, last; n < end && sound == n; n = last) {
+    for (Py_ssize_t n = next, last; n < end && sound == n; n = last) {
       for (last = n + 1; last < end && files[last] == files[n] && from[last] == to[last - 1];) last++; /* neighbours, at once */
       if (!read_fully((int)files[n], from[n], data + (at - data), to[last - 1] - from[n])) break;
       for (; sound < last && is_sound(at, to[sound] - from[sound]); at += to[sound] - from[sound], sound++)
-        take_record(&taking, data, at + HEADER, at + (to[sound] - from[sound]) - FOOTER, sound - done, sound);
+        take_record(&taking, data, at + HEADER, at + (to[sound] - from[sound]) - FOOTER, sound - next, sound);
     }
     Py_END_ALLOW_THREADS;
     at = data;
-    for (Py_ssize_t n = done; good && n < sound; at += to[n] - from[n], n++)
-      good = put_record(&taking, data, at + HEADER, at + (to[n] - from[n]) - FOOTER, n - done, n, rest);
-    done = sound;
+    for (Py_ssize_t n = next; good && n < sound; at += to[n] - from[n], n++)
+      good = put_record(&taking, data, at + HEADER, at + (to[n] - from[n]) - FOOTER, n - next, n, rest);
+    next = sound;
     if (sound < end) break;
   }
   free(data);
   end_taking(&taking);
   PyBuffer_Release(&descriptors), PyBuffer_Release(&starts), PyBuffer_Release(&stops), PyBuffer_Release(&tags);
   if (!good) return NULL;
-  return is_whole ? PyLong_FromSsize_t(done) : out_of_place();
+  return is_whole ? PyLong_FromSsize_t(next) : done(0);
 }

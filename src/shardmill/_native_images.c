@@ -3,30 +3,9 @@
    transforms/files/image_headers.py says what is wrong with a file; what is not certain to pass there is left to it. Files are read as
    transforms/stores/local.py reads one, and Examples encoded as shardmill/data/example.py does. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
-#include <fcntl.h>
+#include "_native.h"
+
 #include <limits.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-uint32_t masked_crc32c(const uint8_t *data, size_t size); /* _native.c */
-void xxh3_128_long(const uint8_t *data, size_t size, uint8_t *digest);
-int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size);
-int note_status(const struct stat *now, int64_t *status);
-PyThreadState *give_way(Py_ssize_t bytes);
-void come_back(PyThreadState *state);
-
-enum { HEADER = 12, FOOTER = 4 }; /* of a TFRecord */
-
-static PyObject *out_of_place(void) {
-  PyErr_SetString(PyExc_ValueError, "a span lies outside its buffer, or a buffer is not as long as it has to be");
-  return NULL;
-}
 
 /* The structure of a JPEG without a fault, ITU-T T.81, annex B. transforms/files/image_headers.py walks over the same markers by the same
    rules, and says of all other files what is wrong with them. */
@@ -137,7 +116,7 @@ PyObject *plain_jpegs(PyObject *self, PyObject *args) {
     }
   Py_END_ALLOW_THREADS;
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
-  return good ? Py_NewRef(Py_None) : out_of_place();
+  return done(good);
 }
 
 PyObject *plain_jpeg(PyObject *self, PyObject *args) {
@@ -156,30 +135,7 @@ static inline uint32_t read_big32(const uint8_t *at) { return read_big16(at) << 
 
 /* A PNG without a fault: PNG (W3C), sections 5 and 11. */
 
-static uint32_t png_crcs[8][256]; /* the CRC of zlib: reflected polynomial 0xedb88320; [n][byte]: what a byte that n more follow adds */
-
-void make_png_crcs(void) {
-  for (uint32_t byte = 0; byte < 256; byte++) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0);
-    png_crcs[0][byte] = crc;
-  }
-  for (int n = 1; n < 8; n++)
-    for (int byte = 0; byte < 256; byte++) png_crcs[n][byte] = (png_crcs[n - 1][byte] >> 8) ^ png_crcs[0][png_crcs[n - 1][byte] & 0xff];
-}
-
-static uint32_t png_crc(const uint8_t *data, size_t size) {
-  uint32_t crc = ~0u;
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word;
-    memcpy(&word, data, 8);
-    word ^= crc;
-    crc = 0;
-    for (int n = 0; n < 8; n++) crc ^= png_crcs[7 - n][(word >> (8 * n)) & 0xff];
-  }
-  for (; size; data++, size--) crc = (crc >> 8) ^ png_crcs[0][(crc ^ *data) & 0xff];
-  return ~crc;
-}
+uint32_t png_crcs[8][256]; /* the CRC of zlib */
 
 enum { GREY, RGB = 2, PALETTE, GREY_ALPHA, RGBA = 6 }; /* colour types */
 enum { MOST_PNG_SIDE = 1000000, MOST_COLOURS = 256 };
@@ -210,7 +166,7 @@ static int is_plain_png(const uint8_t *data, size_t size, struct png *found) {
   for (size_t at = 8; size - at >= 12;) {
     size_t length = read_big32(data + at);
     const uint8_t *kind = data + at + 4;
-    if (length > size - at - 12 || png_crc(kind, length + 4) != read_big32(data + at + 8 + length)) return 0;
+    if (length > size - at - 12 || crc_by_tables(png_crcs, kind, length + 4) != read_big32(data + at + 8 + length)) return 0;
     int is_pixels = !memcmp(kind, "IDAT", 4);
     if (is_pixels) {
       if ((colour == PALETTE && !has_palette) || (has_pixels && !was_pixels)) return 0;
@@ -347,57 +303,18 @@ PyObject *read_images(PyObject *self, PyObject *args) {
   }
   PyBuffer_Release(&root), PyBuffer_Release(&paths), PyBuffer_Release(&places), PyBuffer_Release(&target), PyBuffer_Release(&rows);
   if (ranges.obj) PyBuffer_Release(&ranges);
-  return good ? PyLong_FromLongLong(used) : out_of_place();
+  return good ? PyLong_FromLongLong(used) : done(0);
 }
 
-/* Examples: protobuf.dev/programming-guides/encoding. A packed list of numbers is on the wire what a list of one bytes is. */
+/* Examples: protobuf.dev/programming-guides/encoding. */
 
-enum { ENTRY = 0x0a, FEATURE = 0x12, BYTES = 0x0a, INTEGERS = 0x1a };
+static inline uint64_t number_size(const struct entry *entry, uint64_t value) { return entry_size(entry, varint_size(value)); }
 
-struct name {
-  const char *bytes;
-  Py_ssize_t size;
-};
-
-static inline int varint_size(uint64_t value) {
-  int size = 1;
-  for (; value >= 0x80; value >>= 7) size++;
-  return size;
+static inline uint8_t *put_number(uint8_t *at, const struct entry *entry, uint64_t value) {
+  return write_varint(write_head(entry, varint_size(value), at), value);
 }
 
-static inline uint8_t *put_varint(uint8_t *at, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) *at++ = (uint8_t)value | 0x80;
-  *at++ = (uint8_t)value;
-  return at;
-}
-
-static inline uint64_t field_size(uint64_t size) { return 1 + varint_size(size) + size; }
-
-static inline uint8_t *open_field(uint8_t *at, uint8_t tag, uint64_t size) {
-  *at++ = tag;
-  return put_varint(at, size);
-}
-
-static uint64_t entry_size(struct name name, uint64_t size) {
-  return field_size(field_size(name.size) + field_size(field_size(field_size(size))));
-}
-
-/* Write what comes before the value in the entry of a feature, and return where the value goes. */
-static uint8_t *open_entry(uint8_t *at, struct name name, uint8_t kind, uint64_t size) {
-  uint64_t values = field_size(size), feature = field_size(values);
-  at = open_field(at, ENTRY, field_size(name.size) + field_size(feature));
-  at = open_field(at, ENTRY, name.size);
-  memcpy(at, name.bytes, name.size);
-  return open_field(open_field(open_field(at + name.size, FEATURE, feature), kind, values), ENTRY, size);
-}
-
-static inline uint64_t number_size(struct name name, uint64_t value) { return entry_size(name, varint_size(value)); }
-
-static inline uint8_t *put_number(uint8_t *at, struct name name, uint64_t value) {
-  return put_varint(open_entry(at, name, INTEGERS, varint_size(value)), value);
-}
-
-enum { IMAGE, LABEL, FILENAME, IMAGE_HEIGHT, IMAGE_WIDTH, NAMES };
+enum { IMAGE, LABEL, FILENAME, IMAGE_HEIGHT, IMAGE_WIDTH, PARTS };
 
 struct part {
   const uint8_t *bytes;
@@ -406,33 +323,30 @@ struct part {
 
 /* The framed Example of an image, where its bytes are, and their digest with height and width; its end, NULL where there is no room.
    `label` is negative where it has none; `entries` are those of its other features. */
-static uint8_t *frame_image(uint8_t *at, const uint8_t *end, const struct name *names, struct part image, const struct row *row, int64_t label,
+static uint8_t *frame_image(uint8_t *at, const uint8_t *end, const struct entry *parts, struct part image, const struct row *row, int64_t label,
                             struct part file, struct part entries, uint8_t *digest, uint8_t **value_at) {
-  uint64_t sides = number_size(names[IMAGE_HEIGHT], row->height) + number_size(names[IMAGE_WIDTH], row->width);
-  uint64_t size = entry_size(names[IMAGE], image.size) + (label < 0 ? 0 : number_size(names[LABEL], label)) +
-                  entry_size(names[FILENAME], file.size) + sides + entries.size;
-  uint64_t framed = HEADER + field_size(size) + FOOTER, payload = field_size(size);
+  uint64_t sides = number_size(parts + IMAGE_HEIGHT, row->height) + number_size(parts + IMAGE_WIDTH, row->width);
+  uint64_t size = entry_size(parts + IMAGE, image.size) + (label < 0 ? 0 : number_size(parts + LABEL, label)) +
+                  entry_size(parts + FILENAME, file.size) + sides + entries.size;
+  uint64_t payload = 1 + varint_size(size) + size, framed = HEADER + payload + FOOTER;
   if (framed > (uint64_t)(end - at)) return NULL;
-  memcpy(at, &payload, 8);
-  uint32_t crc = masked_crc32c(at, 8);
-  memcpy(at + 8, &crc, 4);
-  uint8_t *record = at + HEADER, *value = open_entry(open_field(record, ENTRY, size), names[IMAGE], BYTES, image.size);
+  uint8_t *record = at;
+  at[HEADER] = FIRST;
+  uint8_t *value = write_head(parts + IMAGE, image.size, write_varint(at + HEADER + 1, size));
   memcpy(value, image.bytes, image.size);
   *value_at = value;
   at = value + image.size;
   /* Height and width come behind the label and the name of the file; for the digest they are right behind the image */
-  put_number(put_number(at, names[IMAGE_HEIGHT], row->height), names[IMAGE_WIDTH], row->width);
+  put_number(put_number(at, parts + IMAGE_HEIGHT, row->height), parts + IMAGE_WIDTH, row->width);
   if (image.size + sides > 240) xxh3_128_long(value, image.size + sides, digest);
   else memset(digest, 0, 16);
-  if (label >= 0) at = put_number(at, names[LABEL], label);
-  at = open_entry(at, names[FILENAME], BYTES, file.size);
+  if (label >= 0) at = put_number(at, parts + LABEL, label);
+  at = write_head(parts + FILENAME, file.size, at);
   memcpy(at, file.bytes, file.size);
-  at = put_number(put_number(at + file.size, names[IMAGE_HEIGHT], row->height), names[IMAGE_WIDTH], row->width);
+  at = put_number(put_number(at + file.size, parts + IMAGE_HEIGHT, row->height), parts + IMAGE_WIDTH, row->width);
   memcpy(at, entries.bytes, entries.size);
-  at += entries.size;
-  crc = masked_crc32c(record, at - record);
-  memcpy(at, &crc, 4);
-  return at + FOOTER;
+  frame_record(record, payload);
+  return record + framed;
 }
 
 PyObject *frame_images(PyObject *self, PyObject *args) {
@@ -442,13 +356,14 @@ PyObject *frame_images(PyObject *self, PyObject *args) {
                         &target, &places, &values, &digests))
     return NULL;
   Py_ssize_t count = rows.len / (Py_ssize_t)sizeof(struct row);
-  struct name names[NAMES];
-  int good = PyList_Size(given) == NAMES && rows.len == count * (Py_ssize_t)sizeof(struct row) && labels.len == 8 * count &&
+  struct entry parts[PARTS];
+  int good = PyList_Size(given) == PARTS && rows.len == count * (Py_ssize_t)sizeof(struct row) && labels.len == 8 * count &&
              places.len == 8 * (count + 1) && values.len == 8 * count && digests.len == 16 * count && are_places(&file_places, count, files.len) &&
              are_places(&entry_places, count, entries.len);
-  for (int k = 0; good && k < NAMES; k++) {
-    char *bytes;
-    if ((good = !PyBytes_AsStringAndSize(PyList_GetItem(given, k), &bytes, &names[k].size))) names[k].bytes = bytes;
+  for (int k = 0; good && k < PARTS; k++) {
+    char *prefix;
+    parts[k].kind = k == IMAGE || k == FILENAME ? BYTES : INTEGERS;
+    if ((good = !PyBytes_AsStringAndSize(PyList_GetItem(given, k), &prefix, &parts[k].prefix_size))) parts[k].prefix = (uint8_t *)prefix;
     else PyErr_Clear();
   }
   if (good) {
@@ -464,7 +379,7 @@ PyObject *frame_images(PyObject *self, PyObject *args) {
       struct part image = {(const uint8_t *)data.buf + row.start, row.size};
       struct part name = {(const uint8_t *)files.buf + file[n], file[n + 1] - file[n]};
       struct part others = {(const uint8_t *)entries.buf + entry[n], entry[n + 1] - entry[n]};
-      at = frame_image(at, end, names, image, &row, ((int64_t *)labels.buf)[n], name, others, (uint8_t *)digests.buf + 16 * n, &value);
+      at = frame_image(at, end, parts, image, &row, ((int64_t *)labels.buf)[n], name, others, (uint8_t *)digests.buf + 16 * n, &value);
       if ((good = at != NULL)) place[n + 1] = at - start, value_at[n] = value - start;
     }
     Py_END_ALLOW_THREADS;
@@ -472,5 +387,5 @@ PyObject *frame_images(PyObject *self, PyObject *args) {
   PyBuffer_Release(&data), PyBuffer_Release(&rows), PyBuffer_Release(&labels), PyBuffer_Release(&files), PyBuffer_Release(&file_places);
   PyBuffer_Release(&entries), PyBuffer_Release(&entry_places), PyBuffer_Release(&target), PyBuffer_Release(&places);
   PyBuffer_Release(&values), PyBuffer_Release(&digests);
-  return good ? Py_NewRef(Py_None) : out_of_place();
+  return done(good);
 }

@@ -4,13 +4,10 @@
    shardmill/transforms/inputs/coco.py does the same in Python, and names every fault. This takes what RFC 8259 allows, and of that
    only what is usual; None stands for everything else. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "_native.h"
+
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 enum {
   DEEPEST = 64,     /* values within values */
@@ -77,61 +74,43 @@ static inline const char *skip_number(const char *at) {
   return at;
 }
 
-struct number {
-  uint64_t digits;  /* all of them, without the point */
-  int count, scale; /* of all digits, and of those behind the point */
-  int is_negative, is_whole;
-};
-
-/* Read a number; `is_short` is 0 of one with an exponent or more than MOST_DIGITS. */
-static const char *read_number(const char *at, struct number *number, int *is_short) {
-  const char *end = skip_number(at);
-  *number = (struct number){.is_negative = *at == '-', .is_whole = 1};
-  *is_short = 0;
-  if (!end || end - at > LONGEST) return NULL;
-  for (at += number->is_negative; at < end; at++) {
-    if (*at == '.') {
-      number->is_whole = 0;
-    } else if (!is_digit(*at) || number->count == MOST_DIGITS) {
-      return end;
-    } else {
-      number->digits = 10 * number->digits + (*at - '0');
-      number->count++;
-      number->scale += !number->is_whole;
-    }
-  }
-  *is_short = 1;
-  return end;
-}
-
+/* Read an integer of at most MOST_DIGITS. */
 static const char *read_integer(const char *at, int64_t *out) {
-  struct number number;
-  int is_short;
-  at = read_number(at, &number, &is_short);
-  if (!is_short || !number.is_whole) return NULL;
-  *out = number.is_negative ? -(int64_t)number.digits : (int64_t)number.digits;
-  return at;
+  int is_negative = *at == '-';
+  const char *end = skip_number(at), *first = at + is_negative;
+  if (!end || end - first > MOST_DIGITS) return NULL;
+  for (*out = 0, at = first; at < end; at++) {
+    if (!is_digit(*at)) return NULL;
+    *out = 10 * *out + (*at - '0');
+  }
+  if (is_negative) *out = -*out;
+  return end;
 }
 
 static const char *read_double(const char *at, double *out) {
   /* Powers of ten that are doubles: the quotient of two exact numbers is rounded once, and so right */
-  static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9, 1e10,
-                                  1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  struct number number;
-  int is_short;
-  const char *start = at;
-  at = read_number(at, &number, &is_short);
-  if (!at || (is_short && number.is_whole && number.is_negative && !number.digits)) return NULL; /* the integer -0 is 0 */
-  if (FLT_EVAL_METHOD == 0 && is_short && number.digits <= (uint64_t)1 << 53) {
-    double value = (double)number.digits / POWERS[number.scale];
-    *out = number.is_negative ? -value : value;
-    return at;
+  static const double POWERS[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17};
+  const char *end = skip_number(at), *point = end;
+  int is_negative = *at == '-';
+  int64_t digits = 0;
+  if (!end || end - at > LONGEST) return NULL;
+  if (FLT_EVAL_METHOD == 0 && end - at <= MOST_DIGITS) {
+    const char *digit = at + is_negative;
+    for (; digit < end && *digit != 'e' && *digit != 'E'; digit++) {
+      if (*digit == '.') point = digit + 1;
+      else digits = 10 * digits + (*digit - '0');
+    }
+    if (is_negative && !digits && point == end) return NULL; /* the integer -0 is 0 */
+    if (digit == end && digits <= (int64_t)1 << 53) {
+      *out = (is_negative ? -1.0 : 1.0) * ((double)digits / POWERS[end - point]);
+      return end;
+    }
   }
   char copy[LONGEST + 1] = {0};
-  memcpy(copy, start, at - start);
+  memcpy(copy, at, end - at);
   *out = PyOS_string_to_double(copy, NULL, NULL);
-  if (PyErr_Occurred()) PyErr_Clear(), at = NULL;
-  return at && isfinite(*out) ? at : NULL;
+  if (PyErr_Occurred()) PyErr_Clear(), end = NULL;
+  return end && isfinite(*out) ? end : NULL;
 }
 
 static const char *skip_word(const char *at, const char *word) {
@@ -167,11 +146,13 @@ static const char *skip_value(const char *at, int depth, int *is_true) {
   if (*at == 'f') return skip_word(at, "false");
   if (*at == 'n') return skip_word(at, "null");
   if (depth) return skip_number(at);
-  struct number number;
-  int is_short;
-  at = read_number(at, &number, &is_short);
-  *is_true = number.digits != 0;
-  return is_short ? at : NULL; /* is 1e-999 true? Python says so */
+  const char *end = skip_number(at);
+  if (!end || end - at > LONGEST) return NULL;
+  for (*is_true = 0; at < end; at++) {
+    if (*at == 'e' || *at == 'E') return NULL; /* is 1e-999 true? Python says so */
+    *is_true |= *at >= '1' && *at <= '9';
+  }
+  return end;
 }
 
 static const char *read_box(const char *at, double *box) {
@@ -195,14 +176,10 @@ static int find_other(struct columns *columns, const char *name, Py_ssize_t size
 
 enum { ID = 1, IMAGE_ID = 2, CATEGORY_ID = 4, BBOX = 8, AREA = 16, ISCROWD = 32, NEEDED = ID | IMAGE_ID | CATEGORY_ID | BBOX };
 
-static int find_member(const char *name, Py_ssize_t size) {
-  static const struct {
-    const char *name;
-    Py_ssize_t size;
-    int member;
-  } KEPT[] = {{"id", 2, ID}, {"image_id", 8, IMAGE_ID}, {"category_id", 11, CATEGORY_ID}, {"bbox", 4, BBOX}, {"area", 4, AREA}, {"iscrowd", 7, ISCROWD}};
-  for (size_t n = 0; n < sizeof KEPT / sizeof *KEPT; n++)
-    if (KEPT[n].size == size && !memcmp(KEPT[n].name, name, size)) return KEPT[n].member;
+static int find_member(const char *name, size_t size) {
+  static const char *const KEPT[] = {"id", "image_id", "category_id", "bbox", "area", "iscrowd"};
+  for (int n = 0; n < 6; n++)
+    if (strlen(KEPT[n]) == size && !memcmp(KEPT[n], name, size)) return 1 << n;
   return 0;
 }
 

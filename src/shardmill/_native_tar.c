@@ -2,14 +2,8 @@
 
    transforms/formats/tar_samples.py says what that is for. Source of the format: POSIX.1-2017, pax, "ustar Interchange Format". */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#define _GNU_SOURCE /* memmem */
+#include "_native.h"
 
 enum {
   BLOCK = 512,
@@ -95,16 +89,9 @@ static int is_named(const uint8_t *head, const char *suffixes) {
   return to > 1 && strstr(suffixes, last) != NULL;
 }
 
-static int holds(const uint8_t *data, int64_t size, const char *word) {
-  int64_t length = strlen(word);
-  for (int64_t n = 0; n + length <= size; n++)
-    if (data[n] == (uint8_t)*word && !memcmp(data + n, word, length)) return 1;
-  return 0;
-}
-
 /* Whether an extended header may say where the next member's data ends, or what it is called. */
 static int tells_more(const uint8_t *data, int64_t size) {
-  return holds(data, size, "path=") || holds(data, size, "size=") || holds(data, size, "GNU.sparse.");
+  return memmem(data, size, "path=", 5) || memmem(data, size, "size=", 5) || memmem(data, size, "GNU.sparse.", 11);
 }
 
 /* How far the window is as if all of it had been read, for who looks at no data of members with those suffixes. */

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from shardmill import _native
-from shardmill.data.example import encode_example, encode_varint
+from shardmill.data.example import encode_example, encode_varint, entry_prefix
 from shardmill.data.tfrecord import frame_record, record_header
 from tests.support.archives import tar
 
@@ -65,10 +65,9 @@ def make_calls(folder: Path, descriptor: int) -> dict[str, list[Any]]:
     ends = Numbers([0, entries[0] + 18, sum(entries) + 36])
     places = Numbers([0, len(path), 2 * len(path)])
     rows = Numbers([0, 9, 1, 4, 4, 1, 0, 0, 0, 0, 9, 9, 1, 4, 4, 1, 0, 0, 0, 0])
-    names = [b"image", b"label", b"filename", b"height", b"width"]
+    names = list(map(entry_prefix, ("image", "label", "filename", "height", "width")))
     return {
         "checksums": [data, *payloads, Out(2, np.uint32)],
-        "hashes": [data, *payloads, 7, Out(2)],
         "hashes_by_seed": [data, *payloads, Numbers([1, 2]), Out(4)],
         "frame": [Out(size, np.uint8), Numbers([0, half, size])],
         "copy": [data, Numbers([0, 30]), Numbers([20, 10]), Out(40, np.uint8), Numbers([20, 0])],
@@ -81,7 +80,6 @@ def make_calls(folder: Path, descriptor: int) -> dict[str, list[Any]]:
         "plain_jpeg": [b"\xff\xd8\xff\xd9"],
         "plain_jpegs": [data, *payloads, Out(4)],
         "read_whole_files": [[path, __file__], Number(1 << 20), Out(6)],
-        "read_ranges": [[path, path], Numbers([0, 5]), Out(20, np.uint8), Numbers([0, 10, 20])],
         "read_spans": [
             [path, __file__], Numbers([0, 0, 1]), Numbers([0, 9, 1]), Numbers([4, 4, 4]), Out(12, np.uint8),
             Numbers([0, 4, 8]),

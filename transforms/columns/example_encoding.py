@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.data import spans
-from shardmill.data.example import encode_varint
+from shardmill.data.example import encode_varint, entry_prefix
 from shardmill.transforms.columns.arrow import buffer_items, offsets_of
 from shardmill.transforms.columns.example_bytes import (
     FOOTER_BYTES,
@@ -319,8 +319,7 @@ def _scalar_entries(
     name: str, array: pa.Array, declared: pa.DataType, present: np.ndarray | None
 ) -> _Ints | _Floats | _Strings:
     """Return the entries of `array`, a column or the items of its lists; `declared` is the type to name in an error."""
-    key = name.encode()
-    prefix = b"\x0a" + encode_varint(len(key)) + key + b"\x12"
+    prefix = entry_prefix(name)
     kind, buffers = array.type, array.buffers()
     if pa.types.is_int64(kind):
         return _Ints(prefix, _INT64, present, buffer_items(buffers[1], np.uint64, array.offset, len(array)))

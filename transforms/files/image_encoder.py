@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from shardmill.data import example, spans
+from shardmill.data.example import entry_prefix
 from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Renames
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
@@ -114,7 +115,7 @@ def frame_plain_images(
         entries: the serialized entries of other features of each image, which may be null.
     """
     rows = images.rows
-    number, encoded = len(rows), [name.encode() for name in names]
+    number, encoded = len(rows), list(map(entry_prefix, names))
     size = number * (_ENTRIES_BYTES + OVERHEAD + sum(map(len, encoded))) + int(rows["size"].sum())
     if entries.null_count:  # whose offsets need not be equal
         is_empty = entries.null_count == number

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import xxhash
 import zstandard
 
@@ -274,18 +275,13 @@ class Decompressed(io.BufferedIOBase):
 
 
 try:
-    from shardmill._native import read_ranges as _read_some
-    from shardmill._native import read_spans as _read_some_spans
+    from shardmill._native import read_spans as _read_some
 except ImportError:  # not compiled
 
-    def _read_some_spans(
+    def _read_some(
         paths: list[str], files: Positions, offsets: Positions, sizes: Positions, target: Any, places: Positions
     ) -> int:
-        """Replace the C extension, as `_read_some` does."""
-        return 0
-
-    def _read_some(paths: list[str], offsets: Positions, target: Any, places: Positions) -> int:
-        """Replace the C extension if it is not compiled: return 0, so that every range is read alone."""
+        """Replace the C extension if it is not compiled: return 0, so that every span is read alone."""
         return 0
 
 
@@ -301,7 +297,9 @@ def read_ranges(paths: list[str], offsets: Positions, target: Any, target_offset
     Raises:
         OSError: if a file cannot be read; EOFError if it ends too early.
     """
-    done = _read_some(paths, offsets, target, target_offsets) if all(map(storage.is_local, paths)) else 0
+    sizes, done = np.diff(target_offsets), 0
+    if all(map(storage.is_local, paths)):
+        done = _read_some(paths, np.arange(len(paths)), offsets, sizes, target, target_offsets[:-1])
     for n in range(done, len(paths)):
         storage.read_into(paths[n], int(offsets[n]), memoryview(target)[target_offsets[n] : target_offsets[n + 1]])
 
@@ -323,7 +321,7 @@ def read_spans(
         JobError: if a file is shorter than the spans say.
         OSError: if a file cannot be read.
     """
-    done = _read_some_spans(paths, files, offsets, sizes, target, places)
+    done = _read_some(paths, files, offsets, sizes, target, places)
     for n in range(done, len(files)):
         path, place = paths[files[n]], int(places[n])
         try:

@@ -94,6 +94,11 @@ def _key(name: str) -> bytes:
     return _delimited(1, name.encode())
 
 
+def entry_prefix(name: str) -> bytes:
+    """Return the bytes between the sizes of a feature's entry and of the feature."""
+    return _key(name) + b"\x12"
+
+
 def example_header(entries_size: int) -> bytes:
     """Return the bytes before `entries_size` bytes of entries in a serialized Example."""
     return b"\x0a" + encode_varint(entries_size)

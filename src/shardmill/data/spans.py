@@ -34,9 +34,7 @@ def checksums(data: Any, starts: Positions, ends: Positions) -> NDArray[np.uint3
 
 def hashes(data: Any, starts: Positions, ends: Positions, seed: int = 0) -> NDArray[np.uint64]:
     """Return the xxh3_64 (https://xxhash.com) of each `data[start:end]`, shape (n,)."""
-    found = np.empty(len(starts), np.uint64)
-    _spans.hashes(data, _as_positions(starts), _as_positions(ends), seed, found)
-    return found
+    return hashes_by_seed(data, starts, ends, [seed])[0]
 
 
 def hashes_by_seed(data: Any, starts: Positions, ends: Positions, seeds: Sequence[int]) -> NDArray[np.uint64]:

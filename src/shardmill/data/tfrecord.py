@@ -107,18 +107,13 @@ def checksums(data: Any, starts: np.ndarray, ends: np.ndarray, out: np.ndarray) 
         out[rows] = np.fromiter(map(google_crc32c.value, pieces), np.uint32, len(pieces))
 
 
-def hashes(data: Any, starts: np.ndarray, ends: np.ndarray, seed: int, out: np.ndarray) -> None:
-    """Write the xxh3_64 of each `data[start:end]` into `out`, uint64."""
+def hashes_by_seed(data: Any, starts: np.ndarray, ends: np.ndarray, seeds: np.ndarray, out: np.ndarray) -> None:
+    """Write the xxh3_64 of each `data[start:end]`, for each of `seeds`, into `out`, uint64, shape (seeds, n)."""
     import xxhash  # late: a host that only reads has none
 
     for rows, pieces in _cut(data, starts, ends):
-        out[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
-
-
-def hashes_by_seed(data: Any, starts: np.ndarray, ends: np.ndarray, seeds: np.ndarray, out: np.ndarray) -> None:
-    """Write the xxh3_64 of each `data[start:end]`, for each of `seeds`, into `out`, uint64, shape (seeds, n)."""
-    for seed, found in zip(seeds.tolist(), out, strict=True):
-        hashes(data, starts, ends, seed, found)
+        for seed, found in zip(seeds.tolist(), out, strict=True):
+            found[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
 
 
 def frame(data: Any, offsets: np.ndarray) -> None:

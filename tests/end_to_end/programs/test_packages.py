@@ -68,6 +68,7 @@ def test_the_sdist_holds_every_module_and_the_source_of_the_compiled_one(sdist: 
     assert {
         *(f"src/{name}" for name in expected()),
         "src/shardmill/_native.c",
+        "src/shardmill/_native.h",
         "src/shardmill/_native_examples.c",
         "src/shardmill/_native_images.c",
         "src/shardmill/_native_json.c",

@@ -78,12 +78,12 @@ def test_every_length(module: ModuleType, shuffled: bool) -> None:
 def test_any_bytes(module: ModuleType, pieces: list[bytes], seed: int) -> None:
     ends = np.cumsum(list(map(len, pieces)), dtype=np.int64)
     starts = ends - np.array(list(map(len, pieces)), np.int64)
-    crcs, hashes = np.empty(len(pieces), np.uint32), np.empty(len(pieces), np.uint64)
+    crcs, hashes = np.empty(len(pieces), np.uint32), np.empty((1, len(pieces)), np.uint64)
     module.checksums(b"".join(pieces), starts, ends, crcs)
-    module.hashes(b"".join(pieces), starts, ends, seed, hashes)
+    module.hashes_by_seed(b"".join(pieces), starts, ends, np.array([seed], np.uint64), hashes)
 
     assert crcs.tolist() == list(map(google_crc32c.value, pieces))
-    assert hashes.tolist() == [xxhash.xxh3_64_intdigest(piece, seed) for piece in pieces]
+    assert hashes[0].tolist() == [xxhash.xxh3_64_intdigest(piece, seed) for piece in pieces]
 
 
 @BOTH
@@ -241,7 +241,6 @@ def test_spans_outside(module: ModuleType, case: str) -> None:
     inside = np.zeros(len(starts), np.int64)
     calls: list[tuple[Any, ...]] = [
         (module.checksums, bytes(10), starts, ends, np.empty(len(starts), np.uint32)),
-        (module.hashes, bytes(10), starts, ends, 0, np.empty(len(starts), np.uint64)),
         (module.hashes_by_seed, bytes(10), starts, ends, np.zeros(2, np.uint64), np.empty((2, len(starts)), np.uint64)),
         (module.copy, bytes(10), starts, sizes, bytearray(20), inside),
         (module.copy, bytes(20), inside, sizes, bytearray(10), starts),
