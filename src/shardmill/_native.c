@@ -598,7 +598,7 @@ static PyObject *read_spans(PyObject *self, PyObject *args) {
 
 method parse_annotations, read_heads, scan_members;                                             /* _native_json.c, _native_tar.c */
 method split_records, scan_examples, read_example, read_examples, take_examples;                /* _native_examples.c */
-method size_entries, encode_rows, plain_jpeg, plain_jpegs, read_images, frame_images;           /* _native_encoding.c, _native_images.c */
+method size_entries, encode_rows, plain_jpeg, plain_jpegs, read_images, encode_images;           /* _native_encoding.c, _native_images.c */
 extern uint32_t png_crcs[8][256];
 
 static PyMethodDef methods[] = {
@@ -620,7 +620,7 @@ static PyMethodDef methods[] = {
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_images", read_images, METH_VARARGS, "read_images(root, paths, places, ranges, max_pixels, target, rows): the plain JPEGs and PNGs among files, or parts of files; their bytes."},
-    {"frame_images", frame_images, METH_VARARGS, "frame_images(data, rows, names, labels, files, file_places, entries, entry_places, target, places, values, digests): framed Examples of images."},
+    {"encode_images", encode_images, METH_VARARGS, "encode_images(data, rows, names, labels, files, file_places, entries, entry_places, target, places, values, digests): framed Examples of images."},
     {"parse_annotations", parse_annotations, METH_VARARGS, "parse_annotations(text): the columns of COCO's annotations without a fault; else None."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},

@@ -20,7 +20,7 @@ def read_whole_files(paths: list[str], most: int, statuses: Any) -> list[bytes |
 def read_images(
     root: bytes, paths: Any, places: Positions, ranges: Any, max_pixels: int, target: Any, rows: Any
 ) -> int: ...
-def frame_images(
+def encode_images(
     data: Any,
     rows: Any,
     prefixes: list[bytes],

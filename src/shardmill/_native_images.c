@@ -349,7 +349,7 @@ static uint8_t *frame_image(uint8_t *at, const uint8_t *end, const struct entry 
   return record + framed;
 }
 
-PyObject *frame_images(PyObject *self, PyObject *args) {
+PyObject *encode_images(PyObject *self, PyObject *args) {
   Py_buffer data, rows, labels, files, file_places, entries, entry_places, target, places, values, digests;
   PyObject *given;
   if (!PyArg_ParseTuple(args, "y*y*O!y*y*y*y*y*w*w*w*w*", &data, &rows, &PyList_Type, &given, &labels, &files, &file_places, &entries, &entry_places,

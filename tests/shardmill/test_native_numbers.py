@@ -87,7 +87,7 @@ def make_calls(folder: Path, descriptor: int) -> dict[str, list[Any]]:
         "read_images": [
             b"", (path * 2).encode(), places, Numbers([0, 10, 5, 10]), Number(99), Out(size, np.uint8), Out(20)
         ],
-        "frame_images": [
+        "encode_images": [
             data, rows, names, Numbers([0, -1]), b"a.jpgb.jpg", Numbers([0, 5, 10]), b"xy", Numbers([0, 1, 2]),
             Out(400, np.uint8), Out(3), Out(2), Out(32, np.uint8),
         ],

@@ -66,7 +66,7 @@ from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
 
 with suppress(ImportError):  # where it is not compiled, no image is read to be framed
-    from shardmill._native import frame_images
+    from shardmill._native import encode_images
 
 _COMPANIONS_PREFIX = "beside:"  # before what the companions of an image were made of
 # Planned bytes that are read at once; files of a task with more are so large that Python's share is small
@@ -125,7 +125,7 @@ def frame_plain_images(
     texts = (data_of(files), file_places, data_of(entries), entry_places)
     framed, digests = np.empty(size, np.uint8), np.empty((number, 2), np.uint64)
     places, values = np.empty(number + 1, np.int64), np.empty(number, np.int64)
-    frame_images(images.data, rows.view(np.int64), encoded, labels, *texts, framed, places, values, digests)
+    encode_images(images.data, rows.view(np.int64), encoded, labels, *texts, framed, places, values, digests)
     return FramedImages(framed[: places[-1]], places, values, digests)
 
 
