@@ -620,7 +620,7 @@ static PyMethodDef methods[] = {
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"read_images", read_images, METH_VARARGS, "read_images(root, paths, places, ranges, max_pixels, target, rows): the plain JPEGs and PNGs among files, or parts of files; their bytes."},
-    {"encode_images", encode_images, METH_VARARGS, "encode_images(data, rows, names, labels, files, file_places, entries, entry_places, target, places, values, digests): framed Examples of images."},
+    {"encode_images", encode_images, METH_VARARGS, "encode_images(data, rows, prefixes, labels, files, file_places, entries, entry_places, target, places, values, digests): framed Examples of images."},
     {"parse_annotations", parse_annotations, METH_VARARGS, "parse_annotations(text): the columns of COCO's annotations without a fault; else None."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},

@@ -10,4 +10,3 @@ def without_native(patch: pytest.MonkeyPatch) -> None:
     """Scan spans and read ranges as an installation does in which the extension is not compiled."""
     patch.setattr(spans, "_spans", tfrecord)
     patch.setattr(streams, "_read_some", lambda *arguments: 0)
-    patch.setattr(streams, "_read_some_spans", lambda *arguments: 0)
