@@ -16,7 +16,7 @@ from shardmill.errors import CorruptDataError
 try:
     from shardmill import _native as _spans
 
-    if not hasattr(_spans, "encode_rows"):
+    if not hasattr(_spans, "encode_images"):
         raise ImportError("it was compiled before an update; run `python setup.py build_ext --inplace`")
 except ImportError:
     from shardmill.data import tfrecord as _spans  # type: ignore[no-redef]
