@@ -1,4 +1,4 @@
-"""Conversion jobs: configurations, Beam graphs, reports, nightly rebuilds, the command line and the Python API."""
+"""Conversion jobs: configurations, Beam graphs, reports, the command line and the Python API."""
 
 import logging
 

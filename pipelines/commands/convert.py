@@ -9,6 +9,7 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from shardmill.addons.registry import ADD_ONS
 from shardmill.errors import UserError
 from shardmill.installed import importing_beam
 from shardmill.pipelines.commands.frame import Command, reach_stores
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.jobs.job import Job
     from shardmill.pipelines.jobs.outcome import Built, Published
 
+_RECIPES = [add_on.module("recipe") for add_on in ADD_ONS if add_on.recipes]
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
 
 
@@ -49,27 +51,21 @@ def _add_arguments(kind: Kind, parser: Parser) -> None:
     command.add_argument(
         "--dry_run", action="store_true", help="Report what would be read and written, without writing anything"
     )
-    command.add_argument(
-        "--write_recipe",
-        metavar="FILE",
-        help="Write these flags to FILE as a recipe for `shardmill rebuild`, without converting anything",
-    )
+    if _RECIPES:
+        command.add_argument(
+            "--write_recipe",
+            metavar="FILE",
+            help="Write these flags to FILE as a recipe for `shardmill rebuild`, without converting anything",
+        )
     command.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
     inputs = tuple(option.name for option in kind.options if option.name == "input")
     parser.add_short_help((*inputs, "output", "name", *kind.short_help, "splits", "overwrite", "dry_run"))
 
 
-def _describe_recipe(recipe: str, omitted: Sequence[str]) -> str:
-    names, verb = " and ".join(omitted), "is" if len(omitted) == 1 else "are"
-    without = f"{names} {verb} left out, for each build is the next patch"
-    message = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
-    return to_printable(f"{message}; {without}" if omitted else message)
-
-
 def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
-    dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe"), values.pop("debug")
+    dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe", None), values.pop("debug")
     output_options = BuildOutputOptions(
         **{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values}
     )
@@ -101,26 +97,18 @@ def _convert(
             check_dataflow_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
         config = kind.make_config(values)
 
-        from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, make_tuned_job, run_recorded
+        from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, run_recorded
         from shardmill.pipelines.jobs.outcome import (
             Interrupted,
             begin_record,
             exit_interrupted,
             interruption_of_report,
         )
-        from shardmill.pipelines.jobs.runner import runner_warning
+        from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
 
     if recipe is not None:
-        from shardmill.pipelines.nightly.recipe import omitted_flags, recipe_text, write_recipe
-
         check_input(config)
-        if config.secret_flags:
-            raise UserError(
-                f"--write_recipe {recipe}: {config.secret_flags[0]} holds a password, and a recipe would, too; write"
-                " ${NAME} in its place, an environment variable"
-            )
-        write_recipe(recipe, recipe_text(kind, values, rest))
-        log.print_result(_describe_recipe(recipe, omitted_flags(values)))
+        log.print_result(import_module(_RECIPES[0]).write_recipe(recipe, config.secret_flags, kind, values, rest))
         return 0
     check_job(config, options, asks=not dry)
     if (message := runner_warning(rest, options)) is not None:
@@ -130,13 +118,17 @@ def _convert(
             f"--shard_size is {config.shard_size:,} bytes, a file for each; a number without a unit is bytes: give one,"
             " such as 100MiB; trainers read files of 100 to 200 MB fastest"
         )
-    make_job = partial(make_tuned_job, kind.make_job, options)
+    job = kind.make_job(config)
+    if is_local(options):
+        (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
     if dry:
-        log.print_result(dry_run(make_job(config), config.name, options, output_options.quiet))
+        log.print_result(dry_run(job, config.name, options, output_options.quiet))
         return 0
     built: Built | None = None
     try:
-        built = run_recorded(make_job, config, options, begin_record(config.name, config.version), output_options.quiet)
+        built = run_recorded(
+            kind.make_job, config, options, begin_record(config.name, config.version), output_options.quiet
+        )
         _report_end(config, built, output_options)
     except KeyboardInterrupt as cause:
         if isinstance(cause, Interrupted):
@@ -236,10 +228,9 @@ def run_config(kind: "Kind", config: "JobConfig", beam: "PipelineOptions", progr
 def _run_config(
     make_job: "Callable[[Any], Job]", config: "JobConfig", beam: "PipelineOptions", progress: bool
 ) -> "Published":
-    from shardmill.pipelines.jobs.job import check_job, run_recorded
+    from shardmill.pipelines.jobs.job import run_recorded
     from shardmill.pipelines.jobs.outcome import begin_record
 
-    check_job(config, beam)
     record = begin_record(config.name, config.version)
     built = run_recorded(make_job, config, beam, record, quiet=not progress)
     if built.error is not None:

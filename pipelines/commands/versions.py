@@ -332,7 +332,7 @@ def change_tag(directory: str, version: str, tag: str | None, move: bool, delete
     if not delete and tag is None:
         raise UserError("give the version, then the tag: shardmill tag DIRECTORY VERSION TAG")
 
-    from shardmill.pipelines.nightly.versions import delete_tag, set_tag
+    from shardmill.pipelines.commands.pointers import delete_tag, set_tag
 
     with _report_write_errors(directory):
         if tag is None:
@@ -399,7 +399,7 @@ def rollback(
 def roll_back(directory: str, version: str | None) -> RolledBack:
     """Point LATEST at another version, see `shardmill.rollback`."""
     directory = data_set_folder(directory)
-    from shardmill.pipelines.nightly.versions import rollback, version_under_way
+    from shardmill.pipelines.commands.pointers import rollback, version_under_way
 
     with _report_write_errors(directory):
         before, now = rollback(directory, version)

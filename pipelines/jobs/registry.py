@@ -39,12 +39,6 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
         "report": Entry("write an HTML report about a version", f"{_COMMANDS}.report", ("report", "Report")),
     },
     MANAGING: {
-        "rebuild": Entry(
-            "rebuild data sets from recipes if anything changed", f"{_COMMANDS}.rebuild", ("rebuild", "Rebuilt")
-        ),
-        "retain": Entry(
-            "delete expired versions, and what dead jobs left", f"{_COMMANDS}.retain", ("retain", "Retained")
-        ),
         "rollback": Entry("point LATEST at an older version", f"{_COMMANDS}.versions", ("rollback", "RolledBack")),
         "tag": Entry("name a version, or move or delete its name", f"{_COMMANDS}.versions", ("tag", "Tagged")),
         "accept": Entry(
@@ -59,7 +53,8 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
 
 for _add_on in ADD_ONS:
     for _heading, _added in _add_on.commands.items():
-        COMMANDS[_heading].update(_added)
+        _core = COMMANDS[_heading]
+        COMMANDS[_heading] = {**_added, **_core} if _add_on.leads else {**_core, **_added}
 
 
 def entries() -> dict[str, Entry]:

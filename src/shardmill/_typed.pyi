@@ -8,18 +8,18 @@ from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
 from shardmill.pipelines.commands.convert import Plan as Plan
+from shardmill.addons.nightly.rebuild_command import Rebuilt as Rebuilt
+from shardmill.addons.nightly.rebuild_command import rebuild as rebuild
+from shardmill.addons.nightly.retain_command import Retained as Retained
+from shardmill.addons.nightly.retain_command import retain as retain
 from shardmill.pipelines.commands.index import Indexed as Indexed
 from shardmill.pipelines.commands.index import index as index
 from shardmill.pipelines.commands.inspect import Inspection as Inspection
 from shardmill.pipelines.commands.inspect import inspect as inspect
-from shardmill.pipelines.commands.rebuild import Rebuilt as Rebuilt
-from shardmill.pipelines.commands.rebuild import rebuild as rebuild
 from shardmill.pipelines.commands.report import Comparison as Comparison
 from shardmill.pipelines.commands.report import Report as Report
 from shardmill.pipelines.commands.report import diff as diff
 from shardmill.pipelines.commands.report import report as report
-from shardmill.pipelines.commands.retain import Retained as Retained
-from shardmill.pipelines.commands.retain import retain as retain
 from shardmill.pipelines.commands.verify import Verification as Verification
 from shardmill.pipelines.commands.verify import verify as verify
 from shardmill.pipelines.commands.versions import Accepted as Accepted
@@ -144,20 +144,7 @@ class _ArraysOptions(_Options, total=False):
     on_duplicate_key: Literal["allow", "reject", "fail"]
     feature: _Value
     shape: _Value
-    dtype: Literal[
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "bool",
-        "complex64",
-        "complex128",
-    ]
+    dtype: Literal["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "complex64", "complex128"]
     stacked: bool
 
 class _AudioOptions(_Options, total=False):

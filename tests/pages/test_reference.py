@@ -11,10 +11,10 @@ import pytest
 import shardmill
 from docs import build_site
 from shardmill import errors
+from shardmill.addons.nightly import recipe
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines import cli
-from shardmill.pipelines.nightly import recipe
 from shardmill.quality.limits import SCHEMA_CHECKS
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import CheckOptions

@@ -48,8 +48,8 @@ def run_program(*arguments: object) -> Result:
 # Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of
 # seconds.
 _forks = multiprocessing.get_context("forkserver")
-_PRELOADED = ("commands.convert", "jobs.job", "jobs.launch", "jobs.runner", "nightly.recipe", "reports.summary")
-_preloaded = [__name__, *(f"shardmill.pipelines.{module}" for module in _PRELOADED)]
+_PRELOADED = ("commands.convert", "jobs.job", "jobs.launch", "jobs.runner", "reports.summary")
+_preloaded = [__name__, "shardmill.addons.nightly.recipe", *(f"shardmill.pipelines.{module}" for module in _PRELOADED)]
 assert all(map(find_spec, _preloaded)), "the fork server passes over what is not there, and each process is slow"
 _forks.set_forkserver_preload(_preloaded)
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import shardmill
 from docs import build_site
+from shardmill.addons.nightly import recipe
 from shardmill.errors import EXIT_STATUSES
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.jobs.registry import KINDS, entries
-from shardmill.pipelines.nightly import recipe
 from shardmill.quality.limits import SCHEMA_CHECKS, Limits
 from shardmill.transforms.options.declare import Option, options_of
 from shardmill.transforms.options.job_options import LOWER_BOUND, CheckOptions

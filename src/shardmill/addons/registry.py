@@ -24,6 +24,8 @@ class AddOn:
 
     folder: str
     commands: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)  # by heading and name
+    leads: bool = False  # True if its commands come before those of the core in their heading
+    recipes: bool = False  # True if its module `recipe` writes the flags of a converting command as a recipe
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
 
     @property
@@ -38,6 +40,25 @@ class AddOn:
 
 ADD_ONS = (
     AddOn("near_duplicates", stats_section="near_duplicates"),
+    AddOn(
+        "nightly",
+        commands={
+            MANAGING: {
+                "rebuild": Entry(
+                    "rebuild data sets from recipes if anything changed",
+                    "shardmill.addons.nightly.rebuild_command",
+                    ("rebuild", "Rebuilt"),
+                ),
+                "retain": Entry(
+                    "delete expired versions, and what dead jobs left",
+                    "shardmill.addons.nightly.retain_command",
+                    ("retain", "Retained"),
+                ),
+            }
+        },
+        leads=True,
+        recipes=True,
+    ),
     AddOn(
         "sql",
         commands={

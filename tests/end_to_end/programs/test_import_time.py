@@ -55,7 +55,7 @@ def test_functions_that_run_no_job_import_no_beam(tmp_path: Path) -> None:
     )
 
     assert not modules & {"apache_beam", "tensorflow"}
-    assert "shardmill.pipelines.commands.retain" in modules
+    assert "shardmill.addons.nightly.retain_command" in modules
 
 
 def loaded_by_help(command: str) -> set[str]:
@@ -170,7 +170,7 @@ UNUSED = {
     ),
     *(f"apache_beam.{name}" for name in ("dataframe", "io.gcp.bigquery", "runners.interactive", "yaml")),
     *(f"apache_beam.runners.portability.{name}" for name in ("flink_runner", "spark_runner")),
-    *("shardmill.pipelines.commands.verify", "shardmill.pipelines.nightly.recipe"),
+    *("shardmill.pipelines.commands.verify", "shardmill.addons.nightly.recipe"),
 }
 
 

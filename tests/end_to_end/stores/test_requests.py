@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.addons.nightly.planning import version_to_build
 from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines import cli
-from shardmill.pipelines.nightly.planning import version_to_build
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket, below, jpeg, make_images, upload

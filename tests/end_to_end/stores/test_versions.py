@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 import shardmill
+from shardmill.addons.nightly.inputs import find_inputs
+from shardmill.addons.nightly.planning import decide, encode_inputs
+from shardmill.addons.nightly.recipe import RetainOptions
+from shardmill.addons.nightly.retention import retain
 from shardmill.metadata import file_names
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.pipelines.nightly.inputs import find_inputs
-from shardmill.pipelines.nightly.planning import decide, encode_inputs
-from shardmill.pipelines.nightly.recipe import RetainOptions
-from shardmill.pipelines.nightly.versions import retain
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import delete_version, list_versions
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.beam_filesystems import process_options
+from tests.addons.nightly.retained import CASES, check_retained
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
-from tests.support.retained import CASES, check_retained
 from tests.support.small_data_set import make_version
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.nightly.versions import delete_tag, set_tag
+from shardmill.pipelines.commands.pointers import delete_tag, set_tag
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import StoredFile

@@ -11,6 +11,8 @@ from datetime import date as Date
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from shardmill.addons.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
+from shardmill.addons.nightly.recipe_values import parse_set
 from shardmill.errors import (
     EXIT_STATUSES,
     ChecksError,
@@ -25,8 +27,6 @@ from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, Status, page_path, record_path
 from shardmill.pipelines.commands.frame import Command, raise_job_errors, to_words
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
-from shardmill.pipelines.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
-from shardmill.pipelines.nightly.recipe_values import parse_set
 from shardmill.pipelines.reports import log
 from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.declare import options_of
@@ -34,8 +34,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import using_options
 
 if TYPE_CHECKING:
+    from shardmill.addons.nightly.planning import Say
     from shardmill.pipelines.jobs.outcome import Built, Failure, Interrupted
-    from shardmill.pipelines.nightly.planning import Say
 
 _EPILOG = (
     "Every option of Apache Beam, such as --runner, may follow the recipes and overrides the option in a recipe. "
@@ -157,7 +157,7 @@ def follow_recipe(
     Raises:
         Interrupted: by Ctrl-C or SIGTERM.
     """
-    from shardmill.pipelines.nightly.rebuild import rebuild
+    from shardmill.addons.nightly.rebuild import rebuild
 
     def say(text: str) -> None:
         show(f"{recipe.name}: {text}")
@@ -364,7 +364,7 @@ def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildO
 
 def notify_webhook(recipe: Recipe, record: BuildRecord, warn: "Say") -> None:
     """Notify the recipe's webhook that nothing was published."""
-    from shardmill.pipelines.nightly.rebuild import notify
+    from shardmill.addons.nightly.rebuild import notify
 
     if recipe.on_failure.webhook is not None and (failed := notify(recipe.on_failure.webhook, record)) is not None:
         warn(failed)
@@ -393,14 +393,14 @@ def configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextMan
 
 def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", warn: "Say") -> "tuple[Built, str]":
     """Plan a recipe's build; return its end, "published" if there is a version to build, and the plan."""
-    from shardmill.pipelines.jobs.outcome import Built, begin_record, failed_record
-    from shardmill.pipelines.nightly.planning import (
+    from shardmill.addons.nightly.planning import (
         Unchanged,
         apply_on_published,
         begin_build,
         find_kept_settings,
         make_plan,
     )
+    from shardmill.pipelines.jobs.outcome import Built, begin_record, failed_record
     from shardmill.transforms.stores.protocol import os_error_text
 
     failure: Failure

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.nightly.inputs import find_inputs
 from shardmill.errors import UserError
 from shardmill.pipelines import cli
-from shardmill.pipelines.nightly.inputs import find_inputs
 from tests.support.command import write_files
 
 RECIPE = """\
@@ -36,7 +36,7 @@ def test_a_store_that_fails_one_recipe_does_not_stop_the_others(tmp_path: Path, 
         return find_inputs(config, *options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shardmill.pipelines.nightly.planning.find_inputs", failing)
+        patch.setattr("shardmill.addons.nightly.planning.find_inputs", failing)
         assert cli.main(["rebuild", *map(str, recipes), "--dry_run"]) == 1
     assert "first: a store failed: " in caplog.text
     assert "second: there is no version yet: 1.0.0 would be built" in capsys.readouterr().out

@@ -12,6 +12,16 @@ from dataclasses import replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
+from shardmill.addons.nightly.planning import (
+    Say,
+    Unchanged,
+    apply_on_published,
+    begin_build,
+    find_end_of_loser,
+    make_plan,
+)
+from shardmill.addons.nightly.recipe import RebuildOptions, Recipe
+from shardmill.addons.nightly.retention import Problem, retain_by_recipe
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
@@ -26,16 +36,6 @@ from shardmill.pipelines.jobs.outcome import (
     record_interruption,
     write_unpublished,
 )
-from shardmill.pipelines.nightly.planning import (
-    Say,
-    Unchanged,
-    apply_on_published,
-    begin_build,
-    find_end_of_loser,
-    make_plan,
-)
-from shardmill.pipelines.nightly.recipe import RebuildOptions, Recipe
-from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import limit_timeouts, os_error_text
 
@@ -102,7 +102,7 @@ def _rebuild(
             return _rebuild(recipe, request, options, say, warn)  # the published version is another one now
         if unchanged is not None:  # a job that lives is at it
             return unchanged
-        from shardmill.pipelines.nightly.build import run_build
+        from shardmill.addons.nightly.build import run_build
 
         plan, changed_request = apply_on_published(recipe, plan, request)
         record = plan.record

@@ -77,11 +77,11 @@ def dies_at(moment: str) -> None:
 @pytest.mark.parametrize(
     ("moment", "latest", "says"),
     [
-        ("shardmill.pipelines.nightly.planning.find_inputs", "1.0.0", "events 1.0.1 is published"),
+        ("shardmill.addons.nightly.planning.find_inputs", "1.0.0", "events 1.0.1 is published"),
         ("shardmill.transforms.publishing.lease.Lease", "1.0.0", "events 1.0.1 is published"),
         ("shardmill.transforms.publishing.publish.check_before_publishing", "1.0.0", "events 1.0.1 is published"),
         ("shardmill.transforms.publishing.publication._update_names", "1.0.0", "unchanged since 1.0.1"),
-        ("shardmill.pipelines.nightly.rebuild.retain_by_recipe", "1.0.1", "unchanged since 1.0.1"),
+        ("shardmill.addons.nightly.rebuild.retain_by_recipe", "1.0.1", "unchanged since 1.0.1"),
     ],
 )
 def test_killed(run: Run, here: Path, moment: str, latest: str, says: str) -> None:

@@ -16,10 +16,10 @@ from tests.support.processes import stop_at, wait_for
 
 # Where the loser stands while the other night is built from beginning to end
 LOSER_STOPS = {
-    "listing the input": ("shardmill.pipelines.nightly.planning", "find_inputs"),
-    "deciding": ("shardmill.pipelines.nightly.planning", "decide"),
-    "decided": ("shardmill.pipelines.nightly.build", "find_kept_settings"),
-    "checking its flags": ("shardmill.pipelines.nightly.build", "check_job"),
+    "listing the input": ("shardmill.addons.nightly.planning", "find_inputs"),
+    "deciding": ("shardmill.addons.nightly.planning", "decide"),
+    "decided": ("shardmill.addons.nightly.build", "find_kept_settings"),
+    "checking its flags": ("shardmill.pipelines.jobs.job", "check_job"),
     "taking the lease": ("shardmill.pipelines.jobs.job", "take_lease"),
 }
 # Where the winner stands while the loser is run

@@ -10,7 +10,7 @@ import pytest
 
 from shardmill.pipelines import cli
 from shardmill.transforms.publishing import lease
-from tests.end_to_end.nights.conftest import in_copy
+from tests.addons.nightly.nights.conftest import in_copy
 from tests.support.command import Process, Run, tree_bytes
 from tests.support.nights import Rows, recipe, rows, write
 from tests.support.processes import SmallDisk

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from shardmill.addons.nightly.rebuild import notify
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.nightly.rebuild import notify
 
 RECORD = BuildRecord("n", "1.0.0", "failed", "2026-11-20T03:00:00Z", reason="no such file")
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import shardmill
+from shardmill.addons.nightly.recipe import FreshnessOptions
+from shardmill.addons.nightly.recipe_values import format_duration
 from shardmill.errors import ChecksError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject, crc32c_hex
 from shardmill.pipelines.config.files import ListedFilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import ParallelConfig, RowsConfig, SplitRecordsConfig
-from shardmill.pipelines.nightly.recipe import FreshnessOptions
-from shardmill.pipelines.nightly.recipe_values import format_duration
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, accept_language_suffix, input_root, list_input

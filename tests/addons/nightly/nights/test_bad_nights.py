@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.nightly import planning
+from shardmill.addons.nightly.inputs import find_inputs
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.nightly import planning
-from shardmill.pipelines.nightly.inputs import find_inputs
 from tests.support.command import Run
 from tests.support.nights import KINDS, recipe, rows, write
 

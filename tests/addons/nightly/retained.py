@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shardmill.pipelines.nightly.recipe import RetainOptions
-from shardmill.pipelines.nightly.versions import retain
+from shardmill.addons.nightly.recipe import RetainOptions
+from shardmill.addons.nightly.retention import retain
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import find_damage
 from shardmill.transforms.publishing.lease import Owner

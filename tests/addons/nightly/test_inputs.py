@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.nightly.inputs import check_freshness, find_inputs
+from shardmill.addons.nightly.planning import decode_inputs, encode_inputs
+from shardmill.addons.nightly.recipe import FreshnessOptions
 from shardmill.errors import ChecksError
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.pipelines.nightly.inputs import check_freshness, find_inputs
-from shardmill.pipelines.nightly.planning import decode_inputs, encode_inputs
-from shardmill.pipelines.nightly.recipe import FreshnessOptions
 from shardmill.transforms.values.preprocessing_sources import PreviousGraph
 from tests.support.command import image, image_tree, write_files
 from tests.support.tokenizer_files import tokenizer_json

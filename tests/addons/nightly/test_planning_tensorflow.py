@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.errors import CorruptDataError, UserError
-from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.pipelines.nightly.inputs import find_inputs
-from shardmill.pipelines.nightly.planning import (
+from shardmill.addons.nightly.inputs import find_inputs
+from shardmill.addons.nightly.planning import (
     Changed,
     Unchanged,
     decide,
@@ -22,6 +19,9 @@ from shardmill.pipelines.nightly.planning import (
     describe_difference,
     encode_inputs,
 )
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import REPOSITORY, write_files
 from tests.support.small_data_set import make_version
 
@@ -254,8 +254,8 @@ def test_nothing_to_do_takes_no_beam(folder: Path) -> None:
     program = (
         "import sys; from shardmill.pipelines.jobs.registry import KINDS;"
         f"config = KINDS['images'].make_config({{'input': {str(folder / 'in')!r}, 'output': '/o', 'name': 'n'}});"
-        "from shardmill.pipelines.nightly.inputs import find_inputs; "
-        "from shardmill.pipelines.nightly.planning import decide;"
+        "from shardmill.addons.nightly.inputs import find_inputs; "
+        "from shardmill.addons.nightly.planning import decide;"
         "print(decide(config, find_inputs(config))); assert not {'apache_beam', 'tensorflow'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import shardmill
+from shardmill.addons.nightly.recipe import Recipe, load_recipes
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
 from tests.support.command import REPOSITORY, Process, Run, image
 from tests.support.pages import blocks, commands
 
@@ -174,9 +174,9 @@ def test_a_webhook_that_fails_is_said_and_changes_nothing(
 
 
 MOMENTS = {
-    "the input is looked at": "shardmill.pipelines.nightly.planning.find_inputs",
+    "the input is looked at": "shardmill.addons.nightly.planning.find_inputs",
     "the job runs": "shardmill.transforms.publishing.publish.check_before_publishing",
-    "old versions are deleted": "shardmill.pipelines.nightly.rebuild.retain_by_recipe",
+    "old versions are deleted": "shardmill.addons.nightly.rebuild.retain_by_recipe",
 }
 
 

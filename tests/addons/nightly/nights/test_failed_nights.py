@@ -21,7 +21,7 @@ from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines import cli
 from shardmill.transforms.options.job_options import Acceptance
 from shardmill.transforms.publishing.acceptance import FailedVersion, accept_version
-from tests.end_to_end.nights.conftest import in_copy
+from tests.addons.nightly.nights.conftest import in_copy
 from tests.support.builds import contents
 from tests.support.command import Run
 from tests.support.faults import faulty, in_child, kill

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf import text_format
 
+from shardmill.addons.nightly.inputs import FILES, QUERY, Inputs, check_freshness, find_inputs
+from shardmill.addons.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, FreshnessOptions, RebuildOptions, Recipe
 from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, LockedError, OutdatedError, UserError
 from shardmill.metadata import file_names
@@ -19,8 +21,6 @@ from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema
 from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs.outcome import begin_record, read_success
-from shardmill.pipelines.nightly.inputs import FILES, QUERY, Inputs, check_freshness, find_inputs
-from shardmill.pipelines.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, FreshnessOptions, RebuildOptions, Recipe
 from shardmill.quality.limits import Constraints
 from shardmill.reading.dataset import Dataset, labels_of, open_dataset
 from shardmill.text import plural, shorten

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from shardmill.addons.nightly.rebuild_command import configure_stores
+from shardmill.addons.nightly.recipe import SUFFIXES, InvalidRecipe, RetainOptions, load_recipes
+from shardmill.addons.nightly.recipe_values import parse_set
+from shardmill.addons.nightly.retention import Problem, retain_by_recipe
+from shardmill.addons.nightly.retention import retain as retain_in_folder
 from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands.frame import (
@@ -18,12 +23,7 @@ from shardmill.pipelines.commands.frame import (
     raise_job_errors,
     to_words,
 )
-from shardmill.pipelines.commands.rebuild import configure_stores
 from shardmill.pipelines.config.flags import Parser, add_flags
-from shardmill.pipelines.nightly.recipe import SUFFIXES, InvalidRecipe, RetainOptions, load_recipes
-from shardmill.pipelines.nightly.recipe_values import parse_set
-from shardmill.pipelines.nightly.versions import Problem, retain_by_recipe
-from shardmill.pipelines.nightly.versions import retain as retain_in_folder
 from shardmill.pipelines.reports import log
 from shardmill.text import html_table
 from shardmill.transforms.options.declare import options_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.nightly.recipe_values import (
+from shardmill.addons.nightly.recipe_values import (
     dated_glob,
     dated_version,
     days_up_to,

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.errors import UserError
-from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.pipelines.nightly.recipe import (
+from shardmill.addons.nightly.recipe import (
     BuildOptions,
     FailureOptions,
     FreshnessOptions,
@@ -24,7 +22,7 @@ from shardmill.pipelines.nightly.recipe import (
     read_recipes,
     recipe_text,
 )
-from shardmill.pipelines.nightly.recipe_values import (
+from shardmill.addons.nightly.recipe_values import (
     Variables,
     beam_arguments,
     beam_entries,
@@ -33,6 +31,8 @@ from shardmill.pipelines.nightly.recipe_values import (
     parse_duration,
     parse_set,
 )
+from shardmill.errors import UserError
+from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.declare import OptionValueError
 from tests.support.command import Run, check_mistake, write_files
 

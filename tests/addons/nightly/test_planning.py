@@ -1,4 +1,4 @@
-"""Tests of pipelines/nightly/planning.py: what a build keeps of a version before, and which version it makes."""
+"""Tests of planning.py: what a build keeps of a version before, and which version it makes."""
 
 import re
 from datetime import date
@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.addons.nightly.planning import (
+    KeptSettings,
+    find_kept_settings,
+    kept_digest_entries,
+    next_patch,
+    version_to_build,
+)
+from shardmill.addons.nightly.recipe import Recipe, load_recipes
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.metadata.versions import BuildRecord, Status
@@ -14,14 +22,6 @@ from shardmill.pipelines.commands.convert import run_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.outcome import Published
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.pipelines.nightly.planning import (
-    KeptSettings,
-    find_kept_settings,
-    kept_digest_entries,
-    next_patch,
-    version_to_build,
-)
-from shardmill.pipelines.nightly.recipe import Recipe, load_recipes
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing.build_records import write_record
 from tests.support.command import Run, write_files

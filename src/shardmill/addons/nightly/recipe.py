@@ -11,14 +11,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from shardmill.errors import JobError, UserError
-from shardmill.metadata import file_names
-from shardmill.pipelines.config.flags import BuildOutputOptions
-from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.jobs.kind import Kind
-from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.pipelines.nightly import recipe_values
-from shardmill.pipelines.nightly.recipe_values import (
+from shardmill.addons.nightly import recipe_values
+from shardmill.addons.nightly.recipe_values import (
     Section,
     Variables,
     beam_arguments,
@@ -30,7 +24,13 @@ from shardmill.pipelines.nightly.recipe_values import (
     parse_value,
     with_line,
 )
-from shardmill.text import did_you_mean
+from shardmill.errors import JobError, UserError
+from shardmill.metadata import file_names
+from shardmill.pipelines.config.flags import BuildOutputOptions
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.kind import Kind
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.text import did_you_mean, to_printable
 from shardmill.transforms.options.declare import Option, Options, OptionValueError, expected_words, flag, options_of
 from shardmill.transforms.options.job_options import CheckOptions, parse_check_names, parse_constraints
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
@@ -566,23 +566,31 @@ def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> s
     return _HEAD.format(command=kind.name) + text
 
 
-def omitted_flags(values: Mapping[str, Any]) -> list[str]:
-    """Return the flags in `values` that a recipe leaves out, because it has `version: auto`."""
-    return [f"--{name}" for name in _ONCE if name in values]
+def write_recipe(
+    path: str, secret_flags: Sequence[str], kind: Kind, values: Mapping[str, Any], beam: Sequence[str]
+) -> str:
+    """Write the recipe of a command line to a new file, and return a sentence about it.
 
-
-def write_recipe(path: str, text: str) -> None:
-    """Write a recipe to a new file.
-
-    Raises UserError if it exists or cannot be written, and JobError if there is no room for it.
+    Raises UserError if the file exists or cannot be written, or a flag holds a password. Raises JobError if there is no
+    room for it.
     """
+    if secret_flags:
+        raise UserError(
+            f"--write_recipe {path}: {secret_flags[0]} holds a password, and a recipe would, too; write ${{NAME}} in"
+            " its place, an environment variable"
+        )
     try:
         with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(recipe_text(kind, values, beam))
     except FileExistsError:
         raise UserError(f"--write_recipe {path}: the file is there; delete it, or give another name") from None
     except OSError as error:
         raise file_error(f"--write_recipe {path}", writing_error(error, path)) from None
+    message = f"wrote {path}; `shardmill rebuild {path} --dry_run` says what it would do"
+    omitted = [f"--{name}" for name in _ONCE if name in values]
+    verb = "is" if len(omitted) == 1 else "are"
+    without = f"; {' and '.join(omitted)} {verb} left out, for each build is the next patch" if omitted else ""
+    return to_printable(f"{message}{without}")
 
 
 def _to_yaml_value(value: Any) -> Any:

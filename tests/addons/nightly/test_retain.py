@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.nightly.recipe import RetainOptions
+from shardmill.addons.nightly.retention import find_deletable_versions, retain
 from shardmill.errors import JobError, UserError
-from shardmill.pipelines.nightly.recipe import RetainOptions
-from shardmill.pipelines.nightly.versions import find_deletable_versions, retain, rollback, set_tag
+from shardmill.pipelines.commands.pointers import rollback, set_tag
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import VersionState, find_damage
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores import storage as conditional
+from tests.addons.nightly.retained import CASES, check_retained
 from tests.support.buckets import Disk
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty, in_child, kill
-from tests.support.retained import CASES, check_retained
 from tests.support.small_data_set import make_version
 
 pytestmark = pytest.mark.slow
@@ -157,7 +158,7 @@ def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> N
 def test_a_version_that_a_job_begins_to_build_is_not_deleted(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backfill that takes the lease after it was looked whether anybody builds, and a new version."""
     directory = str(parent / "1.0.0")
-    monkeypatch.setattr("shardmill.pipelines.nightly.versions.version_under_way", lambda parent: "")
+    monkeypatch.setattr("shardmill.addons.nightly.retention.version_under_way", lambda parent: "")
     with (
         lease.hold_lease(directory, "beam-temp-n-0123", "0123"),
         lease.hold_lease(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"),
