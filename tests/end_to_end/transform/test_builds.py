@@ -39,7 +39,6 @@ from tests.support.houses import (
     write_package,
     write_parts,
 )
-from tests.support.table_results import write_rows
 
 pytestmark = pytest.mark.slow
 
@@ -325,17 +324,6 @@ def test_the_module_travels_to_workers_with_what_it_defines_and_imports(by_modul
     assert sorted(recorded) == ["analyzers/__init__.py", "analyzers/lengths.py"]
 
 
-@pytest.mark.parametrize("command", ["jsonl", "avro"])
-def test_other_formats_give_what_a_csv_gives(by_module: Path, tmp_path: Path, command: str) -> None:
-    rows = houses.rows().to_pylist()
-    written = convert_by_module(tmp_path, command, write_rows(tmp_path / "in", command, rows))
-
-    for split in ("train", "test"):
-        raw = parsed(by_module, split)
-        assert houses.examples(written, split) == houses.examples(by_module, split)
-        assert differing(layer_of(by_module)(raw), layer_of(written)(raw), 1e-5, 1e-5) == []
-
-
 def test_lines_of_text(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in houses.rows()["text"].to_pylist()))
     (tmp_path / "lengths.py").write_text(LENGTHS)
@@ -558,18 +546,6 @@ def test_a_second_build_that_reads_no_file_finds_the_same(listed: Path, run: Run
     record = json.loads(next((first.parent / "builds").glob("1.0.1*")).read_bytes())
     assert (record["reused"], record["read"]) == (IMAGES, 0)
     assert graph_bytes(second) == graph_bytes(first)
-
-
-def test_no_value_of_another_split_changes_what_is_found_of_a_manifest(listed: Path, tmp_path: Path) -> None:
-    other = build(folder_of(tmp_path, of_test=1), "made")
-
-    one, its = graph_bytes(listed), graph_bytes(other)
-    assert [name for name in one if one[name] != its[name]] == [file_names.TRANSFORM]
-    city = outputs_of(other)["city"].vocabulary
-    assert city
-    assert city.unknown == {"test": (15, 15), "train": (44, 0)}
-    ages = [row["age"][0] for row in map(decode_example, serialized(other, "test")) if "age" in row]
-    assert max(map(float, ages)) > 1000
 
 
 @pytest.mark.parametrize(

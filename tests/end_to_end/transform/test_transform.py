@@ -2,7 +2,6 @@
 analyzers."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -194,13 +193,6 @@ def test_load_takes_outputs_by_name_one_at_a_time_too(houses: Path) -> None:
     assert set(found[0]) == {"text", "year"}
     padded = next(iter(shardmill.load(houses, "test", 8, transform=True, features=["text"], pad=True)))
     assert padded[0].shape[0] == 8
-
-
-def test_load_names_what_may_be_missing(houses: Path) -> None:
-    with pytest.raises(shardmill.UserError, match=re.escape("height, city are features that some examples lack")):
-        shardmill.load(houses, "test", 8, transform=True)
-    with pytest.raises(shardmill.UserError, match="has no feature 'id'"):
-        shardmill.load(houses, "test", 8, transform=True, features=["id"])
 
 
 def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
