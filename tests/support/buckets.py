@@ -22,13 +22,11 @@ import botocore.hooks
 import botocore.session
 import botocore.useragent
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 from PIL import Image
 
 from shardmill.pipelines import cli
-from shardmill.transforms.stores.clients import using_options
 from tests.support.command import REPOSITORY, local_files, write_files
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
@@ -281,18 +279,6 @@ def google_credentials(folder: Path, endpoint: str) -> dict[str, str]:
         "GOOGLE_APPLICATION_CREDENTIALS": str(folder / "credentials.json"),
         "GOOGLE_CLOUD_PROJECT": "test",
     }
-
-
-@contextmanager
-def a_bucket(kind: str, folder: Path) -> Iterator[Bucket]:
-    """A bucket of an emulator of its own, `gs` or `s3`; this process reaches it until the block ends."""
-    with server(kind, folder / "log") as endpoint:
-        environment = google_credentials(folder, endpoint) if kind == "gs" else {}
-        os.environ.update(environment)
-        name = f"bucket-{random.SystemRandom().getrandbits(64):x}"
-        made: Bucket = GoogleBucket(name, endpoint, environment) if kind == "gs" else S3Bucket(name, endpoint)
-        with using_options(PipelineOptions(made.flags)):
-            yield made
 
 
 def jpeg(seed: int) -> bytes:

@@ -1,17 +1,11 @@
-"""Pairs of commands that start at once, on one version or on two, while somebody reads: `python -m tests.support.pairs`
-runs fifty of each on a local disk, with `--store gs` or `--store s3` on an emulator of that store."""
+"""Pairs of commands that start at once, on one version or on two, while somebody reads."""
 
-import argparse
 import importlib
 import multiprocessing
 import os
-import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +13,6 @@ from typing import Any
 from shardmill.metadata.file_names import LATEST
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.transforms.stores import storage
-from tests.support.buckets import a_bucket
 from tests.support.command import Process, image, write_files
 
 NAME = "n"
@@ -137,48 +130,3 @@ def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
         return then(config, **more)
 
     setattr(convert, _TAKE, take)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where data sets are made, and what commands are told to reach it."""
-
-    url: str
-    flags: Sequence[str] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-@contextmanager
-def place(store: str | None, folder: Path) -> Iterator[Place]:
-    """A folder, or a bucket of an emulator."""
-    if store is None:
-        yield Place(str(folder))
-        return
-    with a_bucket(store, folder) as bucket:
-        yield Place(bucket.url, bucket.flags, bucket.environment)
-
-
-def main(pairs: int, store: str | None) -> None:
-    """Run so many pairs on one version, and as many on two."""
-    for versions in (("1.0.0", "1.0.0"), ("1.0.0", "1.0.1")):
-        begun, counts, reads = time.monotonic(), Counter[tuple[int, ...]](), 0
-        with tempfile.TemporaryDirectory() as name, place(store, Path(name)) as where:
-            source = make_source(Path(name) / "in")
-            for number in range(pairs):
-                folder = Path(name) / str(number)
-                folder.mkdir()
-                output = f"{where.url}/{number}/out"
-                ended, read = race(folder, source, output, versions, where.flags, where.environment)
-                counts[tuple(ended)] += 1
-                reads += read
-        what = f"{pairs} pairs on {' and '.join(versions)} on {store or 'disk'}"
-        said = f"exit statuses {dict(counts)}, LATEST read {reads:,} times, {time.monotonic() - begun:.0f} s"
-        print(f"{what}: {said}", flush=True)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pairs", type=int, nargs="?", default=50, help="of each kind (default: %(default)s)")
-    parser.add_argument("--store", choices=["gs", "s3"], help="an emulator of that store; by default a local disk")
-    args = parser.parse_args()
-    main(args.pairs, args.store)

@@ -1,7 +1,4 @@
-"""Builders that start at once on local disks; on object stores they are in stores/test_leases.py.
-
-All fifty pairs of each: `python -m tests.support.pairs`.
-"""
+"""Builders that start at once on local disks; on object stores they are in stores/test_leases.py."""
 
 from pathlib import Path
 
