@@ -97,14 +97,14 @@ def _convert(
             check_dataflow_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
         config = kind.make_config(values)
 
-        from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, run_recorded
+        from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, make_tuned_job, run_recorded
         from shardmill.pipelines.jobs.outcome import (
             Interrupted,
             begin_record,
             exit_interrupted,
             interruption_of_report,
         )
-        from shardmill.pipelines.jobs.runner import is_local, return_large_buffers, reuse_large_buffers, runner_warning
+        from shardmill.pipelines.jobs.runner import runner_warning
 
     if recipe is not None:
         check_input(config)
@@ -118,17 +118,13 @@ def _convert(
             f"--shard_size is {config.shard_size:,} bytes, a file for each; a number without a unit is bytes: give one,"
             " such as 100MiB; trainers read files of 100 to 200 MB fastest"
         )
-    job = kind.make_job(config)
-    if is_local(options):
-        (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
+    make_job = partial(make_tuned_job, kind.make_job, options)
     if dry:
-        log.print_result(dry_run(job, config.name, options, output_options.quiet))
+        log.print_result(dry_run(make_job(config), config.name, options, output_options.quiet))
         return 0
     built: Built | None = None
     try:
-        built = run_recorded(
-            kind.make_job, config, options, begin_record(config.name, config.version), output_options.quiet
-        )
+        built = run_recorded(make_job, config, options, begin_record(config.name, config.version), output_options.quiet)
         _report_end(config, built, output_options)
     except KeyboardInterrupt as cause:
         if isinstance(cause, Interrupted):
@@ -228,9 +224,10 @@ def run_config(kind: "Kind", config: "JobConfig", beam: "PipelineOptions", progr
 def _run_config(
     make_job: "Callable[[Any], Job]", config: "JobConfig", beam: "PipelineOptions", progress: bool
 ) -> "Published":
-    from shardmill.pipelines.jobs.job import run_recorded
+    from shardmill.pipelines.jobs.job import check_job, run_recorded
     from shardmill.pipelines.jobs.outcome import begin_record
 
+    check_job(config, beam)
     record = begin_record(config.name, config.version)
     built = run_recorded(make_job, config, beam, record, quiet=not progress)
     if built.error is not None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag, newer_flag
+from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag, options_of
-from shardmill.transforms.options.image_options import LabelOptions
+from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS, LabelOptions
 from shardmill.transforms.options.job_options import (
     NO,
     ReuseOptions,
@@ -559,3 +560,117 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.stores import storage
 
         return super().is_remote or self.allow_outside or not storage.is_local(self.masks_folder or "")
+
+
+AUDIO_RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioConfig(ListedFilesConfig):
+    """The configuration of `shardmill audio`."""
+
+    title: ClassVar[str] = "audio"
+    file_kind: ClassVar[FileKind] = AUDIO
+    format_name: ClassVar[str] = "audio"
+
+    input: str | None = tree_flag("wav")
+    decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
+
+
+ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
+
+
+def parse_shape(value: Any) -> tuple[int | None, ...]:
+    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if "None" in words[1:]:
+        raise OptionValueError(
+            f"{text!r}: expected no size but the first to be None; TFDS stores the shape with arrays of other shapes"
+        )
+    if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
+        raise OptionValueError(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
+    if len(words) > MAX_DIMENSIONS:
+        raise OptionValueError(f"expected {MAX_DIMENSIONS} sizes at most")
+    return tuple(None if word == "None" else int(word) for word in words)
+
+
+def parse_feature(value: Any) -> str:
+    """Parse the name of the array's feature, which no other feature has; raises OptionValueError."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise OptionValueError(f"{value!r}: expected a name")
+    if value in ARRAY_RESERVED:
+        raise OptionValueError(f"{value}: that is another feature's name; give another")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArraysConfig(ListedFilesConfig):
+    """The configuration of `shardmill arrays`."""
+
+    title: ClassVar[str] = "arrays"
+    file_kind: ClassVar[FileKind] = ARRAYS
+    format_name: ClassVar[str] = "arrays"
+
+    input: str | None = tree_flag("npy")
+    feature: str = flag("image", "Name of the array's feature", parse=parse_feature)
+    shape: tuple[int | None, ...] | None = flag(
+        None,
+        "Shape of every array, for example 64,64, or None,3 if the first dimension varies",
+        parse=parse_shape,
+        default_words="taken from the first file by name",
+        to_json=list,
+    )
+    dtype: str | None = flag(
+        None,
+        "Data type of every array, for example float32",
+        choices=ELEMENTS,
+        metavar="DTYPE",
+        default_words="taken from the first file by name",
+    )
+
+    stacked: bool = newer_flag(
+        False,
+        "Make each row of an array an example, with labels from a second one, as in X_train.npy and "
+        "y_train.npy; reads .npz and idx files, too",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        others = ("manifest", "folders", "shape", "dtype")
+        if self.stacked and (other := next((name for name in others if getattr(self, name)), "")):
+            raise UserError(f"--stacked and --{other}: names of arrays give splits and labels of rows; leave one out")
+        if (self.shape is None) != (self.dtype is None):
+            missing = "--dtype" if self.dtype is None else "--shape"
+            raise UserError(
+                f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
+            )
+
+    @property
+    def kind(self) -> FileKind:
+        if not self.stacked:
+            return super().kind
+        from shardmill.transforms.files.stacked import StackedKind
+
+        return StackedKind(ARRAYS.plural, ARRAYS.suffixes, exclude=self.exclude)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFilesConfig(FilesConfig):
+    """The configuration of `shardmill text --record file`."""
+
+    file_kind: ClassVar[FileKind] = FileKind("text files", "txt|text")
+    format_name: ClassVar[str] = "text files"
+
+    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input is None:
+            raise UserError("give --input, a folder or a glob")
+        from shardmill.transforms.formats.line_blocks import encoding_name
+
+        try:
+            encoding_name(self.encoding)
+        except ValueError as error:
+            raise UserError(f"--encoding {self.encoding}: {error}") from None

@@ -98,8 +98,8 @@ def _parse_separator(value: str) -> str:
     return value.replace("\\n", "\n").replace("\\t", "\t")
 
 
-_input_flag = partial(flag, group="input")
-_newer_input_flag = partial(newer_flag, group="input")
+_input_flag = partial(flag, group="input", is_about_files=True)
+_newer_input_flag = partial(newer_flag, group="input", is_about_files=True)
 
 
 @dataclass(frozen=True, kw_only=True)

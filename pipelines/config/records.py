@@ -3,10 +3,10 @@
 import glob
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
@@ -15,7 +15,7 @@ from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.options.declare import OptionValueError, flag, options_of
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import CONTENT, FOLDER, ROW_FILE, ROW_KEY, SplitOptions, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from shardmill.transforms.records.staging import ModuleAnalysis, RunSize
 
 
-_TAR_FACTOR = 4  # of --block_size, for blocks of tar files
-
-
 @dataclass(frozen=True)
 class FormatSpec:
     """Everything in which one record format, such as CSV, differs from the others."""
@@ -44,6 +41,8 @@ class FormatSpec:
     plural: str  # the files' name in errors
     suffixes: str  # of file names, see FileKind
     flags: tuple[str, ...]  # the options it uses, besides those of every job
+    make_format: "Callable[[Any], RecordFormat]"  # makes the format of a configuration, as it imports Arrow
+    block_factor: int = 1  # of --block_size, for the blocks of a file
     unit: Literal["row", "line", "example"] = "row"  # of a table, of text, or an existing tf.train.Example
     row_name_column: str = ""  # source column whose text names a row in rejects; "" for none
     has_objects: bool = False  # a column may hold objects in images
@@ -172,64 +171,13 @@ class RecordsConfig(RecordOptions):
         shards = () if self.data_set is None else self.data_set.shards
         return RecordFiles((("", self.input),), are_splits=self.keeps_splits, shards=shards)
 
-    @property
+    @cached_property
     def format(self) -> "RecordFormat":
         """Return the format that reads the records, with the columns that folders name."""
         from shardmill.transforms.formats.format import PartitionedFormat
 
-        return PartitionedFormat(self._format) if self.hive_partitioning else self._format
-
-    @property
-    def _format(self) -> "RecordFormat":
-        if self.spec.name == "csv":
-            from shardmill.transforms.columns.text import NumberStyle
-            from shardmill.transforms.formats.csv import CsvFormat
-
-            return CsvFormat(
-                self.delimiter or "",
-                self.quote_char,
-                self.columns,
-                self.text_encoding,
-                self.missing,
-                self.fill,
-                self.block_size,
-                self.header,
-                self.skip_lines,
-                self.comment,
-                self.strip,
-                is_quote_given=self.quote is not None,
-                escape=self.escape,
-                numbers=NumberStyle(self.decimal, self.thousands),
-                list_separators=self.list_separator,
-                checks_rows=self.on_damaged_file == "reject",
-            )
-        if self.spec.name == "jsonl":
-            from shardmill.transforms.formats.json_lines import JsonLinesFormat
-
-            return JsonLinesFormat(self.block_size, self.fill, self.nesting, encoding=self.text_encoding)
-        if self.spec.name == "parquet":
-            from shardmill.transforms.formats.parquet import ParquetFormat
-
-            return ParquetFormat(self.fill, self.nesting, self.image)
-        if self.spec.name == "avro":
-            from shardmill.transforms.formats.avro import AvroFormat
-
-            return AvroFormat(self.block_size, self.fill, self.nesting)
-        if self.spec.name == "webdataset":
-            from shardmill.transforms.formats.tar import TarFormat
-
-            return TarFormat(self.block_bytes, self.fill, self.drop, self.key_until, self._leaves_images)
-        if self.spec.name == "tfrecords":
-            from shardmill.transforms.formats.tfrecords import TFRecordFormat
-
-            return TFRecordFormat(self.block_size, self.has_raw_records)
-        from shardmill.transforms.formats.documents import DocumentsFormat
-        from shardmill.transforms.formats.lines import LinesFormat
-
-        lines = (self.block_size, self.text_encoding, self.line_numbers)
-        if self.separator or self.text_unit == "paragraph":
-            return DocumentsFormat(*lines, separator=self.separator)
-        return LinesFormat(*lines, are_texts=self.text_unit == "line")
+        found = self.spec.make_format(self)
+        return PartitionedFormat(found) if self.hive_partitioning else found
 
     @property
     def block_bytes(self) -> int:
@@ -237,10 +185,10 @@ class RecordsConfig(RecordOptions):
 
         Work on a block has a cost that does not depend on its rows. For 150 images of 25 KB it is half of the work.
         """
-        return self.block_size * (_TAR_FACTOR if self.spec.name == "webdataset" else 1)
+        return self.block_size * self.spec.block_factor
 
     @property
-    def _leaves_images(self) -> bool:
+    def leaves_images(self) -> bool:
         """Return True if images may stay in their files until shards are written; nothing else then reads records."""
         from shardmill.transforms.stores.storage import is_local
 
@@ -478,12 +426,6 @@ class RowsConfig(RecordsConfig):
     def source(self) -> str:
         return f"the {self.rows_source}"
 
-    @property
-    def _format(self) -> "RecordFormat":
-        from shardmill.transforms.rows.formats import SpooledFormat
-
-        return SpooledFormat(self.block_size, self.fill, self.nesting, self.image, self.has_raw_records)
-
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(RowsConfig):
@@ -514,11 +456,23 @@ class DataConfig(RowsConfig):
         return replace(super().table_options, column_order=self.column_order)
 
 
+def make_spooled_format(config: RecordsConfig) -> "RecordFormat":
+    """Return the format of rows that were written to temporary files."""
+    from shardmill.transforms.rows.formats import SpooledFormat
+
+    return SpooledFormat(config.block_size, config.fill, config.nesting, config.image, config.has_raw_records)
+
+
+def _make_mapped_format(config: RecordsConfig) -> "RecordFormat":
+    if not config.has_files:
+        return make_spooled_format(config)
+    from shardmill.transforms.rows.mapped import MappedFormat
+
+    return MappedFormat(config.block_size, config.fill, config.nesting, config.image)
+
+
 _MAPPED = FormatSpec(
-    name="mapped",
-    plural="records",
-    suffixes="",
-    flags=("json_columns",),
+    name="mapped", plural="records", suffixes="", flags=("json_columns",), make_format=_make_mapped_format
 )
 
 
@@ -531,12 +485,9 @@ class MappedConfig(RecordsConfig):
     @classmethod
     def of(cls, origin: RecordsConfig) -> "MappedConfig":
         """Return the configuration of the rows: options about files have their defaults."""
-        options = {option.field: option for option in options_of(RecordsConfig)}
         given = {item.name: getattr(origin, item.name) for item in fields(RecordsConfig)}
-        kept = {"input", "exclude", "folders", "map", "map_batches"}
-        reset = {
-            name: option.default for name, option in options.items() if option.group == "input" and name not in kept
-        }
+        about_files = (option for option in options_of(RecordsConfig) if option.flag.is_about_files)
+        reset = {option.field: option.default for option in about_files}
         reset |= {"map": None, "map_batches": None, "on_mixed": "fail", "spec": _MAPPED}
         if origin.data_set is not None and origin.schema is not None and origin.schema.metadata:
             reset["schema"] = None  # it describes the records before the function
@@ -564,16 +515,6 @@ class MappedConfig(RecordsConfig):
     @property
     def keeps_splits(self) -> bool:
         return self.origin.table_options.has_input_splits
-
-    @property
-    def _format(self) -> "RecordFormat":
-        if not self.has_files:
-            from shardmill.transforms.rows.formats import SpooledFormat
-
-            return SpooledFormat(self.block_size, self.fill, self.nesting, self.image)
-        from shardmill.transforms.rows.mapped import MappedFormat
-
-        return MappedFormat(self.block_size, self.fill, self.nesting, self.image)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -614,12 +555,6 @@ class MappedFilesConfig(RecordsConfig):
     @property
     def keeps_splits(self) -> bool:
         return self.has_splits
-
-    @property
-    def _format(self) -> "RecordFormat":
-        from shardmill.transforms.rows.mapped import MappedFormat
-
-        return MappedFormat(self.block_size, self.fill, self.nesting, self.image)
 
     @property
     def encoder(self) -> "RecordEncoder":
@@ -707,6 +642,32 @@ def parse_split_inputs(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def _inputs_flag(others: str, parse: Callable[[Any], Any], metavar: str) -> Any:
+    """Declare a flag --input that may be repeated, then as `others` says."""
+    words = f"Folder, file or glob to read; local, gs://, s3://, az://; or {others}; repeatable"
+    return flag((), words, parse=parse, repeats=True, metavar=metavar, affects_output=False, required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextInput(Options):
+    """The --input of `shardmill text`: one, or parallel files."""
+
+    title: ClassVar[str] = "input"
+
+    input: tuple[tuple[str, str], ...] = _inputs_flag(
+        "NAME=PATH for each of several parallel files", parse_inputs, "[NAME=]PATH"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitInput(Options):
+    """The --input of `shardmill reshard`: one, or one for each split."""
+
+    title: ClassVar[str] = "input"
+
+    input: tuple[tuple[str, str], ...] = _inputs_flag("SPLIT=PATH for each split", parse_split_inputs, "[SPLIT=]PATH")
+
+
 @dataclass(frozen=True, kw_only=True)
 class SplitRecordsConfig(RecordsConfig):
     """The configuration of `shardmill reshard` with an --input for each split."""
@@ -782,7 +743,7 @@ class ParallelConfig(RecordsConfig):
 
         return RecordFiles(self.texts)
 
-    @property
+    @cached_property
     def format(self) -> "RecordFormat":
         from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
 

@@ -1,19 +1,14 @@
 """The commands that make one example per file: images, audio and arrays."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from shardmill.errors import UserError
-from shardmill.pipelines.config.files import ListedFilesConfig, tree_flag
+from shardmill.pipelines.config.files import AUDIO_RESERVED, ArraysConfig, AudioConfig
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.config.job import newer_flag
 from shardmill.pipelines.jobs.kind import Kind
-from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
-from shardmill.transforms.options.declare import OptionValueError, flag
-from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS, LabelOptions
+from shardmill.transforms.options.image_options import LabelOptions
 
 if TYPE_CHECKING:
     from shardmill.data.features import Features
@@ -135,21 +130,6 @@ def _make_image_layout(
     return layout
 
 
-AUDIO_RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
-
-
-@dataclass(frozen=True, kw_only=True)
-class AudioConfig(ListedFilesConfig):
-    """The configuration of `shardmill audio`."""
-
-    title: ClassVar[str] = "audio"
-    file_kind: ClassVar[FileKind] = AUDIO
-    format_name: ClassVar[str] = "audio"
-
-    input: str | None = tree_flag("wav")
-    decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
-
-
 def audio_route(config: AudioConfig) -> "FileRoute":
     """Return how WAV files are found, read and described."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
@@ -171,84 +151,6 @@ def _describe_audio(
         if isinstance(of_split, AudioStats):
             total.merge(of_split)
     return audio_features(layout, summary.records, total, decoded), audio_notices(total, decoded)
-
-
-ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
-
-
-def parse_shape(value: Any) -> tuple[int | None, ...]:
-    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    words = [word.strip() for word in text.split(",")] if text.strip() else []
-    if "None" in words[1:]:
-        raise OptionValueError(
-            f"{text!r}: expected no size but the first to be None; TFDS stores the shape with arrays of other shapes"
-        )
-    if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
-        raise OptionValueError(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
-    if len(words) > MAX_DIMENSIONS:
-        raise OptionValueError(f"expected {MAX_DIMENSIONS} sizes at most")
-    return tuple(None if word == "None" else int(word) for word in words)
-
-
-def parse_feature(value: Any) -> str:
-    """Parse the name of the array's feature, which no other feature has; raises OptionValueError."""
-    if not isinstance(value, str) or not value or not value.isprintable():
-        raise OptionValueError(f"{value!r}: expected a name")
-    if value in ARRAY_RESERVED:
-        raise OptionValueError(f"{value}: that is another feature's name; give another")
-    return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArraysConfig(ListedFilesConfig):
-    """The configuration of `shardmill arrays`."""
-
-    title: ClassVar[str] = "arrays"
-    file_kind: ClassVar[FileKind] = ARRAYS
-    format_name: ClassVar[str] = "arrays"
-
-    input: str | None = tree_flag("npy")
-    feature: str = flag("image", "Name of the array's feature", parse=parse_feature)
-    shape: tuple[int | None, ...] | None = flag(
-        None,
-        "Shape of every array, for example 64,64, or None,3 if the first dimension varies",
-        parse=parse_shape,
-        default_words="taken from the first file by name",
-        to_json=list,
-    )
-    dtype: str | None = flag(
-        None,
-        "Data type of every array, for example float32",
-        choices=ELEMENTS,
-        metavar="DTYPE",
-        default_words="taken from the first file by name",
-    )
-
-    stacked: bool = newer_flag(
-        False,
-        "Make each row of an array an example, with labels from a second one, as in X_train.npy and "
-        "y_train.npy; reads .npz and idx files, too",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        others = ("manifest", "folders", "shape", "dtype")
-        if self.stacked and (other := next((name for name in others if getattr(self, name)), "")):
-            raise UserError(f"--stacked and --{other}: names of arrays give splits and labels of rows; leave one out")
-        if (self.shape is None) != (self.dtype is None):
-            missing = "--dtype" if self.dtype is None else "--shape"
-            raise UserError(
-                f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
-            )
-
-    @property
-    def kind(self) -> FileKind:
-        if not self.stacked:
-            return super().kind
-        from shardmill.transforms.files.stacked import StackedKind
-
-        return StackedKind(ARRAYS.plural, ARRAYS.suffixes, exclude=self.exclude)
 
 
 def arrays_route(config: ArraysConfig) -> "FileRoute":

@@ -154,6 +154,14 @@ def rows_job(config: DataConfig, rows: RowSource) -> Job:
     return replace(record_job(config), spool=spool)
 
 
+def make_tuned_job(make_job: Callable[[Any], Job], options: PipelineOptions, config: JobConfig) -> Job:
+    """Make a job that this process runs and nothing else, and set how the process allocates memory for it."""
+    job = make_job(config)
+    if runner.is_local(options):
+        (runner.reuse_large_buffers if job.reuses_buffers else runner.return_large_buffers)()
+    return job
+
+
 def _spool(job: Job, folder: str, title: str, quiet: bool) -> Job:
     """Write the rows of a job to files in `folder`, and return the job over these; a job over files as it is."""
     if job.spool is None:
@@ -384,7 +392,7 @@ def run_conversion(
     inputs: bytes | None = None,
     planned_success: StoredFile | None = None,
 ) -> Published | Launched:
-    """Run the job that `config` describes to its end, and clean up after a failure; prints only progress.
+    """Run the checked job that `config` describes to its end, and clean up after a failure; prints only progress.
 
     A job written as a template is not waited for. A rebuild gives `inputs`, the inputs file, with which the next build
     compares (see transforms.publishing.build_records), and `planned_success`, the version's _SUCCESS when it decided to
@@ -397,7 +405,6 @@ def run_conversion(
         JobError: the job failed; the message says so if anything was published.
         Interrupted: by Ctrl-C or SIGTERM; threads of a local runner may still run, and end with the process.
     """
-    check_job(config, options)
     missing = missing_folders(config)
     before, named = run_concurrently(
         config.directory, partial(read_success, config), partial(read_latest, config.parent)

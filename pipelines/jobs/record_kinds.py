@@ -1,12 +1,12 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from shardmill.errors import UserError
-from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.files import TextFilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import (
@@ -15,13 +15,13 @@ from shardmill.pipelines.config.records import (
     ParallelConfig,
     RecordsConfig,
     RowsConfig,
+    SplitInput,
     SplitRecordsConfig,
-    parse_inputs,
-    parse_split_inputs,
+    TextInput,
+    make_spooled_format,
 )
 from shardmill.pipelines.jobs.kind import RecordsKind
-from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.options.declare import Option, Options, flag, options_of
+from shardmill.transforms.options.declare import Option, Options, options_of
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import NO, ReuseOptions
 from shardmill.transforms.values.options import SequenceOptions, TokenOptions, TransformOptions
@@ -29,6 +29,7 @@ from shardmill.transforms.values.options import SequenceOptions, TokenOptions, T
 if TYPE_CHECKING:
     from shardmill.data.features import Features
     from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.summary import InputSummary
     from shardmill.transforms.layout.files import Layout
     from shardmill.transforms.statistics.files import SplitStats
@@ -86,6 +87,7 @@ class DataKind(RowsKind):
 
 _ROWS = FormatSpec(
     name="rows",
+    make_format=make_spooled_format,
     plural="rows",
     suffixes="rows",
     flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
@@ -93,6 +95,7 @@ _ROWS = FormatSpec(
 )
 _EXAMPLES = FormatSpec(
     name="tfrecords",
+    make_format=make_spooled_format,
     plural="tf.train.Examples",
     suffixes="tfrecord",
     flags=_EXAMPLE_FLAGS,
@@ -104,42 +107,6 @@ EXAMPLES = RowsKind("examples", "", RowsConfig, spec=_EXAMPLES)
 DATA = DataKind("write", "", DataConfig, spec=_ROWS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextFilesConfig(FilesConfig):
-    """The configuration of `shardmill text --record file`."""
-
-    file_kind: ClassVar[FileKind] = FileKind("text files", "txt|text")
-    format_name: ClassVar[str] = "text files"
-
-    encoding: str = flag("utf-8", "Text encoding of the input, for example latin-1", group="input")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.input is None:
-            raise UserError("give --input, a folder or a glob")
-        from shardmill.transforms.formats.line_blocks import encoding_name
-
-        try:
-            encoding_name(self.encoding)
-        except ValueError as error:
-            raise UserError(f"--encoding {self.encoding}: {error}") from None
-
-
-def _inputs_flag(others: str, parse: Callable[[Any], Any], metavar: str) -> Any:
-    """Declare a flag --input that may be repeated, then as `others` says."""
-    words = f"Folder, file or glob to read; local, gs://, s3://, az://; or {others}; repeatable"
-    return flag((), words, parse=parse, repeats=True, metavar=metavar, affects_output=False, required=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _TextInput(Options):
-    title: ClassVar[str] = "input"
-
-    input: tuple[tuple[str, str], ...] = _inputs_flag(
-        "NAME=PATH for each of several parallel files", parse_inputs, "[NAME=]PATH"
-    )
-
-
 @dataclass(frozen=True)
 class TextKind(RecordsKind):
     """The text command, whose --record chooses between lines and whole files."""
@@ -148,11 +115,11 @@ class TextKind(RecordsKind):
     def options(self) -> tuple[Option, ...]:
         """Return the options of lines, --record, and the reuse options of whole files."""
         of_lines = (option for option in super().options if option.field != "input")
-        return (*options_of(_TextInput), *of_lines, *options_of(ReuseOptions))
+        return (*options_of(TextInput), *of_lines, *options_of(ReuseOptions))
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        own = {option.field for option in options_of(_TextInput)}
-        unit = _TextInput(**{name: value for name, value in values.items() if name in own})
+        own = {option.field for option in options_of(TextInput)}
+        unit = TextInput(**{name: value for name, value in values.items() if name in own})
         rest = {name: value for name, value in values.items() if name not in own}
         several = len(unit.input) > 1
         if unit.input and not several:
@@ -204,23 +171,16 @@ def _describe_texts(
     return text_features(layout), ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SplitInput(Options):
-    title: ClassVar[str] = "input"
-
-    input: tuple[tuple[str, str], ...] = _inputs_flag("SPLIT=PATH for each split", parse_split_inputs, "[SPLIT=]PATH")
-
-
 @dataclass(frozen=True)
 class ReshardKind(RecordsKind):
     """The reshard command, which takes one --input, or one for each split."""
 
     @property
     def options(self) -> tuple[Option, ...]:
-        return (*options_of(_SplitInput), *(option for option in super().options if option.field != "input"))
+        return (*options_of(SplitInput), *(option for option in super().options if option.field != "input"))
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        given = _SplitInput(input=values.get("input", ()))
+        given = SplitInput(input=values.get("input", ()))
         rest = {name: value for name, value in values.items() if name != "input"}
         if len(given.input) == 1 and not given.input[0][0]:
             return super().make_config({**rest, "input": given.input[0][1]})
@@ -229,6 +189,70 @@ class ReshardKind(RecordsKind):
         own = [option for option in options_of(SplitRecordsConfig) if option.field == "split_inputs"]
         others = [option for option in super().options if option.field != "input"]
         return make_config(SplitRecordsConfig, [*others, *own], rest | {"split_inputs": given.input}, spec=self.spec)
+
+
+def _make_csv(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.columns.text import NumberStyle
+    from shardmill.transforms.formats.csv import CsvFormat
+
+    return CsvFormat(
+        config.delimiter or "",
+        config.quote_char,
+        config.columns,
+        config.text_encoding,
+        config.missing,
+        config.fill,
+        config.block_size,
+        config.header,
+        config.skip_lines,
+        config.comment,
+        config.strip,
+        is_quote_given=config.quote is not None,
+        escape=config.escape,
+        numbers=NumberStyle(config.decimal, config.thousands),
+        list_separators=config.list_separator,
+        checks_rows=config.on_damaged_file == "reject",
+    )
+
+
+def _make_json_lines(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.formats.json_lines import JsonLinesFormat
+
+    return JsonLinesFormat(config.block_size, config.fill, config.nesting, encoding=config.text_encoding)
+
+
+def _make_parquet(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.formats.parquet import ParquetFormat
+
+    return ParquetFormat(config.fill, config.nesting, config.image)
+
+
+def _make_avro(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.formats.avro import AvroFormat
+
+    return AvroFormat(config.block_size, config.fill, config.nesting)
+
+
+def _make_tar(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.formats.tar import TarFormat
+
+    return TarFormat(config.block_bytes, config.fill, config.drop, config.key_until, config.leaves_images)
+
+
+def _make_tfrecords(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.formats.tfrecords import TFRecordFormat
+
+    return TFRecordFormat(config.block_size, config.has_raw_records)
+
+
+def _make_lines(config: RecordsConfig) -> "RecordFormat":
+    from shardmill.transforms.formats.documents import DocumentsFormat
+    from shardmill.transforms.formats.lines import LinesFormat
+
+    lines = (config.block_size, config.text_encoding, config.line_numbers)
+    if config.separator or config.text_unit == "paragraph":
+        return DocumentsFormat(*lines, separator=config.separator)
+    return LinesFormat(*lines, are_texts=config.text_unit == "line")
 
 
 COMMANDS = (
@@ -243,6 +267,7 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="csv",
+            make_format=_make_csv,
             plural="CSV files",
             suffixes=f"(?:csv|tsv){COMPRESSED}",
             flags=(
@@ -264,6 +289,7 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="jsonl",
+            make_format=_make_json_lines,
             plural="JSON lines",
             suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
             flags=("encoding", *_NESTING_FLAGS, *_COLUMN_FLAGS, "block_size"),
@@ -280,6 +306,7 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="parquet",
+            make_format=_make_parquet,
             plural="Parquet files",
             suffixes="parquet|pq",
             flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "on_other_columns"),
@@ -297,6 +324,7 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="avro",
+            make_format=_make_avro,
             plural="Avro files",
             suffixes="avro",
             flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "on_other_columns", "block_size"),
@@ -314,6 +342,8 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="webdataset",
+            make_format=_make_tar,
+            block_factor=4,
             plural="tar files",
             suffixes=rf"tar{COMPRESSED}|tgz",
             flags=("key_until", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
@@ -332,6 +362,7 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="tfrecords",
+            make_format=_make_tfrecords,
             plural="TFRecord files",
             # Others are recognised by content
             suffixes=r"(?:tfrecords?|tfr|array_record)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
@@ -354,6 +385,7 @@ COMMANDS = (
         ),
         spec=FormatSpec(
             name="lines",
+            make_format=_make_lines,
             plural="text files",
             suffixes=f"(?:txt|text){COMPRESSED}",
             flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),

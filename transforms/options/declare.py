@@ -35,6 +35,7 @@ class Flag:
     required: bool = False  # required on the command line despite the default
     hidden: bool = False  # no such flag exists; another flag sets the field
     affects_output: bool = True  # the value affects the output, so it is in manifest.json
+    is_about_files: bool = False  # says how files are read, so it means nothing for rows that a function returns
     is_always_recorded: bool = True  # in the manifest even as the default; False for newer options
     to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest
 

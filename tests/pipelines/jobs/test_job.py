@@ -1,9 +1,11 @@
 """What is checked before a job starts, where records are taken from, and how many steps its graph has."""
 
+import sys
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import apache_beam as beam
@@ -14,11 +16,11 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.file_graphs import Reuse, find_reuse
-from shardmill.pipelines.jobs.job import check_baseline, check_input
+from shardmill.pipelines.jobs.job import check_baseline, check_input, check_job, record_job
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.shards.sources import FileIndex, index_folder, index_name
-from tests.support.command import write_files
+from tests.support.command import Run, write_files
 from tests.support.small_data_set import make_version
 
 ENCODING = {"verify": "header", "pillow": "1"}
@@ -194,3 +196,23 @@ def test_the_web_is_not_read() -> None:
     config = KINDS["images"].make_config({"input": "https://host/photos", "output": "/o", "name": "n"})
     with pytest.raises(UserError, match="https://host/photos: https:// is not read; download it first: img2dataset"):
         check_input(config)
+
+
+def test_a_job_is_made_and_checked_once(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": b"x,y\n1,2\n3,4\n"})
+    (tmp_path / "n.yaml").write_text(f"name: rows\noutput: {tmp_path}/out\ncsv: {{input: {source}}}\n")
+    flags = ("--input", source, "--output", tmp_path / "out", "--name")
+    once = {check_job.__code__: "checked", record_job.__code__: "made"}
+    for words in (("csv", *flags, "n"), ("csv", *flags, "m", "--dry_run"), ("rebuild", tmp_path / "n.yaml")):
+        calls: Counter[str] = Counter()
+
+        def count(frame: FrameType, event: str, _: object, calls: Counter[str] = calls) -> None:
+            if event == "call" and frame.f_code in once:
+                calls[once[frame.f_code]] += 1
+
+        sys.setprofile(count)
+        try:
+            assert run(*words).status == 0
+        finally:
+            sys.setprofile(None)
+        assert calls == {"checked": 1, "made": 1}, words

@@ -87,20 +87,6 @@ def test_a_version_that_is_deleted_as_it_is_opened(tmp_path: Path, version: str 
         open_dataset(tmp_path / "d", _Moving(), "1.0.0")
 
 
-def test_without_success_it_is_no_data_set(tmp_path: Path) -> None:
-    directory = publish(tmp_path / "d")
-    (directory / file_names.SUCCESS).unlink()
-
-    with pytest.raises(UserError, match="has no _SUCCESS: its job did not finish"):
-        open_dataset(str(directory))
-
-
-@pytest.mark.parametrize(("name", "words"), [("", "_SUCCESS and no manifest.json"), ("missing", "such folder")])
-def test_no_data_set_at_all(tmp_path: Path, name: str, words: str) -> None:
-    with pytest.raises(UserError, match=f"is not a data set: there is no {words}"):
-        open_dataset(str(tmp_path / name))
-
-
 def test_a_manifest_that_is_missing_or_damaged(tmp_path: Path) -> None:
     directory = publish(tmp_path / "d")
     (directory / file_names.MANIFEST).write_bytes(b'{"name": "\xff"}')

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 import shardmill
-from shardmill.errors import CorruptDataError, UserError
-from tests.support.reading import copy, make_images
-from tests.support.small_data_set import edit_manifest
+from tests.support.reading import make_images
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +54,3 @@ def test_table(rows_in_four_shards: Path) -> None:
         "  feature note: bytes, text, may be missing",
     ):
         assert line in printed.splitlines()
-
-
-def test_latest_is_opened(flowers: Path) -> None:
-    assert shardmill.info(flowers.parent).directory == str(flowers)
-    assert shardmill.info(f"{flowers.parent}/").directory == str(flowers)
-
-
-def test_refused(flowers: Path, tmp_path: Path) -> None:
-    damaged = copy(flowers, tmp_path)
-    edit_manifest(damaged, lambda content: content.update(format=99))
-    with pytest.raises(
-        CorruptDataError, match=r"manifest\.json is of a newer format than this shardmill reads; upgrade"
-    ):
-        shardmill.info(damaged)
-
-    (damaged / "_SUCCESS").unlink()
-    for reader in (shardmill.info, shardmill.load, shardmill.examples, shardmill.feature_spec):
-        with pytest.raises(UserError, match="has no _SUCCESS: its job did not finish"):
-            reader(damaged)

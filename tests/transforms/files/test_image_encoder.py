@@ -171,14 +171,12 @@ FILES = {f"a.{format_}": encode(format_) for format_ in ("jpeg", "png", "gif", "
     "damaged.gif": GIF[:-6] + bytes((GIF[-6] ^ 0xFF,)) + GIF[-5:],
     "pixel.png": encode("png", (1, 1)),
     "turned.jpeg": encode("jpeg", orientation=6),
-    "long.png": encode("png", (70_000, 1)),
 }
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_files(tmp_path_factory.mktemp("files"), FILES)
-    (folder / "folder.jpg").mkdir()
     return folder
 
 
@@ -235,27 +233,11 @@ def test_a_uri_is_read_in_place_of_the_name(root: Path) -> None:
     assert (found["filename"], found["image"]) == ([b"my name"], [FILES["a.gif"]])
 
 
-JPEG = Reencode("jpeg")
-REENCODES = "--image_format jpeg or png makes one that it reads"
-
-
 @pytest.mark.parametrize(
     ("name", "how", "reason"),
     [
-        ("empty.jpg", None, "the file is empty"),
-        ("text.jpg", None, "not an image: the file starts with b'hello'"),
         ("short.png", None, "truncated: the png has no end"),
-        (
-            "a.tiff",
-            None,
-            "a TIFF, which TensorFlow does not decode; --image_format jpeg or png makes one that it reads",
-        ),
-        ("gone.jpg", None, "no such file: it vanished after it was listed"),
-        ("folder.jpg", None, "cannot be read: Is a directory"),
-        ("empty.jpg", JPEG, "the file is empty"),
-        ("text.jpg", JPEG, "not an image that Pillow reads: the file starts with b'hello'"),
-        ("damaged.gif", JPEG, "does not decode: broken data stream when reading image file"),
-        ("long.png", JPEG, "cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500"),
+        ("damaged.gif", Reencode("jpeg"), "does not decode: broken data stream when reading image file"),
     ],
 )
 def test_rejects(root: Path, name: str, how: Reencode | None, reason: str) -> None:

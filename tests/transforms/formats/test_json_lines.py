@@ -86,11 +86,6 @@ def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected
             "column 'x': {\"a\": 1} is not a number, a string or a list of them; --flatten makes columns of the fields"
             f" of objects, {JSON_OR_DROP}",
         ),
-        ('{"x": [[1, {}]]}', f"column 'x': {{}} is not a number, a string or a list of them; {JSON_OR_DROP}"),
-        (
-            '{"x": [[1, 2], [3]]}',
-            f"column 'x': lists of 1 and of 2 in one list; expected lists of one length; {JSON_OR_DROP}",
-        ),
         ('{"x": [1, null]}', "column 'x': null is not a number, a string or a list of them"),
         ('{"x": 9223372036854775808}', f"column 'x': 9223372036854775808 does not fit a 64-bit integer{AS_TEXT}"),
         ('{"x": -9223372036854775809}', f"column 'x': -9223372036854775809 does not fit a 64-bit integer{AS_TEXT}"),

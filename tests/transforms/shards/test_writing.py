@@ -372,13 +372,6 @@ def test_a_shard_that_cannot_be_synced_fails_the_job(
         write_two(FileShards(ImageEncoder(str(images))), tmp_path, threads=1)
 
 
-def test_temporary_directories_differ(tmp_path: Path) -> None:
-    one, other = (temporary_in(tmp_path) for _ in range(2))
-
-    assert one != other
-    assert all(Path(path).is_dir() and Path(path).name.startswith(TEMP_PREFIX) for path in (one, other))
-
-
 class FailingSource:
     """A source whose records cannot be encoded."""
 

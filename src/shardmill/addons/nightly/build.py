@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -15,9 +16,9 @@ from shardmill.addons.nightly.planning import (
 from shardmill.addons.nightly.recipe import RebuildOptions, Recipe
 from shardmill.addons.nightly.retention import Problem, retain_by_recipe
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.jobs.job import Job, run_conversion, run_recorded
-from shardmill.pipelines.jobs.outcome import Built
-from shardmill.pipelines.jobs.runner import is_local, refuse_template, return_large_buffers, reuse_large_buffers
+from shardmill.pipelines.jobs.job import Job, check_job, make_tuned_job, run_conversion, run_recorded
+from shardmill.pipelines.jobs.outcome import Built, Launched, Published
+from shardmill.pipelines.jobs.runner import refuse_template
 from shardmill.pipelines.reports.summary import reuse_lines
 from shardmill.transforms.options.job_options import LATEST, NO, RECORD, Acceptance
 from shardmill.transforms.publishing.lease import user_at_host
@@ -57,9 +58,9 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     if request.accept:
         checks = replace(checks, accepted=Acceptance(request.accept, user_at_host(), "rebuild --accept"))
     config = replace(kept_settings.config(recipe, plan.config.version, **changes), checks=checks)
-    job = partial(_make_job, recipe, is_local(options) and request.tunes_memory)
-    run_job = partial(run_conversion, inputs=encode_inputs(plan.inputs), planned_success=plan.success)
-    built = run_recorded(job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
+    make_job = partial(make_tuned_job, recipe.kind.make_job, options) if request.tunes_memory else recipe.kind.make_job
+    run_job = partial(_run_job, inputs=encode_inputs(plan.inputs), planned_success=plan.success)
+    built = run_recorded(make_job, config, options, plan.record, request.quiet, run_job, record_first_failure=True)
     if built.error is None:
         messages = reuse_lines(config, built.index)
         if config.is_reuse_requested == NO and _is_reading_all(recipe):
@@ -69,8 +70,6 @@ def run_build(recipe: Recipe, plan: BuildPlan, request: RebuildOptions, options:
     return built
 
 
-def _make_job(recipe: Recipe, tunes_memory: bool, config: JobConfig) -> Job:
-    job = recipe.kind.make_job(config)
-    if tunes_memory:
-        (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
-    return job
+def _run_job(job: Job, config: JobConfig, options: PipelineOptions, quiet: bool, **given: Any) -> Published | Launched:
+    check_job(config, options)
+    return run_conversion(job, config, options, quiet, **given)

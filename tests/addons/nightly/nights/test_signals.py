@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.addons.nightly import rebuild_command as rebuild
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.commands import convert, rebuild, verify
+from shardmill.pipelines.commands import convert, verify
 from tests.support.command import Process, Run, tree_bytes
 from tests.support.nights import rows, write
 

@@ -19,7 +19,7 @@ LOSER_STOPS = {
     "listing the input": ("shardmill.addons.nightly.planning", "find_inputs"),
     "deciding": ("shardmill.addons.nightly.planning", "decide"),
     "decided": ("shardmill.addons.nightly.build", "find_kept_settings"),
-    "checking its flags": ("shardmill.pipelines.jobs.job", "check_job"),
+    "checking its flags": ("shardmill.addons.nightly.build", "check_job"),
     "taking the lease": ("shardmill.pipelines.jobs.job", "take_lease"),
 }
 # Where the winner stands while the loser is run
