@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
-from shardmill.pipelines.commands.convert import Plan as Plan
 from shardmill.addons.nightly.rebuild_command import Rebuilt as Rebuilt
 from shardmill.addons.nightly.rebuild_command import rebuild as rebuild
 from shardmill.addons.nightly.retain_command import Retained as Retained
 from shardmill.addons.nightly.retain_command import retain as retain
+from shardmill.pipelines.commands.convert import Plan as Plan
 from shardmill.pipelines.commands.index import Indexed as Indexed
 from shardmill.pipelines.commands.index import index as index
 from shardmill.pipelines.commands.inspect import Inspection as Inspection
@@ -144,7 +144,20 @@ class _ArraysOptions(_Options, total=False):
     on_duplicate_key: Literal["allow", "reject", "fail"]
     feature: _Value
     shape: _Value
-    dtype: Literal["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "complex64", "complex128"]
+    dtype: Literal[
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
     stacked: bool
 
 class _AudioOptions(_Options, total=False):

@@ -18,9 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Literal, Required, TypedDict, Unpack, overload
 
-from shardmill.pipelines.commands.convert import Plan as Plan
 IMPORTS
-from shardmill.pipelines.jobs.outcome import Published as Published
 
 _Path = str | PathLike[str]
 _Item = str | int | float | PathLike[str] | None
@@ -78,7 +76,7 @@ def stub() -> str:
 
 def _imports() -> list[str]:
     """Return the imports of the functions of commands and of the classes of their results."""
-    names: dict[str, list[str]] = {}
+    names = {"shardmill.pipelines.commands.convert": ["Plan"], "shardmill.pipelines.jobs.outcome": ["Published"]}
     for entry in entries().values():
         names.setdefault(entry.module, []).extend(entry.exports)
     return [f"from {module} import {name} as {name}" for module in sorted(names) for name in sorted(names[module])]
