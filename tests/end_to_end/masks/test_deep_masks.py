@@ -87,8 +87,7 @@ def test_load_gives_every_value_scaled_by_the_nearest_pixel(made: Path) -> None:
     assert set(np.unique(masks)) == set(LEVELS.tolist())
 
 
-@pytest.mark.parametrize("mode", ["exact", "cover", "contain"])
-@pytest.mark.parametrize("orientation", [1, 5, 6])
+@pytest.mark.parametrize(("mode", "orientation"), [("exact", 1), ("cover", 5), ("contain", 6)])
 def test_they_are_resized_and_turned_as_masks_of_8_bits_are(jobs: Jobs, mode: str, orientation: int) -> None:
     flags = f"--resize 40x30 --resize_mode {mode} --image_format png --masks_seen stored --overwrite"
     jobs.write({"images/1.png": picture(values(3), orientation), "masks/1.png": encoded(values(3))})

@@ -85,9 +85,9 @@ def test_parquet_column_that_cannot_be_read_is_dropped(jobs: Jobs) -> None:
 
 
 def test_many_files_and_many_columns(jobs: Jobs) -> None:
-    table = jobs.build("csv --num_shards 4", files={f"{n % 7}/{n}.csv": f"a,b\n{n},x{n}\n" for n in range(400)}).table
-    assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"x%d" % n) for n in range(400)]
-    assert table.sizes == {"train": [100] * 4}
+    table = jobs.build("csv --num_shards 4", files={f"{n % 7}/{n}.csv": f"a,b\n{n},x{n}\n" for n in range(100)}).table
+    assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"x%d" % n) for n in range(100)]
+    assert table.sizes == {"train": [25] * 4}
     names = [f"c{number}" for number in range(2000)]
     lines = [",".join(names), ",".join(map(str, range(2000))), ",".join(["1"] * 1999)]
     made = jobs.build("csv --input in/w.csv --name wide", *TOLERANT, files={"w.csv": "\n".join(lines)})

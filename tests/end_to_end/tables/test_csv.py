@@ -57,10 +57,10 @@ def test_dialect(jobs: Jobs, text: str, flags: str, expected: dict[str, list[Any
 
 
 def test_escapes_at_the_ends_of_chunks(jobs: Jobs) -> None:
-    rows = [f'{n},"{chr(92) * 2 * (n % 7)}{chr(92)}" {n}"' for n in range(30_000)]
+    rows = [f'{n},"{chr(92) * 2 * (n % 7)}{chr(92)}" {n}"' for n in range(6_000)]
     flags = r"csv --escape '\' --block_size 1KiB --no_shuffle"
     made = jobs.build(flags, files={"a.csv": "\n".join(["n,text", *rows])})
-    assert [row["text"].decode() for row in made.examples()] == [f'{chr(92) * (n % 7)}" {n}' for n in range(30_000)]
+    assert [row["text"].decode() for row in made.examples()] == [f'{chr(92) * (n % 7)}" {n}' for n in range(6_000)]
 
 
 def test_lists(jobs: Jobs) -> None:
@@ -249,7 +249,7 @@ PAIRS = "Quality\ta\tb\n" + "".join(
     f"{n % 2}\t{chr(34) * (n % 7 == 3)}He said {n}{chr(34) * (n % 7 == 5)}\tno {n}\n" for n in range(2001)
 )
 FAR = "id,name\n" + "".join(
-    {90000: '90000,"MEGA\n', 90090: '90090,pipe 12"\n'}.get(n, f"{n},item{n}\n") for n in range(10**5)
+    {9000: '9000,"MEGA\n', 9090: '9090,pipe 12"\n'}.get(n, f"{n},item{n}\n") for n in range(10**4)
 )
 # The record is a block of its own, so that none of its rows can be compared with rows of the block
 ALONE = "id,name,price\n" + "".join(
@@ -268,7 +268,7 @@ TEXTS = "source\ttarget\n" + "".join(
     ("text", "flags", "lines", "count"),
     [
         (PAIRS, "--delimiter tab", "lines 5 to 7: one record", 2001),
-        (FAR, "--block_size 64KiB", "lines 90002 to 90092: one record", 10**5),
+        (FAR, "--block_size 16KiB", "lines 9002 to 9092: one record", 10**4),
         (TEXTS, "--delimiter tab", "lines 3 to 4: one record", 500),
         (ALONE, "--block_size 1KiB", "lines 102 to 292: one record", 300),
         (RARE, "--delimiter tab --block_size 1KiB", "lines 301 to 302: one record", 3001),
