@@ -29,14 +29,6 @@ PRICES = "name;price\na;1.234,50\nb;12,00\nc;7\n"
             "--delimiter ';' --decimal , --thousands .",
             {"a": [1234.5, 2], "b": ["1.5", "2,5"]},
         ),
-        (PRICES, "--delimiter ';' --decimal , --thousands .", {"price": [1234.5, 12.0, 7.0]}),
-        (
-            'a,b\n"1,000",x\n"-12,345,678",y\n7,"1,0"\n',
-            "--thousands ,",
-            {"a": [1000, -12345678, 7], "b": ["x", "y", "1,0"]},
-        ),
-        ("a;b\n1'000;1 000,5\n2;3\n", "--delimiter ';' --thousands \"'\"", {"a": [1000, 2], "b": ["1 000,5", "3"]}),
-        ("u::item::r\n1::1193::5\n2::a:b::4\n", "--delimiter ::", {"u": [1, 2], "item": ["1193", "a:b"], "r": [5, 4]}),
         (
             'u::t\n1::"a::b"\n2::"say ""x""::y\nand::z"\n3::4" pipe\n',
             "--delimiter ::",
@@ -48,7 +40,6 @@ PRICES = "name;price\na;1.234,50\nb;12,00\nc;7\n"
             r"--delimiter '\s+'",
             {"ip": ["1.2.3.4", "5.6"], "req": ["GET / HTTP", "-"], "n": [200, 404]},
         ),
-        (" x   y \n 1.5\t 2\n3    4  \n", r"--delimiter '\s+'", {"x": [1.5, 3], "y": [2, 4]}),
     ],
 )
 def test_dialect(jobs: Jobs, text: str, flags: str, expected: dict[str, list[Any]]) -> None:
