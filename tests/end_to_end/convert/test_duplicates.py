@@ -17,7 +17,6 @@ import pytest
 from tests.support.archives import tar
 from tests.support.command import Run, image, npy
 from tests.support.jobs import Built, Files, Jobs
-from tests.support.masks import encoded
 from tests.support.sounds import chunk, riff, wav
 from tests.support.table_results import encode_rows, parquet, to_csv
 from tests.support.tokenizer_files import END, WORDS, tokenizer_json
@@ -320,19 +319,6 @@ def _some(number: int, different: int, seed: int) -> list[int]:
     return [min(chance.randrange(different), chance.randrange(different)) for _ in range(number)]
 
 
-def _masks() -> Source:
-    """Equal pictures have other masks: they are equal all the same."""
-    held: dict[Hashable, tuple[Name, Hashable]] = {}
-    files: dict[str, bytes] = {}
-    for place, number in enumerate(_some(60, 40, 1)):
-        name, picture = f"{'ab'[place % 2]}/{place}.png", image(number, "PNG", (12, 9))
-        files |= {f"images/{name}": picture, f"masks/{name}": encoded(np.full((9, 12), place % 3, np.uint8))}
-        held[name] = (name, picture)
-    line = f"images --input in/images --masks in/masks {DRAWN}"
-    labels = {name: str(name)[0] for name in held}
-    return Source(line, files, held, "images, as they are stored", labels=labels)
-
-
 def _coco() -> Source:
     held: dict[Hashable, tuple[Name, Hashable]] = {}
     files: dict[str, bytes | str] = {}
@@ -414,11 +400,9 @@ def _sequences() -> Source:
 
 
 SOURCES: Mapping[str, Callable[[], Source]] = {
-    "masks": _masks,
     "annotations": _coco,
     "tars": _tars,
-    "a column of images": lambda: _columns_of_images("image"),
-    "two columns of images": lambda: _columns_of_images("left", "right"),
+    "columns of images": lambda: _columns_of_images("left", "right"),
     "packed tokens": _packed,
     "sequences": _sequences,
 }
