@@ -23,7 +23,6 @@ from tests.support.table_results import contents
 tfds = Later("tensorflow_datasets")
 
 SCENES = scenes(30)
-Objects = list[dict[str, Any]]
 
 
 def by_name(directory: Path, split: str = "train") -> dict[str, dict[str, Any]]:

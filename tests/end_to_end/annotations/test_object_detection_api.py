@@ -12,7 +12,6 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from PIL import Image
 
-import shardmill
 from tests.support.command import Run
 from tests.support.detection import (
     CATEGORIES,
@@ -30,7 +29,6 @@ from tests.support.later import Later
 from tests.support.reading import make
 
 tf = Later("tensorflow")
-tfds = Later("tensorflow_datasets")
 
 SCENES = scenes(20)
 NAMES = {number: str(category["name"]) for number, category in enumerate(CATEGORIES, 1)}
@@ -169,33 +167,6 @@ def test_re_encoded_images_say_their_new_format_and_checksum(tmp_path: Path) -> 
         assert example["image/format"] == b"jpeg" == example["image/encoded"][6:10].replace(b"JFIF", b"jpeg")
         assert example["image/key/sha256"].decode() == hashlib.sha256(example["image/encoded"]).hexdigest()
         assert (example["image/width"], example["image/height"]) == (32, 24)
-
-
-@pytest.mark.slow
-def test_tfds_and_our_own_readers_have_the_same(coco: Path) -> None:
-    builder = tfds.builder_from_directory(str(coco))
-    names = builder.info.features["image/object"]["class/label"].names
-    loaded = {
-        name: features
-        for batch in shardmill.load(coco, batch_size=5, image_size=(8, 8))
-        for name, features in _rows(batch).items()
-    }
-    plain = {example["image/source_id"].decode(): example for example in shardmill.examples(coco)}
-
-    assert names == ["background", *NAMES.values()]
-    assert len(loaded) == len(plain) == len(SCENES)
-    for example in tfds.as_numpy(builder.as_dataset(split="train")):
-        name = example["image/source_id"].decode()
-        for part in ("bbox/xmin", "bbox/ymax", "class/label", "class/text", "area"):
-            values = example["image/object"][part]
-            assert np.array_equal(values, plain[name][f"image/object/{part}"])
-            assert np.array_equal(values, loaded[name][f"image/object/{part}"])
-
-
-def _rows(batch: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    names = [name.decode() for name in batch["image/source_id"].numpy()]
-    wanted = [name for name in batch if name.startswith("image/object/")]
-    return {name: {key: batch[key][row].numpy() for key in wanted} for row, name in enumerate(names)}
 
 
 def test_statistics_the_page_and_the_contact_sheet_know_the_objects(coco: Path, tmp_path: Path, run: Run) -> None:

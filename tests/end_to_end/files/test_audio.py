@@ -101,14 +101,6 @@ def test_load_and_examples_agree_with_scipy(made: dict[str, Contents], name: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mono", "mono-decoded"])
-def test_load_gives_pairs_padded_for_a_model(made: dict[str, Contents], name: str) -> None:
-    batches = list(shardmill.load(made[name].directory, batch_size=4, pad=True, shuffle=False))
-    assert [(audio.shape[0], label.shape) for audio, label in batches] == [(4, (4,))] * 4
-    assert max(audio.shape[1] for audio, _ in batches) == 27
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mono", "stereo", "deep", "mono-decoded", "stereo-decoded"])
 def test_tfds_decodes_it(made: dict[str, Contents], name: str) -> None:
     files = SETS[name.removesuffix("-decoded")]

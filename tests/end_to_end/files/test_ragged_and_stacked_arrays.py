@@ -91,16 +91,6 @@ def rows_of(batches: Any) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("element", ["bool", "uint16", "complex64"])
-def test_other_types(jobs: Jobs, element: str) -> None:
-    arrays = {f"a/{n}.npy": cloud(n, element) for n in range(5)}
-    built = jobs.build(f"{RAGGED} {element}", files={name: npy(array) for name, array in arrays.items()})
-    check(by_name(built.examples()), arrays)
-    names = ["image", "filename"]
-    check(rows_of(shardmill.load(built.directory, "train", batch_size=2, features=names, supervised=False)), arrays)
-
-
 BAD = [
     (np.zeros((2, 4), np.float32), "float32 of 2 x 4; expected float32 of any number x 3, as --shape and --dtype say"),
     (np.zeros(3, np.float32), "float32 of 3; expected float32 of any number x 3"),

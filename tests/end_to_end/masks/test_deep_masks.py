@@ -15,7 +15,7 @@ from tests.support.command import Run, tree_bytes, write_files
 from tests.support.detection import mask_of, scenes, write_coco
 from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.masks import COLOURS, deep_png, encoded, palette, picture, values
+from tests.support.masks import COLOURS, deep_png, encoded, picture, values
 from tests.support.reading import make
 
 tf = Later("tensorflow")
@@ -104,25 +104,6 @@ def test_they_are_turned_where_images_are_stored_as_they_are(jobs: Jobs) -> None
     files = {"images/1.png": picture(values(2), 6), "masks/1.png": encoded(LEVELS[np.asarray(turned)])}
     example = by_name(jobs.build(f"{LINE} --mask_dtype uint16", files=files).directory)["1.png"]
     np.testing.assert_array_equal(example["mask"][..., 0], deep(2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (encoded(values(1)), "1 mask has 8 bits, and is stored with the same values in 16"),
-        (palette(values(1)), "1 mask has a palette"),
-        (encoded(np.stack([values(1)] * 3, -1)), "1 mask has colours that are all gray"),
-        (encoded(values(1).astype(np.uint16), "TIFF"), "1 mask is no PNG"),
-    ],
-)
-def test_other_files_keep_their_values_in_16_bits(jobs: Jobs, content: bytes, said: str) -> None:
-    files = {"images/1.png": picture(values(1)), "masks/1.png": content}
-    made = jobs.build(f"{LINE} --mask_dtype uint16", files=files)
-    ((_, mask),) = list(shardmill.load(made.directory))
-    np.testing.assert_array_equal(mask[..., 0], values(1))
-    assert mask.dtype == tf.uint16
-    assert any(said in notice for notice in made.notices)
 
 
 def test_what_no_mask_holds_is_a_reject(jobs: Jobs) -> None:

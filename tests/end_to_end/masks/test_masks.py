@@ -78,16 +78,6 @@ def test_load_gives_images_and_masks_scaled_alike(pairs: tuple[Path, Path]) -> N
 
 
 @pytest.mark.slow
-def test_masks_are_labels_beside_classes(pairs: tuple[Path, Path]) -> None:
-    (batch,) = list(shardmill.load(pairs[1], batch_size=8))
-    images, labels = batch
-
-    assert images.shape == (8, 12, 16, 3)
-    assert labels["label"].shape == (8,)
-    assert labels["mask"].shape == (8, 12, 16, 1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("label", ["mask", None])
 def test_augmenting_changes_both(pairs: tuple[Path, Path], label: str | None) -> None:
     def cropped(features: dict[str, Any], seed: Any) -> dict[str, Any]:
@@ -190,17 +180,6 @@ def test_columns_of_a_manifest_name_pairs_and_masks(tmp_path: Path) -> None:
     ((inputs, label),) = list(shardmill.load(directory, batch_size=6, image_size=(5, 6), features=["image", "right"]))
     assert {name: tensor.shape for name, tensor in inputs.items()} == {"image": (6, 5, 6, 3), "right": (6, 5, 6, 3)}
     assert label.shape == (6, 5, 6, 1)
-
-
-@pytest.mark.slow
-def test_pairs_of_one_size_need_no_other(jobs: Jobs) -> None:
-    jobs.write({f"{side}{n}.jpg": image(n, size=(20 + n, 10)) for n in range(3) for side in "lr"})
-    rows = "l,r\n" + "".join(f"l{n}.jpg,r{n}.jpg\n" for n in range(3))
-    built = jobs.build("images --manifest in/m.csv --file_column l,r --resize 8x6", files={"m.csv": rows})
-
-    (batch,) = list(shardmill.load(built.directory, batch_size=3))
-
-    assert {name: tensor.shape for name, tensor in batch.items()} == {"image": (3, 6, 8, 3), "r": (3, 6, 8, 3)}
 
 
 def test_contact_sheets_and_pages_show_masks_and_pairs(run: Run, pairs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -104,16 +104,6 @@ def test_killed_and_run_again_gives_the_same_bytes(
     assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST", "builds"]
 
 
-@pytest.mark.parametrize("moment", ["temporary directory made", "first shard"])
-def test_killed_while_writing_leaves_no_data_set(many: Path, tmp_path: Path, moment: str) -> None:
-    directory = tmp_path / "out" / "n" / "1.0.0"
-    process = Process(tmp_path / "process", *command(many, tmp_path / "out", *SLOWLY))
-    signal_at(process, signal.SIGKILL, moment, directory)
-    assert process.result().status == -signal.SIGKILL
-    assert list(directory.glob("beam-temp-*"))
-    assert without_temporaries(directory) == {}
-
-
 def test_killed_while_overwriting_leaves_the_published_version(many: Path, run: Run, tmp_path: Path) -> None:
     small = write_files(tmp_path / "in", {f"a/{number}.png": image(number, "PNG") for number in range(5)})
     assert run("images", "--input", small, "--output", tmp_path / "out", "--name", "n").status == 0

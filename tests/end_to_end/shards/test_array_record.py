@@ -19,7 +19,7 @@ from tests.support.later import Later
 from tests.support.nights import recipe, rows, write
 from tests.support.reading import FILLS, by_number, make_images, make_rows
 
-tfds, tf = Later("tensorflow_datasets"), Later("tensorflow")
+tfds = Later("tensorflow_datasets")
 ARRAY_RECORD = ("--file_format", "array_record")
 FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "2")
 Pair = tuple[Path, Path]

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import shardmill
 from tests.support.archives import tar
 from tests.support.command import Run, image
 from tests.support.jobs import Files, Jobs
@@ -156,17 +155,6 @@ def test_hugging_face_s_images_and_classes(run: Run, jobs: Jobs, tmp_path: Path,
     assert sorted(int(label) for _, label in pairs) == [0, 0, 1, 1, 1, 1, 2, 2]
     assert run("inspect", made.directory, "--contact_sheet", tmp_path / "sheet.png").status == 0
     assert (tmp_path / "sheet.png").stat().st_size > 1000
-
-
-@pytest.mark.slow
-def test_load_and_examples_decode_them(jobs: Jobs) -> None:
-    columns = {"image": files([image(n) for n in range(4)]), "label": [0, 1, 2, 1]}
-    rows = table(columns, {"image": IMAGE, "label": PETS})
-    made = jobs.build("parquet --label label", files={"a.parquet": rows})
-    batch, labels = next(iter(shardmill.load(made.directory, batch_size=4, image_size=(8, 8))))
-    assert batch.shape == (4, 8, 8, 3)
-    assert sorted(labels.numpy().tolist()) == [0, 1, 1, 2]
-    assert all(row["image"].ndim == 3 for row in made.examples(decode_images=True))
 
 
 def test_ids_of_no_class_are_rejects(jobs: Jobs) -> None:
