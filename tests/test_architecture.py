@@ -85,6 +85,7 @@ SINGLE = {
     "shardmill.installed": 0,
     "shardmill.filesystem": 0,
     "shardmill.transforms": 0,
+    "shardmill.transforms.findings": 4,
     "shardmill.pipelines": 0,
     "shardmill.addons": 0,
     "shardmill.addons.registry": 0,

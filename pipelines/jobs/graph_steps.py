@@ -18,14 +18,15 @@ from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import MappedConfig, MappedFilesConfig, RecordsConfig
 from shardmill.quality.duplicates import Duplicates
-from shardmill.text import describe_place, did_you_mean, plural
+from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import common_header, extra_column_notices, wanted_columns
+from shardmill.transforms.layout.columns import common_header, wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout, sequence_layout, tokenized_layout
 from shardmill.transforms.options.job_options import CONTENT, OutputOptions
@@ -43,7 +44,7 @@ from shardmill.transforms.records.staging import (
     check_examples,
     read_analyzed_files,
 )
-from shardmill.transforms.rows.mapping import MapFindings, MapRecords, RecordMap, needs_types
+from shardmill.transforms.rows.mapping import MapCalls, MapRecords, RecordMap, needs_types
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions, divide_by_blocks
@@ -52,7 +53,7 @@ from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import rename_stats
 from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
-from shardmill.transforms.values.tokens_encoding import CUT, INPUT_IDS, LOST, Tokenization, total_tokens
+from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization, total_tokens
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
 from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart
@@ -66,7 +67,7 @@ class Reading:
     indexed: IndexedBlocks
     inferred: Iterable[Inferred]  # an AsIter of none or one, where anything is inferred
     layout: beam.PCollection[TableLayout]
-    mapped: Iterable[MapFindings] = ()  # an AsIter of one, where a function changes records
+    mapped: Iterable[Findings] = ()  # an AsIter of one, where a function changes records
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def read_layout(
         temporary,
         infer,
     )
-    mapped: Iterable[MapFindings] = ()
+    mapped: Iterable[Findings] = ()
     if config.function is not None:
         assert scratch is not None
         indexed, mapped = _map_records(indexed, config, scratch)
@@ -121,7 +122,7 @@ def read_layout(
 def read_indexed(
     indexed: IndexedBlocks,
     config: RecordsConfig,
-    mapped: Iterable[MapFindings] = (),
+    mapped: Iterable[Findings] = (),
     planned: RecordsDryRun | None = None,
 ) -> Reading:
     """Decide how indexed blocks are read; `mapped` is a side input of the function that made them, if one did."""
@@ -144,7 +145,7 @@ def read_indexed(
 
 
 def _map_records(indexed: IndexedBlocks, config: RecordsConfig, temporary: str) -> tuple[IndexedBlocks, Any]:
-    """Return what the function of --map or --map_batches makes of all records, and its MapFindings as a side input."""
+    """Return what the function of --map or --map_batches makes of all records, and its Findings as a side input."""
     assert config.function is not None
     format_, inferred = config.input_format, Inferred()
     if needs_types(format_, config.function.is_of_batches):
@@ -159,18 +160,18 @@ def _map_records(indexed: IndexedBlocks, config: RecordsConfig, temporary: str) 
     return IndexedBlocks(mapped.tasks, rejects, summary), findings
 
 
-def _add_mapped(summary: InputSummary, mapped: Iterable[MapFindings], config: RecordsConfig) -> InputSummary:
+def _add_mapped(summary: InputSummary, mapped: Iterable[Findings], config: RecordsConfig) -> InputSummary:
     """Return the summary of the input with the records that the function has rejected; raises UserError.
 
     Files must have the same columns unless the options say otherwise; those of the rows are other ones.
     """
     _check_files(summary, config)
     common_header(summary, config.table_options)
-    check_any_left(found := get_single(mapped, MapFindings()), config)
+    check_any_left(found := get_single(mapped, Findings()).find(MapCalls), config)
     return replace(summary, rejected=summary.rejected + found.rejected, headers={})
 
 
-def check_any_left(found: MapFindings, config: JobConfig) -> None:
+def check_any_left(found: MapCalls, config: JobConfig) -> None:
     """Check that a function has returned something; raises UserError."""
     if found.records and not found.rows and not found.rejected:
         raise UserError(f"{config.function} left out all {plural(found.records, 'record')} of {config.source}")
@@ -182,11 +183,11 @@ def _make_record_layout(
     kinds: Iterable[Kinds],
     config: RecordsConfig,
     planned: Features | None,
-    mapped: Iterable[MapFindings],
+    mapped: Iterable[Findings],
 ) -> TableLayout:
     output = get_single(inferred, Inferred()).types
     if isinstance(config, MappedConfig):  # --types of a column that only the function got
-        calls = get_single(mapped, MapFindings())
+        calls = get_single(mapped, Findings()).find(MapCalls)
         if calls.several and config.has_files and config.on_duplicate_key != "allow":
             raise UserError(
                 f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a"
@@ -247,18 +248,15 @@ def published_features(layout: TableLayout, staged: StagedFindings, table: Table
 
 
 def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> list[str]:
-    """Return notices on differences between rows and a given schema: extra columns, and features without any value.
+    """Return a notice of features of a given schema that have no value in any row.
 
-    A key that is spelled differently tonight appears as both, and its feature holds empty lists.
+    A key that is spelled differently tonight also appears among the names that are ignored.
     """
     if table.schema is None or not staged.stats:
         return []
-    notices = list(extra_column_notices(sorted(staged.ignored_names), table.schema, table))
     empty = [item.name for item in layout.features if all(stats.is_empty(item.name) for stats in staged.stats.values())]
-    if empty:
-        names = f"feature{'' if len(empty) == 1 else 's'} {', '.join(map(repr, empty))}"
-        notices.append(f"{table.schema_name} has {names}, of which no record has a value")
-    return notices
+    names = f"feature{'' if len(empty) == 1 else 's'} {', '.join(map(repr, empty))}"
+    return [f"{table.schema_name} has {names}, of which no record has a value"] if empty else []
 
 
 def check_ids(staged: StagedFindings, layout: TableLayout, label: str, table: TableOptions) -> None:
@@ -433,25 +431,8 @@ def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], tokeniz
 
 
 def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenization: Tokenization, end: str) -> list[str]:
-    """Return notices on tokens that were cut off, packed or dropped."""
-    notices = []
-    if staged.special_tokens:
-        found = [
-            f"{token!r} {plural(count, 'time')} (first: {describe_place(name, line)})"
-            for token, (count, (name, line)) in sorted(staged.special_tokens.items())
-        ]
-        remedy = "" if tokenization.file.special_as_text else "; --special_tokens text encodes them as other characters"
-        notices.append(
-            f"texts hold special tokens of {tokenization.file.name}, which became these tokens: {', '.join(found)}"
-            f"{remedy}"
-        )
-    if cut := staged.tokens[CUT]:
-        lost = staged.tokens[LOST]
-        texts = len(tokenization.columns) * sum(stats.examples for stats in staged.stats.values())
-        notices.append(
-            f"{cut:,} of {texts:,} texts had more than --max_length {tokenization.max_length} tokens and were cut:"
-            f" {lost:,} tokens were lost"
-        )
+    """Return notices on tokens that were packed or dropped."""
+    notices: list[str] = []
     if tokenization.pack_to is None:
         return notices
     for split, (documents, all_tokens) in packed_documents(staged).items():

@@ -5,7 +5,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -38,18 +38,15 @@ from shardmill.pipelines.jobs.graph_steps import (
 )
 from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, human_size, join_first_and_last
 from shardmill.text import plural, to_printable
-from shardmill.transforms.columns.conversion import rounded_notices
 from shardmill.transforms.columns.types import Inferred, format_shape
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.inputs.record_blocks import IndexedBlocks, Task
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import float_remedy, missing_text_notices, odd_value_notices, time_notices
 from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout
-from shardmill.transforms.layout.options import label_notices
-from shardmill.transforms.layout.tables import TableLayout, remark_notices
+from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import FOLDER
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
-from shardmill.transforms.records.images import object_notices
 from shardmill.transforms.records.mapped_files import FileMap, MapFiles
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
@@ -64,7 +61,7 @@ from shardmill.transforms.records.staging import (
     StageRuns,
     Staging,
 )
-from shardmill.transforms.rows.mapping import MapFindings
+from shardmill.transforms.rows.mapping import MapCalls
 from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
@@ -109,7 +106,7 @@ def build_records(
     if rows is not None:
         spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
     reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
-    return _build(reading, config.mapped, options, str(config.function), progress_folder, plan)
+    return _build(reading, config.mapped, options, progress_folder, plan)
 
 
 def build_mapped_files(
@@ -121,7 +118,7 @@ def build_mapped_files(
     """
     options = publish_options(config)
     reading = _read_mapped_files(root, config, route, options.folder, options.folder)
-    return _build(reading, MappedFilesConfig.of(config), options, str(config.function), progress_folder, None)
+    return _build(reading, MappedFilesConfig.of(config), options, progress_folder, None)
 
 
 def _read_mapped_files(
@@ -143,13 +140,13 @@ def _read_mapped_files(
 
 
 def _add_mapped_files(
-    summary: InputSummary, layout: Layout, mapped: Iterable[MapFindings], config: FilesConfig
+    summary: InputSummary, layout: Layout, mapped: Iterable[Findings], config: FilesConfig
 ) -> InputSummary:
     """Return the summary of files with the records that the function has rejected; raises UserError.
 
     Its folders are the splits that the input gives.
     """
-    check_any_left(found := get_single(mapped, MapFindings()), config)
+    check_any_left(found := get_single(mapped, Findings()).find(MapCalls), config)
     folders = {"": summary.records} if layout.fractions is not None else dict.fromkeys(layout.splits, 1)
     kept = InputSummary(size_bytes=summary.size_bytes, fingerprint=summary.fingerprint, skipped=summary.skipped)
     return replace(kept, rejected=summary.rejected + found.rejected, folders=Counter(folders))
@@ -159,7 +156,6 @@ def _build(
     reading: Reading,
     config: RecordsConfig,
     options: PublishOptions,
-    function: str,
     progress_folder: str | None,
     plan: RecordsDryRun | None,
 ) -> beam.PCollection[str]:
@@ -207,7 +203,6 @@ def _build(
         reading.mapped,
         config,
         options,
-        function,
     ).with_output_types(str)
 
 
@@ -278,10 +273,9 @@ def _publish_records(
     rejects: Iterable[RejectsPart],
     graphs: Iterable[StagedGraph],
     repeated: RepeatedKeys | None,
-    mapped: Iterable[MapFindings],
+    mapped: Iterable[Findings],
     config: RecordsConfig,
     options: PublishOptions,
-    function: str,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.find_published_shards(shards, options)) is not None:
@@ -290,38 +284,18 @@ def _publish_records(
     sequencing, tokenization = config.sequencing, config.tokenization
     staged = get_single(all_staged, StagedFindings()).in_order_of(layout.splits)
     indexed = layout.input_counts
-    for calls in mapped:
-        of_input = StagedFindings(blank_lines=calls.blank_lines, missing_texts=calls.missing_texts)
-        of_input.quotes, of_input.remarks, of_input.encodings = calls.quotes, calls.remarks, calls.encodings
-        staged = of_input.merge(staged)
-    if config.encoding is None:
-        staged.encodings.check(table.source)
+    findings = reduce(Findings.merge, mapped, Findings()).merge(staged.findings)
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
-    notices = [*layout.notices, *(notice for calls in mapped for notice in calls.notices(function))]
-    found_later = [*staged.quotes.check(), *remark_notices(staged.remarks)]
-    notices += [notice for notice in found_later if notice not in notices]
+    features, image_notices = published_features(layout, staged, table)
+    notices = [notice for notice in findings.notices(table, staged.record_count) if notice not in layout.notices]
+    notices = [*layout.notices, *notices, *image_notices, *schema_notices(layout, staged, table)]
     if config.has_raw_records:
         notices.append("--record_type raw passed the records through unparsed: they have no features")
-    if staged.blank_lines:
-        notices.append(
-            f"passed over {plural(staged.blank_lines, 'empty document' if config.separator else 'blank line')}"
-        )
-    notices += label_notices(
-        staged.notice_counts, {name: how.separator for name, how in layout.label_separators.items()}
-    )
-    notices += time_notices(staged.notice_counts, layout.times)
-    notices += missing_text_notices(staged.missing_texts, table)
-    notices += odd_value_notices(staged.odd, staged.record_count, table)
-    notices += rounded_notices(staged.rounded_columns, partial(float_remedy, table))
-    notices += object_notices(staged.notice_counts)
-    features, found = published_features(layout, staged, table)
-    notices += found
-    notices += schema_notices(layout, staged, table)
     if config.key is not None:
         repeated = repeated or find_repeated_keys(staged.keys)
         limit = config.max_reject_fraction
-        is_only_allowed = config.has_files and any(calls.several for calls in mapped)  # see _make_record_layout
+        is_only_allowed = config.has_files and bool(findings.find(MapCalls).several)  # see _make_record_layout
         notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit, is_only_allowed)
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)

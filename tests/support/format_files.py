@@ -11,6 +11,7 @@ import pyarrow as pa
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import arrow_type
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.findings import PassedOver
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordFormat
 
 Row = dict[str, Any]
@@ -50,7 +51,7 @@ def read(format_: RecordFormat, file: FileRef, types: Types) -> Found:
         [row for part in parts for row in part.batch.to_pylist()],
         [line for part in parts for line in part.lines.tolist()],
         [reject for part in parts for reject in part.rejects],
-        sum(part.blank_lines for part in parts),
+        sum(sum(part.findings.find(PassedOver).counts.values()) for part in parts),
     )
 
 

@@ -1,12 +1,12 @@
 """Convert JSON values and Arrow columns to feature types, and record the numbers that float32 rounds."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +36,12 @@ from shardmill.transforms.columns.types import (
     common_type,
     json_spelling,
     leaf_values,
-    merge_by_key,
     preview_value,
     shape_and_values,
     value_type,
     values_of_type,
 )
+from shardmill.transforms.findings import Finding, MergeableValue, TableFlags
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
@@ -293,26 +293,41 @@ def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounded:
-    """The numbers of a column that float32 changes, mergeable in any order."""
+class Rounded(MergeableValue):
+    """The numbers of a column that float32 changes."""
 
     count: int = 0  # how many numbers above EXACT_FLOAT32 change
     example: str = ""  # the first of them in text order
     sample: FloatSample | None = field(default=None, compare=False)  # of numbers of any size
 
-    def merge(self, other: "Rounded") -> "Rounded":
-        """Merge the changed numbers of two sets of rows."""
-        example = min(filter(None, (self.example, other.example)), default="")
-        samples = [sample for sample in (self.sample, other.sample) if sample is not None]
-        return Rounded(self.count + other.count, example, reduce(FloatSample.merge, samples) if samples else None)
 
+@dataclass(frozen=True, slots=True)
+class RoundedNumbers(Finding):
+    """The numbers that float32 changes."""
 
-RoundedColumns = Mapping[str, Rounded]
+    rank: ClassVar[int] = 9
+    columns: dict[str, Rounded] = field(default_factory=dict)
 
+    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+        return self.describe(flags.float_remedy)
 
-def merge_rounded(one: RoundedColumns, other: RoundedColumns) -> RoundedColumns:
-    """Merge the changed numbers of two sets of rows, by column."""
-    return merge_by_key(one, other, Rounded.merge)
+    def describe(self, make_remedy: Callable[[str], str]) -> list[str]:
+        """Return the notices; `make_remedy` says what helps with a column."""
+        notices, merged = [], []
+        for name, found in sorted(self.columns.items()):
+            remedy = f"; {make_remedy(name)}"
+            several = "" if found.sample is None else found.sample.describe()
+            if found.count:
+                large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"
+                both = f"{large}; {several}" if several else large
+                notices.append(f"column {name!r} is stored as float32, {both}{remedy}")
+            elif several:
+                merged.append(f"column {name!r} is stored as float32: {several}{remedy}")
+        more = len(merged) - _MOST_NAMED
+        if more > 0:
+            columns = plural(more, "more column has", "more columns have")
+            merged[_MOST_NAMED:] = [f"{columns} stored numbers that replace several different numbers of the input"]
+        return notices + merged
 
 
 def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded | None:
@@ -382,25 +397,6 @@ def _changed_numbers(numbers: pa.Array, narrow: npt.NDArray[np.float32]) -> npt.
 
 
 _MOST_NAMED = 4  # columns that have a notice of their own
-
-
-def rounded_notices(rounded: RoundedColumns, make_remedy: Callable[[str], str]) -> list[str]:
-    """Return the notices about numbers that float32 changed; `make_remedy` says what helps with a column."""
-    notices, merged = [], []
-    for name, found in sorted(rounded.items()):
-        remedy = f"; {make_remedy(name)}"
-        several = "" if found.sample is None else found.sample.describe()
-        if found.count:
-            large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"
-            both = f"{large}; {several}" if several else large
-            notices.append(f"column {name!r} is stored as float32, {both}{remedy}")
-        elif several:
-            merged.append(f"column {name!r} is stored as float32: {several}{remedy}")
-    more = len(merged) - _MOST_NAMED
-    if more > 0:
-        columns = plural(more, "more column has", "more columns have")
-        merged[_MOST_NAMED:] = [f"{columns} stored numbers that replace several different numbers of the input"]
-    return notices + merged
 
 
 def _number_text(number: int | float) -> str:

@@ -18,15 +18,14 @@ from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
     FALSE,
-    MAX_ODD_VALUES,
     TRUE,
     ColumnType,
-    OddValues,
     ScalarType,
     Spelling,
     leaf_values,
     text_scalar_type,
 )
+from shardmill.transforms.findings import MAX_ODD_VALUES, OddTexts, OddValues
 from shardmill.transforms.options.job_options import TIME_UNITS
 
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
@@ -310,7 +309,7 @@ def find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
 
 def find_odd_texts(
     batch: pa.RecordBatch, types: Mapping[str, ColumnType], source: str, lines: npt.NDArray[np.int64]
-) -> dict[str, OddValues]:
+) -> OddTexts:
     """Return the values that are not numbers, by those columns of text that hold numbers among `batch`.
 
     If most of some values of a column are no numbers, all are taken for odd ones.
@@ -336,7 +335,7 @@ def find_odd_texts(
         if first >= 0:
             place = (source, int(lines[first]), shorten(as_text(batch[name][first].as_py()[:_SHOWN_BYTES])))
         found[name] = replace(odd, first=place, distinct=distinct, present=len(rows))
-    return found
+    return OddTexts(found)
 
 
 _ODD_SAMPLE = 24  # values of a column that show whether they may be numbers

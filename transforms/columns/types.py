@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from shardmill.data.features import Feature, Kind
 from shardmill.errors import UserError
 from shardmill.text import shorten
+from shardmill.transforms.findings import Findings, MergeableValue, merged_by
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -352,102 +353,14 @@ class DeclaredColumn:
         return DeclaredColumn(kind, names, classes, complete, path, said, unit, objects)
 
 
-MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named in a flag
+def merge_values(one: Values, other: Values) -> Values:
+    """Merge the distinct values of two sets of rows, by column."""
+    return merge_by_key(one, other, _merge_distinct)
 
 
-@dataclass(frozen=True, slots=True)
-class OddValues:
-    """The values that are not numbers in a column of text, mergeable in any order."""
-
-    count: int = 0  # values that are no numbers
-    spaced: int = 0  # values that are numbers once the spaces around them are removed
-    codes: int = 0  # numbers with leading zeros, which are codes
-    has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
-    first: tuple[str, int, str] | None = None  # file, line and value of the first of `count`
-    first_spaced: tuple[str, int, str] | None = None  # file, line and value of the first of `spaced`
-    distinct: frozenset[str] | None = frozenset()  # values of `count`; None if they are too many
-    present: int = 0  # all values of the rows; 0 if the types of the rows hold it
-    mixed: int = 0  # values of JSON that are numbers or booleans, or lists with some, and become texts
-    first_mixed: tuple[str, int, str] | None = None  # file, line and value of the first of `mixed`
-
-    def merge(self, other: "OddValues") -> "OddValues":
-        """Merge the odd values of two sets of rows."""
-        joined = None if self.distinct is None or other.distinct is None else self.distinct | other.distinct
-        return OddValues(
-            self.count + other.count,
-            self.spaced + other.spaced,
-            self.codes + other.codes,
-            self.has_floats or other.has_floats,
-            min(filter(None, (self.first, other.first)), default=None),
-            min(filter(None, (self.first_spaced, other.first_spaced)), default=None),
-            joined if joined is None or len(joined) <= MAX_ODD_VALUES else None,
-            self.present + other.present,
-            self.mixed + other.mixed,
-            min(filter(None, (self.first_mixed, other.first_mixed)), default=None),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class EncodingCounts:
-    """Counts of the rows that are not ASCII, by how they can be decoded, in files that are read as UTF-8."""
-
-    has_utf8: bool = False  # True if a row is UTF-8
-    cp1252: int = 0  # rows that are not, but could be cp1252, the encoding of Windows
-    neither: int = 0  # other rows
-    first: tuple[str, int, str] | None = None  # file, line and text of the first row that could be cp1252
-
-    def merge(self, other: "EncodingCounts") -> "EncodingCounts":
-        """Add the counts of other rows."""
-        first = min(filter(None, (self.first, other.first)), default=None)
-        return EncodingCounts(
-            self.has_utf8 or other.has_utf8, self.cp1252 + other.cp1252, self.neither + other.neither, first
-        )
-
-    def check(self, source: str) -> None:
-        """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""
-        if self.first is None or self.has_utf8 or self.neither:
-            return
-        rows = "1 row is" if self.cp1252 == 1 else f"{self.cp1252:,} rows are"
-        raise UserError(
-            f"{source}: {rows} not UTF-8, and no other row has characters beyond ASCII; as cp1252, {self.first[0]},"
-            f" line {self.first[1]}, is {shorten(self.first[2])!r}: if that is right, give --encoding cp1252, and"
-            " otherwise the encoding of the file; --encoding utf-8 rejects such rows"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteEvidence:
-    """Counts of the CSV records over several lines, some of which may be rows that stray quotes join."""
-
-    several: int = 0  # records over several lines
-    suspects: int = 0  # those of which each line has the fields of a row
-    delimiters: int = 0  # in the lines of the suspects, beyond those that one row has
-    least: int = 1  # delimiters from which on that is no coincidence
-    first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
-
-    def merge(self, other: "QuoteEvidence") -> "QuoteEvidence":
-        """Add the counts of other rows."""
-        return QuoteEvidence(
-            self.several + other.several,
-            self.suspects + other.suspects,
-            self.delimiters + other.delimiters,
-            max(self.least, other.least),
-            min(filter(None, (self.first, other.first)), default=None),
-        )
-
-    def check(self) -> list[str]:
-        """Return a notice if some records may be several rows; raise a UserError if that is likely."""
-        if self.first is None or 2 * self.suspects < self.several:
-            return []
-        name, begin, end, fields = self.first
-        where = f"{name}, lines {begin} to {end}: one record, and each of its lines has the {fields} fields of a row"
-        if self.delimiters >= self.least:
-            raise UserError(
-                f"{where}; give --quote '' if quotes are part of the text, or --quote '\"' if fields have"
-                " these line breaks"
-            )
-        more = f", as in {self.suspects - 1:,} more records" if self.suspects > 1 else ""
-        return [f"{where}{more}; --quote '' makes rows of them, if quotes are part of the text"]
+def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    joined = None if one is None or other is None else one | other
+    return joined if joined is None or len(joined) <= MAX_VALUES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,53 +378,15 @@ class NestedValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(MergeableValue):
     """Types, values and metadata inferred from some rows, mergeable in any order."""
 
     types: Mapping[str, ColumnType] = field(default_factory=dict)  # types of the columns that have a value in some row
     rows: int = 0  # number of rows, without rejects
-    values: Values = field(default_factory=dict)  # distinct values as spelled; None if above MAX_VALUES
+    # distinct values as spelled; None if above MAX_VALUES
+    values: Values = merged_by(merge_values, default_factory=dict)
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)  # metadata of columns from their file format
-    remarks: "Remarks" = field(default_factory=dict)
-    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows read as UTF-8
-    odd: Mapping[str, OddValues] = field(default_factory=dict, compare=False)  # of columns that are text in some rows
     nested: Mapping[str, NestedValues] = field(default_factory=dict)  # by column, values that no feature can hold
-    quotes: QuoteEvidence = field(default_factory=QuoteEvidence, compare=False)
     # of files with their own types: the name and class of type of each column, and the first such file
     file_types: Mapping[tuple[tuple[str, str], ...], str] = field(default_factory=dict, compare=False)
-
-    def merge(self, other: "Inferred") -> "Inferred":
-        """Merge what was inferred from two sets of rows."""
-        values = merge_values(self.values, other.values)
-        declared = merge_by_key(self.declared, other.declared, DeclaredColumn.merge)
-        remarks = merge_remarks(self.remarks, other.remarks)
-        encodings = self.encodings.merge(other.encodings)
-        odd = merge_odd(self.odd, other.odd)
-        nested = merge_by_key(self.nested, other.nested, NestedValues.merge)
-        types, rows = merge_types(self.types, other.types), self.rows + other.rows
-        quotes = self.quotes.merge(other.quotes)
-        file_types = merge_by_key(self.file_types, other.file_types, min)
-        return Inferred(types, rows, values, declared, remarks, encodings, odd, nested, quotes, file_types)
-
-
-def merge_odd(one: Mapping[str, OddValues], other: Mapping[str, OddValues]) -> dict[str, OddValues]:
-    """Merge the odd values of two sets of rows, by column."""
-    return merge_by_key(one, other, OddValues.merge)
-
-
-Remarks = Mapping[str, tuple[int, tuple[str, int]]]  # findings in rows: how many, and the first by file and line
-
-
-def merge_remarks(one: Remarks, other: Remarks) -> Remarks:
-    """Merge the findings in two sets of rows; associative and commutative."""
-    return merge_by_key(one, other, lambda found, more: (found[0] + more[0], min(found[1], more[1])))
-
-
-def merge_values(one: Values, other: Values) -> Values:
-    """Merge the distinct values of two sets of rows, by column."""
-    return merge_by_key(one, other, _merge_distinct)
-
-
-def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    joined = None if one is None or other is None else one | other
-    return joined if joined is None or len(joined) <= MAX_VALUES else None
+    findings: Findings = field(default_factory=Findings, compare=False)

@@ -22,6 +22,7 @@ from shardmill.transforms.columns.example_bytes import HEADER_BYTES, RecordFrame
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
+from shardmill.transforms.findings import Mergeable
 from shardmill.transforms.formats.line_blocks import examine_bytes
 from shardmill.transforms.inputs.found_files import (
     COMPANIONS,
@@ -39,7 +40,6 @@ from shardmill.transforms.statistics.contents import FileContents, digest_conten
 from shardmill.transforms.statistics.files import ClassNames, ManifestStats, SplitStats, count_labels, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
 from shardmill.transforms.statistics.observations import SCHEMA
-from shardmill.transforms.statistics.sketches import Mergeable
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import FileStat, NotAFileError, changed_error, error_text

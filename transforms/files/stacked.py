@@ -30,7 +30,7 @@ from shardmill.transforms.files.encoding import Encoded
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
 from shardmill.transforms.inputs.listing import FoundFile, input_root, list_input
-from shardmill.transforms.inputs.sources import Findings, IndexedFiles, combine_outputs, with_findings
+from shardmill.transforms.inputs.sources import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.stores import storage
@@ -237,7 +237,7 @@ class IndexStacked(beam.PTransform):
 
 def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: str | None) -> Iterator[Any]:
     """Yield batches of rows; rejects and a summary, tagged."""
-    found, root, arrays = Findings(temporary), input_root(pattern), list[Array]()
+    found, root, arrays = FoundInput(temporary), input_root(pattern), list[Array]()
     files: dict[str, FoundFile] = {}
     _open_revision.cache_clear()  # an earlier job of this process may have read other files at these paths
     for item in list_input(pattern, kind):

@@ -17,7 +17,7 @@ from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import as_text, distinct_texts, text_buffers, to_batch
-from shardmill.transforms.columns.conversion import rounded_texts, sample_limit
+from shardmill.transforms.columns.conversion import RoundedNumbers, rounded_texts, sample_limit
 from shardmill.transforms.columns.text import (
     NumberStyle,
     find_odd_values,
@@ -31,7 +31,8 @@ from shardmill.transforms.columns.text import (
     text_remark,
     without_leading_zeros,
 )
-from shardmill.transforms.columns.types import ColumnType, Inferred, OddValues, QuoteEvidence, ScalarType, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf
+from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, OddTexts, OddValues, Remarks
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
@@ -90,12 +91,6 @@ from shardmill.transforms.stores.streams import TruncatedError, is_compressed, o
 _LONGEST_QUOTED = 1 << 20  # bytes in which a quoted field is looked for if separators have several characters
 _UNIT = b"\x1f"  # in place of separators of several characters: the unit separator of ASCII, which no text has
 WHITE_SPACE = r"\s+"
-# What is noted of one row, and of several
-HEADER_ROWS = "row repeats the header and is left out\nrows repeat the header and are left out"
-LONG_ROWS = (
-    "row has one more field than the header has names, which is empty and left out"
-    "\nrows have one more field than the header has names, which is empty and left out"
-)
 
 
 @dataclass(frozen=True)
@@ -173,12 +168,12 @@ class CsvFormat(RecordFormat):
 
     def _check_rows(self, found: list[BlockRef | Reject | RecordNotice]) -> list[BlockRef | Reject | RecordNotice]:
         """Read the rows of all blocks in `found` and return it; raise a UserError if quotes make them doubtful."""
-        quotes = QuoteEvidence()
+        joined = JoinedRows()
         for block in found:
             if isinstance(block, BlockRef):
                 for rows in self.read(block, {}):
-                    quotes = quotes.merge(rows.quotes)
-        quotes.check()
+                    joined = joined.merge(rows.findings.find(JoinedRows))
+        joined.check()
         return found
 
     def infer(
@@ -194,18 +189,16 @@ class CsvFormat(RecordFormat):
                     texts, parsed, _ = self._texts(piece, block, wanted, with_lines=True)
                     types = self._infer(names, texts)
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
-                remarks = _remarks(parsed, block.file.name)
+                remarks = {}
                 for name, column in types.items():
                     if column.dtype == "bytes" and column.length is None and (remark := text_remark(name, texts[name])):
                         row = int(texts[name].is_valid().to_numpy(zero_copy_only=False).argmax())
                         line = int(row_lines(piece, parsed, self._dialect(block.file.name))[row])
-                        remarks[remark] = (column.present, (block.file.name, line))
+                        remarks[remark] = Occurrences(column.present, (block.file.name, line))
                         del texts[name]
                 odd = self._odd_values(texts, types, piece, parsed, block.file.name)
-                encodings = parsed.encodings
-                yield Inferred(
-                    types, parsed.rows, values, remarks=remarks, encodings=encodings, odd=odd, quotes=parsed.quotes
-                )
+                findings = parsed.findings.merge(Findings.of(odd, Remarks(remarks)))
+                yield Inferred(types, parsed.rows, values, findings=findings)
 
     def _infer(self, names: Sequence[str], texts: Mapping[str, pa.Array]) -> dict[str, ColumnType]:
         """Return the types of columns that have values."""
@@ -226,9 +219,9 @@ class CsvFormat(RecordFormat):
 
     def _odd_values(
         self, texts: Mapping[str, pa.Array], types: Mapping[str, ColumnType], piece: CsvPiece, parsed: Parsed, name: str
-    ) -> dict[str, OddValues]:
+    ) -> OddTexts:
         """Return the values that are not numbers, by those columns of text that are in `texts`."""
-        found = {}
+        found: dict[str, OddValues] = {}
         lines: Positions | None = None
         for column, column_type in types.items():
             if column_type.dtype in ("int64", "float32") or column_type.length is not None or column not in texts:
@@ -241,7 +234,7 @@ class CsvFormat(RecordFormat):
                     lines = row_lines(piece, parsed, self._dialect(name)) if lines is None else lines
                     places[index] = (name, int(lines[row]), shorten(as_text(texts[column][row].as_py())))
             found[column] = replace(odd, first=places[0], first_spaced=places[1])
-        return found
+        return OddTexts(found)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""
@@ -307,17 +300,8 @@ class CsvFormat(RecordFormat):
         floats = [name for name, column in types.items() if column.dtype == "float32" and column.length is None]
         limit = sample_limit(len(floats))
         rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name], limit))}
-        return Rows(
-            batch,
-            lines,
-            left_out,
-            parsed.blank_lines,
-            rounded=rounded,
-            encodings=parsed.encodings,
-            quotes=parsed.quotes,
-            remarks=_remarks(parsed, block.file.name),
-            missing_texts=Counter({key: count for key, count in missing.items() if key[0] in types}),
-        )
+        taken = MissingTexts({key: count for key, count in missing.items() if key[0] in types})
+        return Rows(batch, lines, left_out, parsed.findings.merge(Findings.of(RoundedNumbers(rounded), taken)))
 
     def _texts(
         self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
@@ -527,12 +511,6 @@ class CsvFormat(RecordFormat):
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:
                 yield BlockRef(file, offset, stop - offset, line, columns)
-
-
-def _remarks(parsed: Parsed, name: str) -> dict[str, tuple[int, tuple[str, int]]]:
-    """Return the remarks on rows of file `name` that are read in another way than others."""
-    lines_by_text = {LONG_ROWS: parsed.long_lines, HEADER_ROWS: parsed.header_lines}
-    return {text: (len(lines), (name, int(lines[0]))) for text, lines in lines_by_text.items() if len(lines)}
 
 
 def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Array]) -> bool:

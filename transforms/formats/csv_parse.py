@@ -15,7 +15,7 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
-from shardmill.transforms.columns.types import EncodingCounts, QuoteEvidence
+from shardmill.transforms.findings import Findings, JoinedRows, Occurrences, PassedOver, Remarks, Undecodable
 from shardmill.transforms.formats.conventions import Dialect
 from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row
 from shardmill.transforms.formats.csv_scan import (
@@ -287,6 +287,14 @@ def _no_lines() -> Positions:
     return np.zeros(0, np.int64)
 
 
+# Remarks on one row, and on several
+HEADER_ROWS = "row repeats the header and is left out\nrows repeat the header and are left out"
+LONG_ROWS = (
+    "row has one more field than the header has names, which is empty and left out"
+    "\nrows have one more field than the header has names, which is empty and left out"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """The records of a piece of CSV text, parsed to columns."""
@@ -295,26 +303,25 @@ class Parsed:
     rows: int  # number of records
     lines: Positions = field(default_factory=_no_lines)  # (rows,), on which each record starts
     rejects: list[Reject] = field(default_factory=list)  # invalid records, by line
-    blank_lines: int = 0  # number of blank lines
-    long_lines: Positions = field(default_factory=_no_lines)  # of records with an empty field too many
-    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of records read as UTF-8
-    header_lines: Positions = field(default_factory=_no_lines)  # of headers among the records
-    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
+    findings: Findings = field(default_factory=Findings)
 
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
     """Parse the records of `piece` to the columns `wanted`; only `with_lines`, there are lines, rejects and blanks."""
     check_length(len(piece.text), piece.line, table.name)
     if is_blank(piece.text):
-        return Parsed(*_parse(b"", table, wanted), blank_lines=count_lines(piece.text))
+        return Parsed(
+            *_parse(b"", table, wanted), findings=Findings.of(PassedOver({"blank line": count_lines(piece.text)}))
+        )
     fine = is_utf8(piece.text)
-    encodings = EncodingCounts(has_utf8=fine and not piece.text.isascii())
+    encodings = Undecodable(has_utf8=fine and not piece.text.isascii())
     if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
-            parsed = Parsed(*_parse(piece.text, table, wanted), encodings=encodings)
+            parsed = Parsed(*_parse(piece.text, table, wanted), findings=Findings.of(encodings))
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
                 records = find_records(piece.text, table.dialect)
-                parsed = replace(parsed, quotes=_check_quotes(piece, records, ~records.is_blank, table))
+                joined = _check_quotes(piece, records, ~records.is_blank, table)
+                parsed = replace(parsed, findings=Findings.of(encodings, joined))
             return parsed
     text, records, reasons = _split_malformed(piece, table)
     is_header = _flag_headers(text, records, table)
@@ -324,9 +331,9 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         undecodable, encodings = _find_undecodable(CsvPiece(text, piece.line), records, keep, table)
         keep[list(undecodable)] = False
         reasons += undecodable.items()
-    quotes = QuoteEvidence()
+    joined = JoinedRows()
     if _may_take_in_rows(text, table):
-        quotes = _check_quotes(CsvPiece(text, piece.line), records, keep, table)
+        joined = _check_quotes(CsvPiece(text, piece.line), records, keep, table)
     long = _no_lines()
     try:
         columns, rows = _parse(_kept_text(text, records, keep | records.is_blank, long), table, wanted)
@@ -352,15 +359,18 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             "this is a bug of shardmill, and the file would help to mend it"
         )
     lines = records.lines + piece.line
+    remarked = {LONG_ROWS: lines[long], HEADER_ROWS: lines[is_header]}
+    remarks = {text: Occurrences(len(at), (table.name, int(at[0]))) for text, at in remarked.items() if len(at)}
+    blank = PassedOver({"blank line": int(np.count_nonzero(records.is_blank))})
+    findings = Findings.of(encodings, joined, Remarks(remarks), blank)
     if not with_lines:
-        return Parsed(columns, rows, lines[keep], [], 0, lines[long], encodings, lines[is_header], quotes)
+        return Parsed(columns, rows, lines[keep], findings=findings)
     last, cut = len(lines) - 1, describe_cut_end(piece.text)
     rejects = [
         Reject(table.name, int(lines[number]), STAGE, f"{reason}{cut if number == last else ''}")
         for number, reason in sorted(reasons)
     ]
-    blank = int(np.count_nonzero(records.is_blank))
-    return Parsed(columns, rows, lines[keep], rejects, blank, lines[long], encodings, lines[is_header], quotes)
+    return Parsed(columns, rows, lines[keep], rejects, findings)
 
 
 def _may_take_in_rows(text: bytes, table: Table) -> bool:
@@ -375,7 +385,7 @@ _LEAST_OF_OTHERS = 4  # delimiters in the lines of records that are no coinciden
 _LEAST_EVIDENCE = {b"\t": 1, b"|": 2}  # of those that texts hardly have
 
 
-def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) -> QuoteEvidence:
+def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) -> JoinedRows:
     """Return how many records may be rows that quotes take into one field; raise a UserError if some certainly are.
 
     Such a record has as many delimiters on each of its lines as a row has, and the lines look like rows.
@@ -385,12 +395,12 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     lines = np.diff(records.lines, append=len(starts) - 1)
     several = np.flatnonzero(kept & (lines > 1))
     if not len(several):
-        return QuoteEvidence()
+        return JoinedRows()
     delimiters = np.flatnonzero(np.frombuffer(piece.text, np.uint8) == table.dialect.delimiter[0])
     is_whole = np.diff(np.searchsorted(delimiters, starts)) == len(table.columns) - 1
     suspects = several[np.logical_and.reduceat(is_whole, records.lines)[several]]
     if not len(suspects):
-        return QuoteEvidence(len(several))
+        return JoinedRows(len(several))
 
     def split(first: int, count: int) -> list[list[str]]:
         part = piece.text[starts[first] : starts[min(first + count, len(starts) - 1)]]
@@ -401,7 +411,7 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     rows = [fields for number in records.lines[ordinary].tolist() for fields in split(number, 1)]
     if len(rows) < _FEW_ROWS:
         rows += table.read_first_rows()
-    evidence = QuoteEvidence(len(several), least=_LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS))
+    evidence = JoinedRows(len(several), least=_LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS))
     # Without a row on one line, the records over several are as they should be
     for number in suspects[:_COMPARED_RECORDS].tolist() if rows else ():
         first, count = int(records.lines[number]), int(lines[number])
@@ -409,7 +419,7 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
         begin, between = piece.line + first, (count - 1) * (len(table.columns) - 1)
         if is_like is not False:
             found = (table.name, begin, begin + count - 1, len(table.columns))
-            evidence = evidence.merge(QuoteEvidence(0, 1, between, 0, found))
+            evidence = evidence.merge(JoinedRows(0, 1, between, 0, found))
         if is_like:
             replace(evidence, several=1, least=0, first=found).check()
     return evidence
@@ -639,18 +649,18 @@ def _is_open(text: bytes, dialect: Dialect) -> bool:
 
 def _find_undecodable(
     piece: CsvPiece, records: Records, kept: Flags, table: Table
-) -> tuple[dict[int, str], EncodingCounts]:
+) -> tuple[dict[int, str], Undecodable]:
     """Return the reason for each kept record, by number, that is not in the encoding; if UTF-8, with encodings."""
     text = piece.text
     high = np.flatnonzero(np.frombuffer(text, np.uint8) >= 128)
     numbers = np.unique(records.record_numbers(high))
     numbers = numbers[kept[numbers]]
     parted = find_delimiters(text, table.dialect)
-    reasons, encodings = {}, EncodingCounts()
+    reasons, encodings = {}, Undecodable()
     for number, start, stop in zip(numbers.tolist(), records.starts[numbers].tolist(), records.stops[numbers].tolist()):
         try:
             text[start:stop].decode()
-            encodings = encodings.merge(EncodingCounts(has_utf8=True))
+            encodings = encodings.merge(Undecodable(has_utf8=True))
         except UnicodeDecodeError as error:
             first, bad = np.searchsorted(parted, (start, start + error.start)).tolist()
             index = bad - first  # of the field
@@ -660,7 +670,7 @@ def _find_undecodable(
             )
             found = examine_bytes(text[start:stop], table.name, piece.line + int(records.lines[number]))
             encodings = encodings.merge(found)
-    return reasons, encodings if table.encoding == "utf-8" else EncodingCounts()
+    return reasons, encodings if table.encoding == "utf-8" else Undecodable()
 
 
 _MAGIC = (  # of what is often named .csv by mistake

@@ -10,7 +10,8 @@ import pyarrow as pa
 from shardmill.data import spans
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import missing_values, slices, to_batch
-from shardmill.transforms.columns.types import ColumnType, EncodingCounts
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.findings import Findings, PassedOver
 from shardmill.transforms.formats.format import (
     STAGE,
     BlockRef,
@@ -54,7 +55,7 @@ class DocumentsFormat(LinesFormat):
     """A row for each document: column `text`, as UTF-8, without the blank lines and the line end around it.
 
     The number of a row is the line where its text starts. Paragraphs are lines between blank lines. Documents
-    with a separator may be empty; they are counted as `blank_lines`, except behind the last separator.
+    with a separator may be empty; they are counted, except behind the last separator.
     """
 
     separator: str = ""  # text between documents; "" for blank lines
@@ -158,8 +159,10 @@ class DocumentsFormat(LinesFormat):
             arrays[TEXT] = slices(data, starts, stops, kept)
         if LINE_NUMBER in types and self.with_numbers:
             arrays[LINE_NUMBER] = pa.array(numbers)
-        encodings = self.count_encodings(Piece(data, first_line), name) if rejects else EncodingCounts()
-        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, documents.empty, encodings=encodings)
+        findings = Findings.of(PassedOver({"empty document": documents.empty}))
+        if rejects:
+            findings.add(self.count_encodings(Piece(data, first_line), name))
+        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, findings)
 
     def _separate(self, data: bytes) -> _Documents:
         """Return the documents between separators; what is behind the last one counts only if it has text."""

@@ -26,7 +26,7 @@ from shardmill.transforms.columns.arrow import (
 )
 from shardmill.transforms.columns.conversion import (
     ConvertedColumn,
-    RoundedColumns,
+    RoundedNumbers,
     UnsupportedTypeError,
     arrow_scalar_type,
     convert_column,
@@ -47,15 +47,12 @@ from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
     DeclaredObjects,
-    EncodingCounts,
     Inferred,
-    OddValues,
-    QuoteEvidence,
-    Remarks,
     ScalarType,
     Values,
     ValuesOf,
 )
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -184,15 +181,7 @@ class Rows:
     batch: pa.RecordBatch  # requested columns in order, then key texts by key_column_name
     lines: np.ndarray  # int64 (rows,), first line of each record
     rejects: list[Reject] = field(default_factory=list)  # records left out; source is the file's name, stage "read"
-    blank_lines: int = 0  # number of blank lines skipped
-    other_names: frozenset[str] = frozenset()  # unrequested names found in records, such as JSON keys
-    rounded: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
-    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of rows that were read as UTF-8, and of rejects
-    # texts that were taken as missing values, by column and text
-    missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
-    remarks: Remarks = field(default_factory=dict)  # as in `Inferred`
-    odd: Mapping[str, OddValues] = field(default_factory=dict)  # of columns of text, unless `infer` returned it
+    findings: Findings = field(default_factory=Findings)  # about these records and rejects
 
 
 def max_text_bytes() -> int:
@@ -235,7 +224,7 @@ def widen_block(block_size: int, columns: int) -> int:
 
 
 def split_rows(rows: Rows, max_rows: int) -> Iterator[Rows]:
-    """Split rows into parts of at most `max_rows`; rejects and counts go with the first part."""
+    """Split rows into parts of at most `max_rows`; rejects and findings go with the first part."""
     if len(rows.lines) <= max_rows:
         yield rows
         return
@@ -548,11 +537,11 @@ def typed_rows(
     good[list(problems)] = False
     limit = sample_limit(sum(column.dtype == "float32" for column in types.values()))
     summaries = {name: converted.summarize_rounded(good, limit) for name, converted in columns.items()}
-    rounded = {name: found for name, found in summaries.items() if found is not None}
+    rounded = RoundedNumbers({name: found for name, found in summaries.items() if found is not None})
     rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
     if rejects:
         typed, numbers = typed.filter(pa.array(good)), numbers[good]
-    return Rows(typed, numbers, rejects, rounded=rounded, odd=find_odd_texts(typed, types, source, numbers))
+    return Rows(typed, numbers, rejects, Findings.of(rounded, find_odd_texts(typed, types, source, numbers)))
 
 
 def infer_present_type(array: pa.Array, dtype: ScalarType | None) -> ColumnType | None:

@@ -20,12 +20,12 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import as_text, split_text, to_batch
 from shardmill.transforms.columns.conversion import (
+    RoundedNumbers,
     column_array,
     column_type,
     convert_value,
     converted_array,
     inexact_floats,
-    merge_rounded,
     rounded_values,
     sample_limit,
 )
@@ -35,17 +35,23 @@ from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnError,
     ColumnType,
-    EncodingCounts,
     Inferred,
     NestedValues,
-    OddValues,
     ValuesOf,
     leaf_values,
     merge_by_key,
-    merge_odd,
     merge_types,
     preview_value,
     value_type,
+)
+from shardmill.transforms.findings import (
+    Findings,
+    IgnoredNames,
+    OddTexts,
+    OddValues,
+    PassedOver,
+    Undecodable,
+    first_names,
 )
 from shardmill.transforms.formats.format import (
     MAX_LINES,
@@ -89,8 +95,7 @@ class JsonObjects:
     line_numbers: npt.NDArray[np.int64]  # int64 (objects,), their line numbers
     fill: Mapping[str, int | float | str]  # fill value by column
     rejects: list[Reject]  # lines that hold no object
-    blank_lines: int  # number of blank lines
-    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # of the lines, if they are read as UTF-8
+    findings: Findings = field(default_factory=Findings)  # of the lines
     nesting: Nesting | None = None  # None if no flag about nested values exists
     lengths: Sequence[Mapping[str, int]] = ()  # by row, the lengths of lists of objects that `nesting` flattened
     _columns: list[Mapping[str, Sequence[Any]]] = field(default_factory=list, init=False)  # once they were needed
@@ -165,11 +170,7 @@ class JsonObjects:
             to_batch(arrays, len(self.objects)),
             self.line_numbers,
             self.rejects,
-            self.blank_lines,
-            others,
-            rounded,
-            self.encodings,
-            odd=odd,
+            self.findings.merge(Findings.of(IgnoredNames(first_names(others)), RoundedNumbers(rounded), OddTexts(odd))),
         )
 
     def _mixed_values(self, column: ColumnType, values: Sequence[Any]) -> OddValues | None:
@@ -316,13 +317,8 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
-    blank = sum(part.blank_lines for part in parts)
-    others = frozenset[str]().union(*(part.other_names for part in parts))
-    rounded = reduce(merge_rounded, (part.rounded for part in parts))
-    encodings = reduce(EncodingCounts.merge, (part.encodings for part in parts))
-    odd = reduce(merge_odd, (part.odd for part in parts))
-    batch = pa.concat_batches([part.batch for part in parts])
-    return Rows(batch, lines, rejects, blank, others, rounded, encodings, odd=odd)
+    findings = reduce(Findings.merge, (part.findings for part in parts))
+    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, findings)
 
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
@@ -360,7 +356,7 @@ class JsonLinesFormat(RecordFormat):
         for objects in self.objects(block):
             if isinstance(objects, JsonObjects):
                 types, kept, nested = objects.infer(wanted, self.nesting.drop)
-                merged = merged.merge(Inferred(types, len(kept.objects), encodings=objects.encodings, nested=nested))
+                merged = merged.merge(Inferred(types, len(kept.objects), nested=nested, findings=objects.findings))
                 for column in values_of:
                     if len(values[column.name]) <= MAX_VALUES:
                         values[column.name] |= kept.texts(column)
@@ -396,7 +392,8 @@ class JsonLinesFormat(RecordFormat):
 
 def with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
     """Return rows of the file `source` with the odd texts among them, of `types`."""
-    return replace(rows, odd=merge_odd(rows.odd, find_odd_texts(rows.batch, types, source, rows.lines)))
+    rows.findings.add(find_odd_texts(rows.batch, types, source, rows.lines))
+    return rows
 
 
 _LARGE_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of those beyond 64 bits
@@ -438,7 +435,8 @@ def _hint(line: bytes) -> str:
 def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:
     """Parse the lines of `piece`, which belongs to file `name`, as objects."""
     if not piece.data or piece.data.isspace():
-        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], count_lines(piece.data))
+        blank_lines = PassedOver({"blank line": count_lines(piece.data)})
+        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], Findings.of(blank_lines))
     lines = piece.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -448,9 +446,9 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
     except orjson.JSONDecodeError:
         objects = []
     if objects and set(map(type, objects)) == {dict}:
-        encodings = EncodingCounts(has_utf8=not piece.data.isascii())
-        return JsonObjects(name, objects, lines, numbers, fill, [], 0, encodings)
-    rows, objects, rejects, blank, encodings = [], [], [], 0, EncodingCounts()
+        encodings = Undecodable(has_utf8=not piece.data.isascii())
+        return JsonObjects(name, objects, lines, numbers, fill, [], Findings.of(encodings))
+    rows, objects, rejects, blank, encodings = [], [], [], 0, Undecodable()
     for row, line in enumerate(lines):
         if not line or line.isspace():
             blank += 1
@@ -468,7 +466,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
             if isinstance(value, dict):
                 rows.append(row)
                 objects.append(value)
-                encodings = encodings if line.isascii() else encodings.merge(EncodingCounts(has_utf8=True))
+                encodings = encodings if line.isascii() else encodings.merge(Undecodable(has_utf8=True))
                 continue
             reason = f"not a JSON object, but {shorten(line.strip().decode(errors='replace'))}"
             if isinstance(value, list):
@@ -476,4 +474,5 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
         if row == len(lines) - 1:
             reason += describe_cut_end(piece.data)
         rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-    return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank, encodings)
+    findings = Findings.of(encodings, PassedOver({"blank line": blank}))
+    return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, findings)

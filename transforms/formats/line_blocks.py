@@ -14,7 +14,7 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
-from shardmill.transforms.columns.types import EncodingCounts
+from shardmill.transforms.findings import Undecodable
 from shardmill.transforms.formats.format import (
     MAX_LINES,
     BlockRef,
@@ -361,13 +361,13 @@ def line_ranges(data: bytes) -> tuple[Positions, Positions]:
 _ODD = frozenset("ÿ¤¦¨¬¯¶·¸×÷ˆ˜†‡\x81\x8d\x8f\x90\x9d")  # of cp1252, but hardly in any text
 
 
-def examine_bytes(record: bytes, name: str, line: int) -> EncodingCounts:
+def examine_bytes(record: bytes, name: str, line: int) -> Undecodable:
     """Return how a record of file `name` that is not UTF-8 can be decoded."""
     text = record.decode("cp1252", "replace").strip()
     has_utf8 = not record.decode(errors="ignore").isascii()
     if has_utf8 or "\ufffd" in text or not _ODD.isdisjoint(text):
-        return EncodingCounts(neither=1)
-    return EncodingCounts(cp1252=1, first=(name, line, text))
+        return Undecodable(neither=1)
+    return Undecodable(cp1252=1, first=(name, line, text))
 
 
 def invalid_byte(error: UnicodeDecodeError) -> str:

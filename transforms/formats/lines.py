@@ -13,7 +13,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import END_TOKENS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
-from shardmill.transforms.columns.types import ColumnType, EncodingCounts, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.findings import Findings, PassedOver, Undecodable
 from shardmill.transforms.formats.format import (
     STAGE,
     BlockRef,
@@ -99,7 +100,8 @@ class LinesFormat(RecordFormat):
             if isinstance(piece, Reject):
                 yield empty_rows(types, [piece])
             elif piece.data.isspace():  # which may be many lines
-                yield replace(empty_rows(types, []), blank_lines=count_lines(piece.data))
+                blank = PassedOver({"blank line": count_lines(piece.data)})
+                yield replace(empty_rows(types, []), findings=Findings.of(blank))
             else:
                 lines = _Lines.from_piece(piece, self.encoding)
                 if not self.are_texts:
@@ -111,7 +113,8 @@ class LinesFormat(RecordFormat):
                 ]
                 kept = ~lines.is_blank & ~lines.is_invalid
                 rows = self.make_rows({TEXT: lines}, types, kept, lines.is_blank, rejects)
-                yield replace(rows, encodings=lines.encodings(block.file.name, self.encoding))
+                rows.findings.add(lines.encodings(block.file.name, self.encoding))
+                yield rows
 
     def make_rows(
         self,
@@ -128,7 +131,8 @@ class LinesFormat(RecordFormat):
             arrays[name] = slices(lines[name].data, lines[name].starts, lines[name].stops, kept)
         if LINE_NUMBER in types and self.with_numbers:
             arrays[LINE_NUMBER] = pa.array(numbers)
-        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, int(blank.sum()))
+        findings = Findings.of(PassedOver({"blank line": int(blank.sum())}))
+        return Rows(to_batch(arrays, len(numbers)), numbers, rejects, findings)
 
     @property
     def has_plain_ends(self) -> bool:
@@ -151,7 +155,7 @@ class LinesFormat(RecordFormat):
         except UnicodeError as error:  # UTF-16 without a byte order mark, say
             raise not_encoded_error(name, self.encoding, error) from None
 
-    def count_encodings(self, piece: Piece, name: str) -> EncodingCounts:
+    def count_encodings(self, piece: Piece, name: str) -> Undecodable:
         """Return how the lines of a piece of file `name` can be decoded."""
         return _Lines.from_piece(piece, self.encoding).encodings(name, self.encoding)
 
@@ -221,18 +225,18 @@ class _Lines:
         blank = blank_lines(piece.data, starts, stops, ~invalid)
         return cls(piece.data, starts, stops, blank, invalid, piece.first_line, reasons)
 
-    def encodings(self, name: str, encoding: str) -> EncodingCounts:
+    def encodings(self, name: str, encoding: str) -> Undecodable:
         """Return how the lines of file `name` can be decoded, if they are read as UTF-8."""
         if encoding_name(encoding) != "utf-8" or self.data.isascii():
-            return EncodingCounts()
+            return Undecodable()
         if not self.reasons:
-            return EncodingCounts(has_utf8=True)
+            return Undecodable(has_utf8=True)
         bad = np.flatnonzero(self.is_invalid).tolist()
         lines = (self.data[self.starts[row] : self.stops[row]] for row in bad)
         found = (examine_bytes(line, name, self.first_line + row) for row, line in zip(bad, lines))
         codes = np.frombuffer(self.data, np.uint8)
         high = np.unique(np.searchsorted(self.starts, np.flatnonzero(codes >= 0x80), "right") - 1)
-        return reduce(EncodingCounts.merge, found, EncodingCounts(has_utf8=len(high) > len(bad)))
+        return reduce(Undecodable.merge, found, Undecodable(has_utf8=len(high) > len(bad)))
 
     @classmethod
     def rejected_line(cls, line: int, reason: str) -> "_Lines":

@@ -15,7 +15,9 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
+from shardmill.transforms.columns.conversion import RoundedNumbers
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats.format import (
     IMAGE_COLUMN,
     IMAGE_OFFSET,
@@ -175,7 +177,8 @@ class TarFormat(RecordFormat):
                 can_refer = is_local(block.file.path) and not is_compressed(block.file.name) and block.file.revision
                 ordered |= _locate_images(spans if can_refer else {}, list(types), len(rows.lines))
             batch = to_batch(ordered, len(rows.lines))
-            yield Rows(batch, rows.lines, rows.rejects, rounded=rows.rounded, odd=rows.odd)
+            findings = Findings.of(rows.findings.find(RoundedNumbers), rows.findings.find(OddTexts))
+            yield Rows(batch, rows.lines, rows.rejects, findings)
 
     def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         """Yield the samples of a block as objects, some at a time, with their images as bytes."""
@@ -210,7 +213,7 @@ class TarFormat(RecordFormat):
 
     def rows(self, piece: TarPiece, name: str) -> "_Rows":
         """Convert the samples of a piece of file `name` to rows."""
-        found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, [], 0), {}, set(), ObjectFields())
+        found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, []), {}, set(), ObjectFields())
         objects, lines, numbers, rejects = [], [], [], []
         for sample in piece.samples:
             try:
@@ -228,7 +231,7 @@ class TarFormat(RecordFormat):
                     found.images.setdefault(column, {})[sample.number] = part
                 elif part[0] == "class":
                     found.classes.add(column)
-        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), parse_fills(self.fill), rejects, 0)
+        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), parse_fills(self.fill), rejects)
         return replace(found, objects=rows)
 
 

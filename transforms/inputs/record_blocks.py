@@ -26,7 +26,7 @@ from shardmill.transforms.formats.format import (
 )
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped, assign_key_shares
-from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, Findings, combine_outputs
+from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, FoundInput, combine_outputs
 from shardmill.transforms.inputs.summary import (
     InputSummary,
     compared_columns,
@@ -121,7 +121,7 @@ class IndexBlocks(beam.PTransform):
         indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
         if self.rules.rejects_other_columns:
-            merge = beam.CombineGlobally(MergeFn(InputSummary, InputSummary.merge))
+            merge = beam.CombineGlobally(MergeFn(InputSummary))
             usual = indexed[SUMMARIES] | "UsualColumns" >> merge
             leave_out = beam.FlatMap(_leave_out, AsSingleton(usual), self.format, self.rules, self.temporary)
             kept = blocks | "LeaveOut" >> leave_out.with_outputs(REJECTS, SUMMARIES, main="blocks")
@@ -134,19 +134,19 @@ class IndexBlocks(beam.PTransform):
             | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.path}\0{task[0].offset}")
         )
         rejects, summary = combine_outputs(*steps)
-        inferred = None if self.infer is None else summary | "Inferred" >> beam.FlatMap(_list_inferred)
+        inferred = (
+            None
+            if self.infer is None
+            else summary | "Inferred" >> beam.Map(attrgetter("inferred")).with_output_types(Inferred)
+        )
         return IndexedBlocks(tasks, rejects, summary, inferred)
-
-
-def _list_inferred(summary: InputSummary) -> list[Inferred]:
-    return [] if summary.inferred is None else [summary.inferred]
 
 
 def _list_record_files(
     files: RecordFiles | SpooledFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None
 ) -> Iterator[Any]:
     """Yield the input's record files; rejects and a summary, tagged."""
-    found = Findings(temporary)
+    found = FoundInput(temporary)
     refs: list[FileRef] = []
     for item in files.list_files(kind):
         if isinstance(item, FileRef):
@@ -181,7 +181,7 @@ def _leave_out(
     if records:
         reason = f"{describe_columns(columns, usual.columns)} what most files have, such as {usual.file!r}"
         reject = Reject(block.file.name, None, OTHER_COLUMNS, reason, records, block.length)
-        yield from Findings(temporary, [reject]).outputs()
+        yield from FoundInput(temporary, [reject]).outputs()
 
 
 def index_file(
@@ -196,7 +196,7 @@ def index_file(
     With `rejects_damaged`, a file that contradicts the flags is a reject, and no error.
     """
     blocks: list[Any] = []
-    found = Findings(temporary)
+    found = FoundInput(temporary)
     try:
         for item in format_.index(file) if infer is None else format_.index_and_infer(file, *infer):
             if isinstance(item, Reject):
@@ -218,11 +218,11 @@ def index_file(
             has_others = total_bytes(file) - file.size_bytes > max(1, file.size_bytes >> 20)
             raise UserError(f"{error}{f'; {_LEAVES_OUT}' if has_others else ''}") from None
         reason = str(error).removeprefix(f"{file.name}: ")
-        return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
+        return list(FoundInput(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     except OSError as error:
         raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"
-        return list(Findings(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
+        return list(FoundInput(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
     if header:
         found.summary.headers = {header: (1, file.name)}
     return [*blocks, *found.outputs()]

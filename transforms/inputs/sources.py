@@ -82,7 +82,7 @@ class IndexedFiles(NamedTuple):
     summary: beam.PCollection[InputSummary]
 
 
-class Findings:
+class FoundInput:
     """Collects the rejects and the summary of one step that finds input files."""
 
     def __init__(self, temporary: str | None, rejects: Iterable[Reject] = (), **counts: Any) -> None:
@@ -129,7 +129,7 @@ def combine_outputs(*steps: Any) -> tuple[Any, Any]:
     rejects, summaries = ([step[tag] for step in steps] for tag in (REJECTS, SUMMARIES))
     if len(steps) > 1:
         rejects, summaries = [rejects | "AllRejects" >> beam.Flatten()], [summaries | "AllSummaries" >> beam.Flatten()]
-    merging = beam.CombineGlobally(MergeFn(InputSummary, InputSummary.merge))
+    merging = beam.CombineGlobally(MergeFn(InputSummary))
     return rejects[0], summaries[0] | "Summarize" >> merging.without_defaults()  # a listing has at least one
 
 
@@ -199,7 +199,7 @@ def _parse(
     Raise a JobError if a manifest no longer has its one of `revisions`, before or after it is read.
     """
     _check_manifests(manifests, revisions)
-    found, oddities = Findings(temporary), Oddities()
+    found, oddities = FoundInput(temporary), Oddities()
     missing = ("", None) if is_textual(manifests[0].path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
@@ -256,10 +256,10 @@ class _MeasureFn(beam.DoFn):
         """Yield the batch with sizes; rejects and a summary, tagged."""
         if self.objects is not None:
             batch, invalid, ignored = extract_objects(batch, self.objects)
-            yield from Findings(self.temporary, invalid, ignored_properties=ignored).outputs()
+            yield from FoundInput(self.temporary, invalid, ignored_properties=ignored).outputs()
         how = (self._pool.map, self.identities, self.companions, self.asked_types)
         measured, types, rejects = measure_rows(batch, self.root, self.textual, self.allow_outside, *how)
-        found = Findings(self.temporary, rejects, missing_files=count_missing(rejects, self.companions))
+        found = FoundInput(self.temporary, rejects, missing_files=count_missing(rejects, self.companions))
         if len(measured):
             yield from split_large_batch(measured)
             found.summary.merge(summarize_batch(measured, types))
@@ -281,7 +281,7 @@ class _MeasureRowsFn(_MeasureFn):
         names = Counter(rows["name"].to_pylist())
         several = sorted(name for name, number in names.items() if number > 1)
         counts = {SEVERAL_ROWS: (len(several), several[0])} if several else {}
-        yield from Findings(self.temporary, repeated, peculiarities=counts).outputs()
+        yield from FoundInput(self.temporary, repeated, peculiarities=counts).outputs()
         for start in range(0, len(rows), BATCH_ROWS):
             yield from super().process(rows.slice(start, BATCH_ROWS))
 
@@ -334,7 +334,7 @@ def _list_annotated(
 ) -> Iterator[Any]:
     """Yield batches of the images that a source lists; rejects and a summary, tagged."""
     pending: list[tuple[Any, ...]] = []
-    found = Findings(temporary)
+    found = FoundInput(temporary)
     masks = MaskFolder(*mask_options, annotated=True) if mask_options is not None else None
     for item in source.list_images():
         if isinstance(item, AnnotatedImages):
@@ -362,7 +362,7 @@ def _annotated_batches(
     root: str,
     allow_outside: bool,
     image_id: str,
-    found: Findings,
+    found: FoundInput,
     masks: Sequence[Mask | None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of annotated images, with their masks if there are any; reject images outside the root.
@@ -435,7 +435,7 @@ class _ReadFn(beam.DoFn):
         images = [item for item in read if isinstance(item, AnnotatedImage)]
         ignored = Counter(name for image in images for name in image.ignored_properties)
         rejects = [item for item in read if isinstance(item, Reject)]
-        found = Findings(self.temporary, rejects, ignored_properties=ignored)
+        found = FoundInput(self.temporary, rejects, ignored_properties=ignored)
         masks = None
         if batch.schema.equals(_LISTED_MASKED):
             mask_rows = zip(*columns[len(_LISTED) :], strict=True)
@@ -500,7 +500,7 @@ def index_listing(
     Without `identities`, references are eight bytes a file smaller, which would not compress. With `masks`, each file
     gets its mask as companion; a file without one is rejected.
     """
-    found, names = Findings(temporary), set[str]()
+    found, names = FoundInput(temporary), set[str]()
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for item in listed:

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,9 @@ import xxhash
 
 from shardmill.errors import UserError
 from shardmill.text import plural
-from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded, rounded_values, sample_limit
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, merge_types
+from shardmill.transforms.columns.conversion import Rounded, rounded_values, sample_limit
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
+from shardmill.transforms.findings import Mergeable, merged_by
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
 from shardmill.transforms.inputs.found_files import parse_columns
 
@@ -63,6 +64,7 @@ _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any or
 _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
 
 Key = TypeVar("Key")
+Named = dict[Key, tuple[int, str]]  # how many, and the least name
 
 # Words by which masks are known in the names of files and folders
 MASK_WORDS = (
@@ -85,8 +87,32 @@ class InputCounts:
     fingerprint: int = 0
 
 
+def _add_bounded(target: Counter[str], other: Counter[str]) -> Counter[str]:
+    """Add the counts of `other` to `target`, which keeps its first _MOST_KEYS keys, and return it."""
+    target.update(other)
+    while len(target) > _MOST_KEYS:
+        target.popitem()
+    return target
+
+
+def _add_named(target: Named[Key], other: Named[Key]) -> Named[Key]:
+    """Add the numbers of `other` to `target`, which keeps the least name of each key, and return it."""
+    for kind, (number, name) in other.items():
+        before, first = target.get(kind, (0, name))
+        target[kind] = (before + number, min(first, name))
+    return target
+
+
+def _named() -> Any:
+    return merged_by(_add_named, default_factory=dict)
+
+
+def _bounded() -> Any:
+    return merged_by(_add_bounded, default_factory=Counter)
+
+
 @dataclass(slots=True)
-class InputSummary:
+class InputSummary(Mergeable):
     """Counts over any part of the input."""
 
     records: int = 0  # files found
@@ -95,64 +121,36 @@ class InputSummary:
     # files by their leading folders, see folder_key: "", "cats", "train/cats/1"
     folders: Counter[str] = field(default_factory=Counter)
     # manifest rows by label, "" if missing; beyond MAX_VALUES, which fail the job, some are lost
-    labels: Counter[str] = field(default_factory=Counter)
-    splits: Counter[str] = field(default_factory=Counter)  # manifest rows by split, as `labels`
+    labels: Counter[str] = _bounded()
+    splits: Counter[str] = _bounded()  # manifest rows by split, as `labels`
     columns: dict[str, ColumnType] = field(default_factory=dict)  # types of a manifest's further columns
     # what is not part of the input, as (number, one name) by kind
-    skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
-    fingerprint: int = 0  # sum mod 2^128 of xxh3_128 of names and sizes; equal in any order
+    skipped: Named[str] = _named()
+    # sum mod 2^128 of xxh3_128 of names and sizes; equal in any order
+    fingerprint: int = merged_by(lambda one, other: (one + other) % _MODULUS, default=0)
     # files by the columns of their table, as (number, one name)
-    headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    headers: Named[tuple[str, ...]] = _named()
     first_file: tuple[str, str] | None = None  # least (name, URI or "") of all files found
     # missing files of a manifest, as (number, one name) by reason
-    missing_files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    missing_files: Named[str] = _named()
     # annotation files by the class list they declare, as (number, one name)
-    class_lists: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    class_lists: Named[tuple[str, ...]] = _named()
     objects: Counter[str] = field(default_factory=Counter)  # objects in images by class name
     # objects with annotated facts that no example holds, by fact
     ignored_properties: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()  # messages about the input for the user
     label_lists: Counter[str] = field(default_factory=Counter)  # counts of labels that are lists, see count_label_lists
     # manifest rows by column that names image files, as (number, one name)
-    image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
+    image_names: Named[str] = _named()
     # record files by the split in their own name, as (number, one name)
-    named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
-    reasons: Counter[str] = field(default_factory=Counter)  # rejected records by reason; some are lost, as of `labels`
+    named_splits: Named[str] = _named()
+    reasons: Counter[str] = _bounded()  # rejected records by reason; some are lost, as of `labels`
     named_masks: int = 0  # files found whose path holds a word for masks
     # records read despite a peculiarity, as (number, one name) by peculiarity
-    peculiarities: dict[str, tuple[int, str]] = field(default_factory=dict)
+    peculiarities: Named[str] = _named()
     # numbers in the columns of manifest rows that float32 would change
-    rounded: RoundedColumns = field(default_factory=dict)
-    inferred: Inferred | None = None  # of records, if their format `infers_with_index`
-
-    def merge(self, other: "InputSummary") -> "InputSummary":
-        """Add another part to this summary, and return it."""
-        self.records += other.records
-        self.rejected += other.rejected
-        self.size_bytes += other.size_bytes
-        self.folders.update(other.folders)
-        _add_bounded(self.labels, other.labels)
-        _add_bounded(self.splits, other.splits)
-        self.columns = merge_types(self.columns, other.columns)
-        _add_named(self.skipped, other.skipped)
-        self.fingerprint = (self.fingerprint + other.fingerprint) % _MODULUS
-        _add_named(self.headers, other.headers)
-        self.first_file = min(filter(None, (self.first_file, other.first_file)), default=None)
-        _add_named(self.missing_files, other.missing_files)
-        _add_named(self.class_lists, other.class_lists)
-        self.objects.update(other.objects)
-        self.ignored_properties.update(other.ignored_properties)
-        self.notices |= other.notices
-        self.label_lists.update(other.label_lists)
-        _add_named(self.image_names, other.image_names)
-        _add_named(self.named_splits, other.named_splits)
-        _add_named(self.peculiarities, other.peculiarities)
-        self.named_masks += other.named_masks
-        _add_bounded(self.reasons, other.reasons)
-        self.rounded = merge_rounded(self.rounded, other.rounded)
-        if other.inferred is not None:
-            self.inferred = other.inferred if self.inferred is None else self.inferred.merge(other.inferred)
-        return self
+    rounded: dict[str, Rounded] = field(default_factory=dict)
+    inferred: Inferred = field(default_factory=Inferred)  # of records, if their format `infers_with_index`
 
     @property
     def counts(self) -> InputCounts:
@@ -163,20 +161,6 @@ class InputSummary:
     def total_records(self) -> int:
         """Records in the input, good or bad; records written and rejected must add up to this."""
         return self.records + self.rejected
-
-
-def _add_bounded(target: Counter[str], other: Counter[str]) -> None:
-    """Add the counts of `other` to `target`, which keeps its first _MOST_KEYS keys."""
-    target.update(other)
-    while len(target) > _MOST_KEYS:
-        target.popitem()
-
-
-def _add_named(target: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> None:
-    """Add the numbers of `other` to `target`, which keeps the least name of each key."""
-    for kind, (number, name) in other.items():
-        before, first = target.get(kind, (0, name))
-        target[kind] = (before + number, min(first, name))
 
 
 def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None = None) -> InputSummary:
@@ -205,7 +189,7 @@ def _count_texts(texts: pa.Array) -> Counter[str]:
     return Counter(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
 
 
-def _find_rounded(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> RoundedColumns:
+def _find_rounded(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> dict[str, Rounded]:
     """Return the numbers that float32 would change in the columns that hold one number a row."""
     names = [name for name, column in types.items() if column.dtype in ("int64", "float32") and column.length is None]
     rows = parse_columns(batch) if names else []

@@ -1,37 +1,36 @@
 """Choose the columns of a table and their types, timestamps and declared feature kinds."""
 
-import csv
-import io
 import math
 import re
-import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import ClassVar, Self
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import describe_place, did_you_mean, listed, plural
+from shardmill.transforms.columns.arrow import Flags
 from shardmill.transforms.columns.nested import dotted_prefixes, quote_columns
+from shardmill.transforms.columns.text import Times
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
     DeclaredColumn,
     Inferred,
-    OddValues,
     ScalarType,
     Spelling,
     common_type,
     format_shape,
 )
-from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.findings import MOST_NUMBERS, Finding, OddTexts, TableFlags
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary, compared_columns, describe_columns, usual_columns
 from shardmill.transforms.layout.options import TableOptions
-from shardmill.transforms.options.job_options import CONTENT, DEFAULT_REJECT_FRACTION, Stack, allow_rejects
+from shardmill.transforms.options.job_options import CONTENT, Stack
 
 _MAX_LISTED_COLUMNS = 20  # columns that an error lists
 
@@ -283,9 +282,6 @@ def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableO
     return Columns(types, features, tuple(notices))
 
 
-_MOST = 0.9  # share of a text column's values that are numbers, from which that is worth a notice
-
-
 def _text_notices(
     name: str, found: ColumnType, settled: ColumnType, inferred: Inferred, options: TableOptions
 ) -> list[str]:
@@ -297,96 +293,12 @@ def _text_notices(
             f"column {name!r} is text: its numbers, such as 1E10, have exponents but no sign and no decimal point, as"
             f" codes have; --types {name}=float32 makes numbers of them"
         ]
-    odd = inferred.odd.get(name)
-    numbers = 0 if odd is None else found.present - odd.count - odd.codes
-    if odd is None or not (odd.count or odd.spaced) or numbers < _MOST * found.present:
+    odd = inferred.findings.find(OddTexts).columns.get(name)
+    if odd is None or not (odd.count or odd.spaced):
         return []
     odd = replace(odd, has_floats=odd.has_floats or Spelling.FLOAT in found.spelling, present=found.present)
-    return [_describe_odd(name, odd, inferred.rows, options)]
-
-
-def odd_value_notices(found: Mapping[str, OddValues], rows: int, options: TableOptions) -> list[str]:
-    """Return the notices about columns of text of typed files: of numbers in texts, and of lists of both.
-
-    `found` are the values of columns that are not numbers, of `rows` rows.
-    """
-    notices = []
-    known = {*options.types, *options.label_columns, *options.images, *options.times}
-    for name, odd in sorted(found.items()):
-        if name in known or options.schema is not None:
-            continue
-        numbers = odd.present - odd.count - odd.codes
-        if numbers and numbers >= _MOST * odd.present:
-            notices.append(_describe_odd(name, odd, rows, options))
-        elif odd.first_mixed is not None:
-            file, line, value = odd.first_mixed
-            json = f"--json_columns {name} stores the JSON text of all" if options.nesting is not None else ""
-            notices.append(
-                f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the first"
-                f" {value} ({describe_place(file, line)}); {json or f'--drop {name} leaves the column out'}"
-            )
-    return notices
-
-
-def _describe_odd(name: str, odd: OddValues, rows: int, options: TableOptions) -> str:
-    """Return the notice about a column of text that is mostly numbers."""
-    unit = "row" if options.plural.startswith(("Parquet", "Avro")) else "line"
-    numbers, dtype = odd.present - odd.count - odd.codes, "float32" if odd.has_floats else "int64"
-    reasons, flags = [], ""
-    if not odd.count and not odd.spaced:
-        return f"column {name!r} is text, and its {numbers:,} values are numbers; --types {name}={dtype} stores numbers"
-    if odd.first_spaced is not None:
-        file, line, value = odd.first_spaced
-        reasons.append(
-            f"{odd.spaced:,} of its values are numbers with spaces around them, the first {value!r} ({file}, line"
-            f" {line}); --strip removes the spaces"
-        )
-        flags = "--strip "
-    if odd.first is not None:
-        file, line, value = odd.first
-        reject = (
-            "" if allow_rejects(odd.count, rows, DEFAULT_REJECT_FRACTION) else f" --max_reject_fraction {1 - _MOST:.1f}"
-        )
-        remedies = [f"{flags}--types {name}={dtype}{reject} rejects such rows"]
-        if options.missing and odd.distinct is not None and not any(map(str.isdigit, "".join(odd.distinct))):
-            texts = [text.strip() for text in sorted(odd.distinct)] if flags else sorted(odd.distinct)
-            remedies.insert(
-                0,
-                f"{flags}--missing {_csv_argument([*texts, *filter(None, options.missing)])} takes"
-                f" {'them' if len(texts) > 1 else 'it'} as missing",
-            )
-        reasons.append(
-            f"{numbers:,} of its {odd.present:,} values are numbers, the first other one is {value!r}"
-            f" ({describe_place(file, line, unit)}); {', '.join(remedies)}"
-        )
-    return f"column {name!r} is text: {'; '.join(reasons)}"
-
-
-def missing_text_notices(counts: Counter[tuple[str, str]], options: TableOptions) -> list[str]:
-    """Return a notice of the texts that were taken as missing values, by column."""
-    columns: dict[str, list[str]] = {}
-    for (column, text), count in sorted(counts.items()):
-        columns.setdefault(column, []).append(f"{text!r} {plural(count, 'time')}")
-    if not columns:
-        return []
-    parts = [f"{column!r} {' and '.join(texts)}" for column, texts in columns.items()]
-    more = len(parts) - _MAX_LISTED_COLUMNS
-    parts[_MAX_LISTED_COLUMNS:] = [f"{plural(more, 'more column')}"] if more > 0 else []
-    remedy = "; --missing '' takes empty fields alone as missing" if options.missing == MISSING else ""
-    return [f"taken as missing values: in column {', '.join(parts)}{remedy}"]
-
-
-def float_remedy(options: TableOptions, column: str) -> str:
-    """Return which flags help with a column whose numbers float32 changes."""
-    as_text = f"BYTES in {options.schema_name}" if options.schema is not None else f"--types {column}=bytes"
-    return f"{as_text} keeps the digits as text, and --drop {column} leaves the column out"
-
-
-def _csv_argument(texts: Sequence[str]) -> str:
-    """Return the argument of a flag that takes comma-separated texts."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(texts)
-    return shlex.quote(line.getvalue())
+    is_worth_it = odd.numbers >= MOST_NUMBERS * odd.present
+    return [odd.describe(name, inferred.rows, options)] if is_worth_it else []
 
 
 def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: TableOptions) -> Columns:
@@ -411,17 +323,7 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
                 f"--types {name}={dtype}: {options.schema_name} says that it holds {types[name].dtype}; change the"
                 " schema, or leave --types out"
             )
-    return Columns(types, features, extra_column_notices(header, options.schema, options))
-
-
-def extra_column_notices(header: Iterable[str], schema: Features, options: TableOptions) -> tuple[str, ...]:
-    """Return a notice of columns that neither the schema nor a flag names."""
-    named = {feature.name for feature in schema} | {*options.drop, *options.helper_columns}
-    extra = [name for name in header if name not in named]
-    if not extra or options.only:
-        return ()
-    columns = f"{'column' if len(extra) == 1 else 'columns'} {quote_names(extra)}"
-    return (f"left out what {options.schema_name} does not have: {columns}",)
+    return Columns(types, features, tuple(options.extra_column_notices(header)))
 
 
 def _column_type(feature: Feature) -> ColumnType:
@@ -627,9 +529,6 @@ def _count_and_first(names: tuple[str, ...]) -> str:
     return f"{len(names):,}, {names[0]!r} first" if names else "0, none"
 
 
-NAIVE, CUT = "naive", "cut"  # what is counted of times, by column
-
-
 def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
     """Change the columns of times to be read as text and published as int64.
 
@@ -681,14 +580,26 @@ def _check_time_column(feature: Feature, column: ColumnType, inferred: Inferred,
         )
 
 
-def time_notices(counts: Counter[tuple[str, str]], times: Mapping[str, str]) -> list[str]:
-    """Return notices about times converted to numbers; `counts` are of values by (column, NAIVE or CUT)."""
-    notices = []
-    for name, unit in times.items():
-        if naive := counts[name, NAIVE]:
-            were = plural(naive, "value without a zone was", "values without a zone were")
-            notices.append(f"column {name!r}: {were} taken for UTC")
-        if cut := counts[name, CUT]:
-            have = plural(cut, "value is", "values are")
-            notices.append(f"column {name!r}: {have} more exact than {unit}; the whole {unit} before is stored")
-    return notices
+@dataclass(frozen=True, slots=True)
+class TimeChanges(Finding):
+    """The times that were converted to numbers."""
+
+    rank: ClassVar[int] = 6
+    units: dict[str, str] = field(default_factory=dict)  # by column
+    naive: dict[str, int] = field(default_factory=dict)  # values without a zone, by column
+    cut: dict[str, int] = field(default_factory=dict)  # values that are more exact than the unit, by column
+
+    @classmethod
+    def of_column(cls, name: str, times: Times, good: Flags) -> Self:
+        """Return the finding of the `good` rows of a column."""
+        naive, cut = int(times.is_naive[good].sum()), int(times.is_rounded[good].sum())
+        return cls({name: times.unit}, {name: naive}, {name: cut})
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+        for name, unit in self.units.items():
+            if naive := self.naive[name]:
+                were = plural(naive, "value without a zone was", "values without a zone were")
+                yield f"column {name!r}: {were} taken for UTC"
+            if cut := self.cut[name]:
+                have = plural(cut, "value is", "values are")
+                yield f"column {name!r}: {have} more exact than {unit}; the whole {unit} before is stored"

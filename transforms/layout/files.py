@@ -12,7 +12,7 @@ from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.text import plural
-from shardmill.transforms.columns.conversion import rounded_notices
+from shardmill.transforms.columns.conversion import RoundedNumbers
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
@@ -214,7 +214,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         *missing,
         *_box_notices(columns, options),
         *file_notices(summary, options, folders, class_names, objects),
-        *rounded_notices(floats, lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
+        *RoundedNumbers(floats).describe(lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
     )
     if has_input_splits:
         spelled = _split_names(summary, folders)

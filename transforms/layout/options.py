@@ -12,12 +12,13 @@ from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
-from shardmill.transforms.formats.conventions import describe_foreign_format
-from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices
+from shardmill.transforms.findings import MOST_NUMBERS, NO_CLASS, LabelLists
+from shardmill.transforms.formats.conventions import MISSING, describe_foreign_format
+from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices, quote_names
 from shardmill.transforms.inputs.listing import NO_MATCH, OF_DATA_SET
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import SplitOptions, Stack
+from shardmill.transforms.options.job_options import DEFAULT_REJECT_FRACTION, SplitOptions, Stack, allow_rejects
 from shardmill.transforms.stores import storage
 
 
@@ -97,6 +98,44 @@ class TableOptions:
     order_by: str = ""  # column that orders the rows of sequences; "" for none
     is_encoding_given: bool = False  # True if --encoding is given
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
+
+    @property
+    def are_types_open(self) -> bool:
+        """True if no schema gives the types of columns."""
+        return self.schema is None
+
+    @property
+    def typed_columns(self) -> set[str]:
+        """Columns whose type a flag decides."""
+        return {*self.types, *self.label_columns, *self.images, *self.times}
+
+    @property
+    def has_json_columns(self) -> bool:
+        """True if there is a flag --json_columns."""
+        return self.nesting is not None
+
+    def missing_remedy(self) -> str:
+        """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
+        return "; --missing '' takes empty fields alone as missing" if self.missing == MISSING else ""
+
+    def float_remedy(self, column: str) -> str:
+        """Return which flags help with a column whose numbers float32 changes."""
+        as_text = f"BYTES in {self.schema_name}" if self.schema is not None else f"--types {column}=bytes"
+        return f"{as_text} keeps the digits as text, and --drop {column} leaves the column out"
+
+    def reject_flag(self, rejects: int, rows: int) -> str:
+        """Return the flag that lets a job publish without so many of its rows; "" if none is needed."""
+        is_allowed = allow_rejects(rejects, rows, DEFAULT_REJECT_FRACTION)
+        return "" if is_allowed else f" --max_reject_fraction {1 - MOST_NUMBERS:.1f}"
+
+    def extra_column_notices(self, names: Iterable[str]) -> list[str]:
+        """Return a notice of columns that neither the schema nor a flag names."""
+        named = {feature.name for feature in self.schema or ()} | {*self.drop, *self.helper_columns}
+        extra = [name for name in names if name not in named]
+        if not extra or self.only:
+            return []
+        columns = f"{'column' if len(extra) == 1 else 'columns'} {quote_names(extra)}"
+        return [f"left out what {self.schema_name} does not have: {columns}"]
 
     @property
     def helper_columns(self) -> list[str]:
@@ -233,25 +272,6 @@ def _plural(kind: str) -> str:
     return f"{kind[:end]}s{kind[end:]}"
 
 
-def label_notices(list_counts: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:
-    """Return notices about labels that are lists of classes.
-
-    `list_counts` are, by (label, kind), of rows with an `empty` list or `several` classes, and of `repeated` classes.
-    """
-    notices = []
-    for (label, kind), number in sorted(list_counts.items()):
-        if number and kind == "empty":
-            subject = plural(number, "example has", "examples have")
-            notices.append(f"{subject} no class of {label!r}: an empty list, of an empty or a missing value")
-        elif number and kind == "repeated":
-            times = "once" if number == 1 else f"{number:,} times"
-            notices.append(f"a class of {label!r} is named again in its row {times}, and counts once there")
-    for label, separator in separators.items():
-        if not list_counts.get((label, "several")):
-            notices.append(f"no row has several values of {label!r}: is {separator!r} the separator between them?")
-    return notices
-
-
 def file_notices(
     summary: InputSummary,
     options: FileLayoutOptions,
@@ -323,7 +343,8 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
     if not lists:
         return []
     list_counts = {("label", kind): number for kind, number in summary.label_lists.items()}
-    notices = label_notices({**list_counts, ("label", "empty"): summary.labels[""]}, options.separators)
+    found = LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, dict(options.separators))
+    notices = list(found.describe())
     if single:
         notices.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
     return notices

@@ -15,7 +15,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, check_label_name
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Separated
-from shardmill.transforms.columns.types import ColumnType, Inferred, Remarks
+from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.findings import JoinedRows, Remarks, Undecodable
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import (
     SPLITS,
@@ -267,15 +268,6 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
     return replace(feature, kind=kind, shape=(None, *feature.shape), required=True)
 
 
-def remark_notices(remarks: Remarks) -> list[str]:
-    """Return the notices about rows that were read in another way than others.
-
-    A remark of two lines has one for a single row and one for several.
-    """
-    chosen = ((text.split("\n")[-1 if count > 1 else 0], count, place) for text, (count, place) in remarks.items())
-    return [f"{count:,} {text}; the first is {name}, line {line}" for text, count, (name, line) in chosen]
-
-
 _MOST_DIFFERING = 4  # columns that have a notice of their own
 
 
@@ -302,9 +294,9 @@ def differing_type_notices(inferred: Inferred, features: Features) -> list[str]:
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
     header = common_header(summary, options)
-    if not options.is_encoding_given:
-        inferred.encodings.check(options.source)
-    quote_notices = inferred.quotes.check()
+    inferred.findings.find(Undecodable).notices(options, inferred.rows)
+    row_notices = [*inferred.findings.find(Remarks).notices(options, inferred.rows)]
+    row_notices += inferred.findings.find(JoinedRows).check()
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
@@ -335,8 +327,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *skipped_notices(summary),
             *peculiarity_notices(summary),
             *partition_notices(summary, options),
-            *remark_notices(inferred.remarks),
-            *quote_notices,
+            *row_notices,
             *differing_type_notices(inferred, columns.features),
             *columns.notices,
             *numbered_notices(columns.features),

@@ -1,6 +1,5 @@
 """Encode rows as framed records with their statistics."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -29,9 +28,10 @@ from shardmill.transforms.columns.example_decoding import (
 )
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
 from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_exact_floats, parse_values, read_times
-from shardmill.transforms.columns.types import Inferred, Remarks, merge_remarks
+from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
 from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
-from shardmill.transforms.layout.columns import CUT, NAIVE
+from shardmill.transforms.layout.columns import TimeChanges
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.images import check_images, pictures_column, place_objects
 from shardmill.transforms.records.run_file import REFERENCE
@@ -136,7 +136,6 @@ def _unknown_class_message(name: pa.Scalar, classes: ClassNames) -> str:
 ENCODE_STAGE = "encode"
 _CONTENT_SEED = 0x9AE16A3B2F90404F  # any that orders rows by nothing else
 _PLACE_BITS = np.uint64((1 << 24) - 1)  # of a tie by content; two rows of one key agree in the others once in 2**40
-NO_CLASS, SEVERAL_CLASSES, REPEATED_CLASS = "empty", "several", "repeated"
 _FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, in addition to its bytes
 
 
@@ -148,10 +147,7 @@ class PreparedRows:
     ties: np.ndarray  # uint64, shape (rows,), see transforms.records.keys
     folder_splits: np.ndarray  # int64, shape (rows,): split of the file's folder, or -1
     sources: tuple[tuple[FileRef, np.ndarray], ...]  # files of the rows, each with its rows' lines
-    # counts by (label, EMPTY | SEVERAL | REPEATED), by (time column, NAIVE | CUT), or of objects
-    notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    tokens: Counter[str] = field(default_factory=Counter)  # token counts, see transforms.values.tokens_encoding
-    special_tokens: Remarks = field(default_factory=dict)  # special tokens in texts
+    findings: Findings = field(default_factory=Findings)  # about these rows
     # of rows without an order, ties by content, and hashes of the content: uint64, shape (rows,)
     content_ties: np.ndarray | None = None
     content_hashes: np.ndarray | None = None
@@ -279,16 +275,16 @@ class TableEncoder:
         amounts = {(name, NO_CLASS): read.lengths == 0 for name, read in labels.items()}
         amounts |= {(name, SEVERAL_CLASSES): read.lengths > 1 for name, read in labels.items()}
         amounts |= {(name, REPEATED_CLASS): read.repeated for name, read in labels.items()}
-        amounts |= {(name, NAIVE): found.is_naive for name, found in times.items()}
-        amounts |= {(name, CUT): found.is_rounded for name, found in times.items()}
-        notice_counts = Counter({key: int(amount[good].sum()) for key, amount in amounts.items()})
+        lists = {key: int(amount[good].sum()) for key, amount in amounts.items()}
+        separators = {name: how.separator for name, how in layout.label_separators.items()}
+        findings = Findings.of(LabelLists(lists, separators))
+        for name, found in times.items():
+            findings.add(TimeChanges.of_column(name, found, good))
         if placed_objects is not None:
-            notice_counts.update(placed_objects.counts(good))
-        prepared = replace(add_positions(kept, rows.lines[good], file, layout), notice_counts=notice_counts)
+            findings.add(placed_objects.find_changes(good))
         if tokenized is not None:
-            special = tokenized.find_special_tokens(good, file.name, rows.lines)
-            prepared = replace(prepared, tokens=tokenized.count(good), special_tokens=special)
-        return prepared, rejects
+            findings.add(tokenized.find_cuts(good, file.name, rows.lines))
+        return replace(add_positions(kept, rows.lines[good], file, layout), findings=findings), rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         features, part, references = batch.select([feature.name for feature in layout.features]), None, None
@@ -406,9 +402,7 @@ def concatenate_rows(parts: Sequence[PreparedRows]) -> PreparedRows:
         np.concatenate([part.ties for part in parts]),
         np.concatenate([part.folder_splits for part in parts]),
         tuple(source for part in parts for source in part.sources),
-        sum((part.notice_counts for part in parts), Counter()),
-        sum((part.tokens for part in parts), Counter()),
-        reduce(merge_remarks, (part.special_tokens for part in parts)),
+        reduce(Findings.merge, (part.findings for part in parts)),
     )
 
 

@@ -3,8 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from shardmill.transforms.files.image_features import box_notices
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
 from shardmill.transforms.files.image_headers import plain_sizes
 from shardmill.transforms.files.image_objects import ObjectEncoder, object_features
+from shardmill.transforms.findings import Finding, TableFlags
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.annotations import Object, find_unknown_classes, plan_objects, read_planned_objects
 from shardmill.transforms.inputs.manifest_files import build_objects_batch, check_image_size
@@ -68,7 +69,6 @@ def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
     return CheckedImages(bad, reasons, pictures)
 
 
-_BOXES, _DROPPED = "boxes", "left out"  # of what is counted: boxes that changed, and what no example holds
 _NO_SIZE = (None, None)
 _NO_PICTURE = Picture(1, 1)
 
@@ -83,11 +83,11 @@ class PlacedObjects:
     changed: Mapping[str, npt.NDArray[np.int64]]  # number of changed boxes in each row, by kind of change
     ignored_keys: Sequence[Sequence[str]]  # of each row, annotated properties that no example holds
 
-    def counts(self, good: npt.NDArray[np.bool_]) -> Counter[tuple[str, str]]:
-        """Return the numbers of changed boxes and dropped properties in the rows for which `good` is true."""
-        counts = Counter({(kind, _BOXES): int(changes[good].sum()) for kind, changes in self.changed.items()})
-        counts.update((kind, _DROPPED) for row in np.flatnonzero(good).tolist() for kind in self.ignored_keys[row])
-        return counts
+    def find_changes(self, good: npt.NDArray[np.bool_]) -> "ObjectChanges":
+        """Return the changed boxes and dropped properties in the rows for which `good` is true."""
+        boxes = {kind: number for kind, changes in self.changed.items() if (number := int(changes[good].sum()))}
+        dropped = Counter(kind for row in np.flatnonzero(good).tolist() for kind in self.ignored_keys[row])
+        return ObjectChanges(boxes, dropped)
 
 
 def add_object_features(layout: TableLayout) -> TableLayout:
@@ -152,8 +152,13 @@ def _parse_cell(text: bytes | None) -> Any:
         return text.decode(errors="replace")
 
 
-def object_notices(odd: Mapping[tuple[str, str], int]) -> list[str]:
-    """Return notices about changed boxes and dropped properties of objects, from their counts."""
-    boxes = {what: number for (what, kind), number in sorted(odd.items()) if kind == _BOXES}
-    left_out = {what: number for (what, kind), number in odd.items() if kind == _DROPPED}
-    return [*box_notices(boxes), *ignored_value_notices(left_out)]
+@dataclass(frozen=True, slots=True)
+class ObjectChanges(Finding):
+    """The changed boxes and dropped properties of objects in images."""
+
+    rank: ClassVar[int] = 10
+    boxes: dict[str, int] = field(default_factory=dict)  # changed boxes by kind of change
+    dropped: dict[str, int] = field(default_factory=dict)  # objects by property
+
+    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+        return [*box_notices(dict(sorted(self.boxes.items()))), *ignored_value_notices(self.dropped)]

@@ -18,6 +18,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.types import TRUE, ColumnType
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
 from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.inputs.sources import REJECTS
@@ -27,7 +28,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY
 from shardmill.transforms.records.encoding import PreparedRows, TableEncoder
 from shardmill.transforms.rows.mapped import MappedSpool, make_key, name_file
-from shardmill.transforms.rows.mapping import FINDINGS, FUNCTION_LOCK_SHARE, STAGE, MapFindings, MappedRecords
+from shardmill.transforms.rows.mapping import FINDINGS, FUNCTION_LOCK_SHARE, STAGE, MapCalls, MappedRecords
 from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
 from shardmill.transforms.values.user_function import FunctionError, UserFunction, is_same, is_sampled, record_seed
 from shardmill.transforms.workers.elements import MergeFn, Spread
@@ -66,7 +67,7 @@ class MapFiles(beam.PTransform):
         spread = slices | "Spread" >> Spread(lambda batch: batch["name"][0].as_py())
         outputs = beam.ParDo(call, AsSingleton(self.layout)).with_outputs(REJECTS, FINDINGS, main="tasks")
         mapped = spread | "MapFiles" >> outputs
-        merge = beam.CombineGlobally(MergeFn(MapFindings, MapFindings.merge))
+        merge = beam.CombineGlobally(MergeFn(Findings))
         return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[FINDINGS] | "Merge" >> merge)
 
 
@@ -77,7 +78,7 @@ def _slice(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def map_files(mapping: FileMap, temporary: str, batch: pa.RecordBatch, layout: Layout) -> list[Any]:
     """Return tasks of what the function returns for found files, its rejects, and its findings."""
-    found, rejects, spool = MapFindings(), RejectsWriter(temporary), MappedSpool(temporary)
+    found, rejects, spool = MapCalls(str(mapping.function)), RejectsWriter(temporary), MappedSpool(temporary)
     places = {split: FileRef(f"{split}/files" if split else "files", "", 0) for split in ("", *layout.splits)}
     mapping = replace(mapping, encoder=mapping.encoder.of_layout(layout))
     with mapping.function.calling() as call:
@@ -90,7 +91,11 @@ def map_files(mapping: FileMap, temporary: str, batch: pa.RecordBatch, layout: L
             rejects.add(refused)
             found.rejected += sum(reject.counted_records for reject in refused)
     out: list[Any] = [(block,) for block in spool.close()]
-    return [*out, *(TaggedOutput(REJECTS, part) for part in rejects.close()), TaggedOutput(FINDINGS, found)]
+    return [
+        *out,
+        *(TaggedOutput(REJECTS, part) for part in rejects.close()),
+        TaggedOutput(FINDINGS, Findings.of(found)),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ def _map_file(
     file: _File,
     place: FileRef,
     spool: MappedSpool,
-    found: MapFindings,
+    found: MapCalls,
 ) -> list[Reject]:
     feature, line = mapping.encoder.feature, file.line or 0
     seed = record_seed(file.name, line, mapping.seed)

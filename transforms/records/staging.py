@@ -17,19 +17,10 @@ from numpy.typing import NDArray
 import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
-from shardmill.transforms.columns.conversion import RoundedColumns, merge_rounded
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
-from shardmill.transforms.columns.types import (
-    EncodingCounts,
-    Inferred,
-    OddValues,
-    QuoteEvidence,
-    Remarks,
-    ValuesOf,
-    merge_odd,
-    merge_remarks,
-)
+from shardmill.transforms.columns.types import Inferred, ValuesOf
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
+from shardmill.transforms.findings import Findings, Mergeable, merged_by
 from shardmill.transforms.formats.format import (
     BlockRef,
     RecordFormat,
@@ -152,7 +143,6 @@ STAGED, WEIGHED = "staged", "weighed"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 MAX_RUN_ROWS = 1 << 19
 _STAGING_COPIES = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
-_MAX_IGNORED_NAMES = 100  # names: keys may be data
 _RUNS = "runs"
 _CONTENTS = "contents"  # the folder of what records hold
 
@@ -167,73 +157,30 @@ class StagedRuns(NamedTuple):
 
 
 @dataclass(slots=True)
-class StagedFindings:
-    """Findings about encoded rows, mergeable in any order."""
+class StagedFindings(Mergeable):
+    """What is found as rows are encoded, mergeable in any order."""
 
     record_count: int = 0  # number of records, good or bad
-    blank_lines: int = 0  # lines without a record
     stats: dict[str, TableStats] = field(default_factory=dict)  # statistics by split
     inferred: Inferred = field(default_factory=Inferred)  # types of features, if not known before
-    kinds: Kinds = field(default_factory=dict)  # feature kinds of existing records
-    images: Formats = field(default_factory=dict)  # formats of features that hold images
+    kinds: Kinds = merged_by(merge_kinds, default_factory=dict)  # feature kinds of existing records
+    images: Formats = merged_by(merge_formats, default_factory=dict)  # formats of features that hold images
     deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
     sections: list[Section] = field(default_factory=list)  # files with content hashes
     keys: list[Section] = field(default_factory=list)  # files with the keys, to find those of several records
     gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
-    notice_counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in PreparedRows
-    tokens: Counter[str] = field(default_factory=Counter)  # as in PreparedRows
-    special_tokens: Remarks = field(default_factory=dict)  # as in PreparedRows
-    ignored_names: frozenset[str] = frozenset()  # the first of many, see transforms.formats.format.Rows
-    rounded_columns: RoundedColumns = field(default_factory=dict)  # numbers that float32 changes
-    missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)  # as in transforms.formats.format.Rows
-    odd: Mapping[str, OddValues] = field(default_factory=dict)  # as in transforms.formats.format.Rows
-    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
-    remarks: Remarks = field(default_factory=dict)  # as in transforms.formats.format.Rows
-    encodings: EncodingCounts = field(default_factory=EncodingCounts)  # how the rows read as UTF-8 can be decoded
-
-    def merge(self, other: "StagedFindings") -> "StagedFindings":
-        """Add the findings of `other` and return self. `other` is not changed: a runner may merge it again."""
-        for split in other.stats:
-            self.stats.setdefault(split, TableStats())  # into which those of `other` are copied
-        return self.absorb(other)
+    findings: Findings = field(default_factory=Findings)  # about the rows
 
     def in_order_of(self, splits: Sequence[str]) -> "StagedFindings":
         """Return self, with the statistics in the order of `splits`, not in that of merging."""
         self.stats = {split: self.stats[split] for split in splits if split in self.stats} | self.stats
         return self
 
-    def add_ignored_names(self, names: frozenset[str]) -> None:
-        """Add names that were ignored, up to a limit."""
-        if not names <= self.ignored_names:
-            self.ignored_names = frozenset(sorted(self.ignored_names | names)[:_MAX_IGNORED_NAMES])
-
-    def absorb(self, other: "StagedFindings") -> "StagedFindings":
-        """Add the findings of `other` and return self; its statistics are not copied, so nobody else may use them."""
-        self.record_count += other.record_count
-        self.blank_lines += other.blank_lines
-        self.notice_counts.update(other.notice_counts)
-        self.tokens.update(other.tokens)
-        self.special_tokens = merge_remarks(self.special_tokens, other.special_tokens)
-        self.add_ignored_names(other.ignored_names)
-        self.rounded_columns = merge_rounded(self.rounded_columns, other.rounded_columns)
-        self.missing_texts.update(other.missing_texts)
-        self.odd = merge_odd(self.odd, other.odd)
-        self.quotes = self.quotes.merge(other.quotes)
-        self.remarks = merge_remarks(self.remarks, other.remarks)
-        self.encodings = self.encodings.merge(other.encodings)
-        self.inferred = self.inferred.merge(other.inferred)
-        self.kinds = merge_kinds(self.kinds, other.kinds)
-        self.deep.update(other.deep)
-        self.images = merge_formats(self.images, other.images)
-        self.sections += other.sections
-        self.keys += other.keys
-        self.gathered.merge(other.gathered)
-        for split, stats in other.stats.items():
-            if split in self.stats:
-                self.stats[split].merge(stats)
-            else:
-                self.stats[split] = stats
-        return self
+    def absorb(self, other: "StagedFindings") -> None:
+        """Add the findings of `other`, which nobody else uses."""
+        for split in other.stats.keys() - self.stats.keys():
+            self.stats[split] = other.stats.pop(split)  # else they would be copied
+        self.merge(other)
 
 
 @dataclass(frozen=True)
@@ -268,7 +215,7 @@ class StageRuns(beam.PTransform):
         staged = pcoll | "StageTask" >> beam.ParDo(
             stage, AsSingleton(self.layout), self.temporary, repeated, *strata
         ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
-        merge = beam.CombineGlobally(MergeFn(StagedFindings, StagedFindings.merge)).without_defaults()
+        merge = beam.CombineGlobally(MergeFn(StagedFindings)).without_defaults()
         return StagedRuns(staged[_RUNS], staged[REJECTS], staged[STAGED] | "Merge" >> merge, staged[WEIGHED])
 
 
@@ -387,10 +334,8 @@ def stage_task(
             stats = count_by_split(rows, encoded, records.groups, layout, known if gatherer is None else None)
             if gatherer is not None:
                 gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
-            found = StagedFindings(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds)
+            found = StagedFindings(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, findings=rows.findings)
             found.images, found.deep = count_formats(encoded.features), count_deep_pngs(encoded.features)
-            found.notice_counts, found.tokens = rows.notice_counts, rows.tokens
-            found.special_tokens = rows.special_tokens
             staged.absorb(found)
         if (rest := run.close()) is not None:
             out.append(rest)
@@ -469,14 +414,7 @@ def _prepare_rows(
     for block, rows in _read_rows(staging.format, task, layout):
         rows = later.reject(rows, block.file, staging.options.key)
         staged.record_count += len(rows.batch) + sum(reject.counted_records for reject in rows.rejects)
-        staged.blank_lines += rows.blank_lines
-        staged.add_ignored_names(rows.other_names)
-        staged.rounded_columns = merge_rounded(staged.rounded_columns, rows.rounded)
-        staged.missing_texts.update(rows.missing_texts)
-        staged.odd = merge_odd(staged.odd, rows.odd)
-        staged.quotes = staged.quotes.merge(rows.quotes)
-        staged.remarks = merge_remarks(staged.remarks, rows.remarks)
-        staged.encodings = staged.encodings.merge(rows.encodings)
+        staged.findings = staged.findings.merge(rows.findings)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:
             rejects = [*rows.rejects, *rejects]
@@ -540,7 +478,7 @@ class InferColumns(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
         infer = partial(infer_columns_of_task, self.format, self.columns, self.values_of)
         inferred = pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads))
-        return inferred | "Merge" >> beam.CombineGlobally(MergeFn(Inferred, Inferred.merge)).without_defaults()
+        return inferred | "Merge" >> beam.CombineGlobally(MergeFn(Inferred)).without_defaults()
 
 
 def infer_columns_of_task(
@@ -562,7 +500,7 @@ class CountKinds(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Kinds]:
         counted = pcoll | "Count" >> beam.ParDo(ThreadedFlatMap(partial(_count_kinds, self.format), self.threads))
-        return counted | "Merge" >> beam.CombineGlobally(MergeFn(dict, merge_kinds)).without_defaults()
+        return counted | "Merge" >> beam.CombineGlobally(MergeFn(dict)).without_defaults()
 
 
 def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:

@@ -11,7 +11,8 @@ import numpy as np
 from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.nested import NO_NESTING, Nesting
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, OddValues, ValuesOf
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
+from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats.format import (
     MAX_LINES,
     OBJECTS,
@@ -120,7 +121,7 @@ class DictionariesFormat(RecordFormat):
         for first, found in _read_parts(block):
             numbers, rejects, seen = np.arange(first, first + len(found)), list[Reject](), ObjectFields()
             if isinstance(found, ColumnRows):
-                yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting), seen
+                yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects), self.nesting), seen
                 continue
             if tuple in set(map(type, found)):
                 refused = {number: RefusedRow(*each) for number, each in enumerate(found) if type(each) is tuple}
@@ -128,7 +129,7 @@ class DictionariesFormat(RecordFormat):
                 numbers = np.delete(numbers, list(refused))
                 found = [each for each in found if type(each) is dict]
             found = [_with_objects(row, seen, name) if OBJECTS in row else row for row in found]
-            yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects, 0), self.nesting), seen
+            yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects), self.nesting), seen
 
 
 def _with_objects(row: dict[str, Any], seen: ObjectFields, name: str) -> dict[str, Any]:
@@ -190,7 +191,7 @@ class SpooledFormat(RecordFormat):
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         for rows in self.format_of(block.file).read(block, types, keys):
-            yield rows if block.file.is_ordered else replace(rows, odd=_without_lines(rows.odd))
+            yield rows if block.file.is_ordered else replace(rows, findings=_without_lines(rows.findings))
 
 
 def _without_line(place: tuple[str, int, str]) -> tuple[str, int, str]:
@@ -198,15 +199,16 @@ def _without_line(place: tuple[str, int, str]) -> tuple[str, int, str]:
     return place[0], FIRST_UNORDERED, place[2]
 
 
-def _without_lines(odd: Mapping[str, OddValues]) -> dict[str, OddValues]:
-    return {
+def _without_lines(findings: Findings) -> Findings:
+    odd = {
         name: replace(
             each,
             first=each.first and _without_line(each.first),
             first_mixed=each.first_mixed and _without_line(each.first_mixed),
         )
-        for name, each in odd.items()
+        for name, each in findings.find(OddTexts).columns.items()
     }
+    return Findings({**findings, OddTexts: OddTexts(odd)})
 
 
 def name_rejects(block: BlockRef, rejects: Sequence[Reject]) -> list[Reject]:

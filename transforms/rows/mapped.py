@@ -219,7 +219,7 @@ class _MappedRows(DictionariesFormat):
                 size = int.from_bytes(stream.read(_SIZE_BYTES), "little")
                 lines, rows = marshal.loads(stream.read(size))
                 numbers = np.frombuffer(lines, np.int64)
-                objects = JsonObjects(block.file.name, rows, (), numbers, fill, [], 0)
+                objects = JsonObjects(block.file.name, rows, (), numbers, fill, [])
                 yield with_nesting(objects, self.nesting), ObjectFields()
                 left -= _SIZE_BYTES + size
 
@@ -237,13 +237,8 @@ class _MappedBatches(ParquetFormat):
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         for rows in super().read(block, {**types, _LINE: _LINE_TYPE}, keys):
             lines = rows.batch[_LINE].to_numpy()
-            yield Rows(
-                rows.batch.drop_columns([_LINE]),
-                lines,
-                self._with_lines(rows.rejects, block) if rows.rejects else [],
-                rounded=rows.rounded,
-                odd=rows.odd,
-            )
+            rejects = self._with_lines(rows.rejects, block) if rows.rejects else []
+            yield replace(rows, batch=rows.batch.drop_columns([_LINE]), lines=lines, rejects=rejects)
 
     def _with_lines(self, rejects: Iterable[Reject], block: BlockRef) -> list[Reject]:
         """Return rejects, whose lines are the numbers of rows in the block, with the lines of the records."""

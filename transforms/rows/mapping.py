@@ -1,11 +1,10 @@
 """Call a user's function with each record of the input, and spool what it returns."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import apache_beam as beam
 import numpy as np
@@ -21,13 +20,10 @@ from shardmill.transforms.columns.arrow import as_text, to_batch
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import (
     ColumnType,
-    EncodingCounts,
     Inferred,
-    QuoteEvidence,
-    Remarks,
     ScalarType,
-    merge_remarks,
 )
+from shardmill.transforms.findings import NO_FINDINGS, Finding, Findings, TableFlags
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import (
@@ -60,7 +56,7 @@ from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 from shardmill.transforms.workers.running import ThreadedFlatMap
 
 STAGE = "map"  # of the rejects of records on which the function failed
-FINDINGS = "findings"  # the tag of MapFindings
+FINDINGS = "findings"  # the tag of Findings
 _SAMPLED_ROWS = 64  # of the first batch of a file, with which the function of batches is called again
 
 
@@ -83,7 +79,7 @@ class Records(NamedTuple):
     values: Sequence[dict[str, Any]] | pa.RecordBatch
     lines: np.ndarray  # int64 (records,): first line of each
     rejects: Sequence[Reject] = ()
-    read: Rows | None = None  # with the counts of lines and texts; None for formats without text
+    findings: Findings = NO_FINDINGS
 
 
 def read_records(
@@ -119,8 +115,7 @@ def read_records(
                 values = to_batch({name: _make_column(name, values, types[name]) for name in names}, len(values))
             else:
                 values = [{**dict.fromkeys(names), **row} for row in values] if names else values
-            read = Rows(_NO_COLUMNS, objects.line_numbers, [], objects.blank_lines, encodings=objects.encodings)
-            yield Records(values, objects.line_numbers, objects.rejects, read)
+            yield Records(values, objects.line_numbers, objects.rejects, objects.findings)
     elif isinstance(format_, TFRecordFormat):
         for rows in format_.read(block, {}):
             yield _decode_examples(rows, block)
@@ -140,10 +135,9 @@ def _decode_examples(rows: Rows, block: BlockRef) -> Records:
         except ValueError as error:
             good[number] = False
             rejects.append(Reject(block.file.name, int(rows.lines[number]), "read", f"no tf.train.Example: {error}"))
-    return Records(examples, rows.lines[good], rejects, rows)
+    return Records(examples, rows.lines[good], rejects, rows.findings)
 
 
-_NO_COLUMNS = to_batch({}, 0)
 _ARROW = {"bool": pa.bool_(), "int64": pa.int64(), "float32": pa.float64(), "bytes": pa.string()}
 
 
@@ -207,7 +201,7 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
         good[list(problems)] = False
         rejects += [Reject(block.file.name, int(lines[row]), "read", reason) for row, reason in problems.items()]
         batch, lines = batch.filter(pa.array(good)), lines[good]
-    return Records(batch, lines, rejects, rows)
+    return Records(batch, lines, rejects, rows.findings)
 
 
 def _parse_doubles(texts: pa.Array) -> pa.Array:
@@ -247,10 +241,18 @@ def _with_folders(
 Place = tuple[str, int]  # file and line; of rows without an order, the beginning of the row, or nothing, and 0
 
 
-@dataclass(slots=True)
-class MapFindings:
-    """The counts of a function's calls, mergeable in any order; places are those of the first record."""
+def _describe_first(place: Place | None) -> str:
+    if place in (None, ("", 0)):
+        return ""
+    return f" (first: {place[0]}, line {place[1]:,})" if place[1] else f" (first: {place[0]})"
 
+
+@dataclass(slots=True)
+class MapCalls(Finding):
+    """The calls of a function with records; places are those of the first record."""
+
+    rank: ClassVar[int] = 1
+    function: str = ""
     records: int = 0  # that the function took
     rows: int = 0  # that it returned
     rejected: int = 0  # records that the function failed on, or that could not be read
@@ -263,44 +265,16 @@ class MapFindings:
     unequal: int = 0  # those of which it returned something else the second time
     first_unequal: Place | None = None
     columns: frozenset[str] = frozenset()  # of the input whose types were decided
-    # as in transforms.formats.format.Rows
-    blank_lines: int = 0
-    encodings: EncodingCounts = field(default_factory=EncodingCounts)
-    missing_texts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    quotes: QuoteEvidence = field(default_factory=QuoteEvidence)
-    remarks: Remarks = field(default_factory=dict)
 
-    def merge(self, other: "MapFindings") -> "MapFindings":
-        """Add the findings of other records, and return self."""
-        for name in ("records", "rows", "rejected", "left_out", "several", "several_rows", "repeated", "unequal"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("first_left_out", "first_several", "first_unequal"):
-            setattr(self, name, min(filter(None, (getattr(self, name), getattr(other, name))), default=None))
-        self.columns |= other.columns
-        self.blank_lines += other.blank_lines
-        self.encodings = self.encodings.merge(other.encodings)
-        self.missing_texts.update(other.missing_texts)
-        self.quotes = self.quotes.merge(other.quotes)
-        self.remarks = merge_remarks(self.remarks, other.remarks)
-        return self
-
-    def add_read(self, rows: Rows) -> None:
-        """Add what was found as records were read."""
-        self.blank_lines += rows.blank_lines
-        self.encodings = self.encodings.merge(rows.encodings)
-        self.missing_texts.update(rows.missing_texts)
-        self.quotes = self.quotes.merge(rows.quotes)
-        self.remarks = merge_remarks(self.remarks, rows.remarks)
-
-    def count(self, place: Place, rows: int) -> None:
-        """Count a record of which the function made `rows` rows."""
-        self.records += 1
+    def count(self, place: Place, rows: int, records: int = 1) -> None:
+        """Count records of which the function made `rows` rows."""
+        self.records += records
         self.rows += rows
-        if not rows:
-            self.left_out += 1
+        if rows < records:
+            self.left_out += records - rows
             self.first_left_out = min(self.first_left_out or place, place)
-        elif rows > 1:
-            self.several += 1
+        elif rows > records:
+            self.several += records
             self.several_rows += rows
             self.first_several = min(self.first_several or place, place)
 
@@ -311,30 +285,20 @@ class MapFindings:
             self.unequal += records
             self.first_unequal = min(self.first_unequal or place, place)
 
-    def notices(self, function: str) -> list[str]:
-        """Return notices on rows that were left out or added, and on results that differ."""
-
-        def first(place: Place | None) -> str:
-            assert place is not None
-            if place == ("", 0):
-                return ""
-            return f" (first: {place[0]}, line {place[1]:,})" if place[1] else f" (first: {place[0]})"
-
-        notices = []
+    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
         if self.left_out:
             count = f"{self.left_out:,} of {plural(self.records, 'record')}"
-            notices.append(f"{function} left out {count}{first(self.first_left_out)}")
+            yield f"{self.function} left out {count}{_describe_first(self.first_left_out)}"
         if self.several:
-            notices.append(
-                f"{function} made {self.several_rows:,} rows of {plural(self.several, 'record')}"
-                f"{first(self.first_several)}"
+            yield (
+                f"{self.function} made {self.several_rows:,} rows of {plural(self.several, 'record')}"
+                f"{_describe_first(self.first_several)}"
             )
         if self.unequal:
-            notices.append(
-                f"{function} returned something else for {self.unequal:,} of {plural(self.repeated, 'record')} that it"
-                f" was given twice{first(self.first_unequal)}: builds of the same input will differ"
+            yield (
+                f"{self.function} returned something else for {self.unequal:,} of {plural(self.repeated, 'record')}"
+                f" that it was given twice{_describe_first(self.first_unequal)}: builds of the same input will differ"
             )
-        return notices
 
 
 @dataclass(frozen=True)
@@ -348,11 +312,11 @@ class RecordMap:
 
 
 class MappedRecords(NamedTuple):
-    """The outputs of MapRecords: tasks of spooled rows, rejects, and one MapFindings."""
+    """The outputs of MapRecords: tasks of spooled rows, rejects, and one Findings with MapCalls."""
 
     tasks: beam.PCollection[Task]
     rejects: beam.PCollection[RejectsPart]
-    findings: beam.PCollection[MapFindings]
+    findings: beam.PCollection[Findings]
 
 
 # Part of the core time of map_task under Python's lock: 0.87 with a function that does nothing (bench_lock.py), and
@@ -375,7 +339,7 @@ class MapRecords(beam.PTransform):
         )
         outputs = beam.ParDo(call, self.inferred).with_outputs(REJECTS, FINDINGS, main="tasks")
         mapped = pcoll | "MapTask" >> outputs
-        merge = beam.CombineGlobally(MergeFn(MapFindings, MapFindings.merge))
+        merge = beam.CombineGlobally(MergeFn(Findings))
         return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[FINDINGS] | "Merge" >> merge)
 
 
@@ -385,7 +349,8 @@ def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred)
     for name, dtype in mapping.types:
         if name in types:
             types[name] = replace(types[name], dtype=cast(ScalarType, dtype))
-    found, rejects = MapFindings(columns=frozenset(types)), RejectsWriter(temporary)
+    found, rejects = MapCalls(str(mapping.function), columns=frozenset(types)), RejectsWriter(temporary)
+    findings = Findings()
     is_ordered = task[0].file.is_ordered
     spool = MappedSpool(temporary) if is_ordered else UnorderedSpool(temporary, mapping.format, task)
     input_bytes = total_bytes(task[0].file)
@@ -395,8 +360,7 @@ def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred)
             for records in read_records(mapping.format, block, types, as_batches):
                 unread = list(records.rejects)
                 left_out = unread if block.file.is_ordered else name_rejects(block, unread)
-                if records.read is not None:
-                    found.add_read(records.read)
+                findings = findings.merge(records.findings)
                 if isinstance(records.values, pa.RecordBatch):
                     left_out += _map_batch(call, records, block, spool, found)
                 else:
@@ -406,7 +370,11 @@ def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred)
     check_unchanged(block.file for block in task)
     blocks = spool.close()
     out: list[Any] = [tuple(blocks)] if blocks else []
-    return [*out, *(TaggedOutput(REJECTS, part) for part in rejects.close()), TaggedOutput(FINDINGS, found)]
+    return [
+        *out,
+        *(TaggedOutput(REJECTS, part) for part in rejects.close()),
+        TaggedOutput(FINDINGS, findings.merge(Findings.of(found))),
+    ]
 
 
 Call = Callable[..., list[Any]]
@@ -414,7 +382,7 @@ Spool = MappedSpool | UnorderedSpool
 
 
 def _map_rows(
-    call: Call, records: Records, block: BlockRef, spool: Spool, found: MapFindings, seed: int, input_bytes: int
+    call: Call, records: Records, block: BlockRef, spool: Spool, found: MapCalls, seed: int, input_bytes: int
 ) -> list[Reject]:
     rejects = []
     for row, line in zip(records.values, records.lines.tolist(), strict=True):
@@ -441,7 +409,7 @@ def _map_rows(
     return rejects
 
 
-def _map_batch(call: Call, records: Records, block: BlockRef, spool: Spool, found: MapFindings) -> list[Reject]:
+def _map_batch(call: Call, records: Records, block: BlockRef, spool: Spool, found: MapCalls) -> list[Reject]:
     batch, lines, name = records.values, records.lines, block.file.name
     assert isinstance(batch, pa.RecordBatch)
     if not len(batch):
@@ -464,15 +432,7 @@ def _map_batch(call: Call, records: Records, block: BlockRef, spool: Spool, foun
         parts = [records._replace(values=batch[part], lines=lines[part]) for part in halves]
         return [reject for part in parts for reject in _map_batch(call, part, block, spool, found)]
     rows = sum(map(len, returned))
-    found.records += len(batch)
-    found.rows += rows
-    if rows < len(batch):
-        found.left_out += len(batch) - rows
-        found.first_left_out = min(found.first_left_out or place, place)
-    elif rows > len(batch):
-        found.several += len(batch)
-        found.several_rows += rows
-        found.first_several = min(found.first_several or place, place)
+    found.count(place, rows, len(batch))
     places = lines[np.arange(rows) * len(lines) // max(rows, 1)]
     start = 0
     for part in returned:

@@ -19,8 +19,8 @@ from shardmill.quality.duplicates import (
     Pair,
     RepeatedContents,
 )
+from shardmill.transforms.findings import Mergeable
 from shardmill.transforms.statistics.contents import PART_BITS, Contents, Hashes, Section, count_ranges, range_bounds
-from shardmill.transforms.statistics.sketches import Mergeable
 
 _ALL_HASHES = range_bounds(0, 1)
 _BEGIN_BITS = 16  # of a hash

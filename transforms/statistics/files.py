@@ -7,8 +7,8 @@ from typing import Protocol, Self, runtime_checkable
 
 from shardmill.data.features import Renames
 from shardmill.quality.stats_file import FeatureSummary
+from shardmill.transforms.findings import Mergeable, merged
 from shardmill.transforms.statistics.images import Extremes, NumberStats
-from shardmill.transforms.statistics.sketches import Mergeable, merged
 from shardmill.transforms.statistics.tables import TableStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, Extreme, Numbers
-from shardmill.transforms.statistics.sketches import Mergeable
+from shardmill.transforms.findings import Mergeable
 from shardmill.transforms.statistics.values import DistinctCodes, Ties
 
 

@@ -1,11 +1,9 @@
 """Mergeable statistics: sketches of distinct values, exact sums and histograms."""
 
-import copy
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,36 +28,6 @@ def make_empty_hashes() -> Hashes:
 def make_empty_counts() -> Counts:
     """Return an empty array of counts: int64, shape (0,)."""
     return np.empty(0, np.int64)
-
-
-class Mergeable:
-    """Base of dataclasses that are merged field by field, see `merged`."""
-
-    __slots__ = ()
-
-    def merge(self, other: Self) -> None:
-        """Add the counts of `other`, which is not changed."""
-        for item in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            setattr(self, item.name, merged(getattr(self, item.name), getattr(other, item.name)))
-
-
-def merged(one: Any, other: Any) -> Any:
-    """Return `one`, a number, list, Counter, statistics, a dictionary of these or None, with `other` added.
-
-    `one` may be changed. `other` is not, and statistics in it are copied.
-    """
-    if one is None or other is None:
-        return copy.deepcopy(other) if one is None else one
-    if isinstance(one, int | list):
-        one += other
-    elif isinstance(one, Counter):
-        one.update(other)
-    elif isinstance(one, dict):
-        for key, value in other.items():
-            one[key] = merged(one.get(key), value)
-    else:
-        one.merge(other)
-    return one
 
 
 @dataclass(slots=True)

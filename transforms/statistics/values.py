@@ -22,13 +22,13 @@ from shardmill.quality.stats_values import (
     TopValue,
 )
 from shardmill.transforms.columns.arrow import offsets_of
+from shardmill.transforms.findings import Mergeable
 from shardmill.transforms.statistics.sketches import (
     FLOAT32_FRACTION_BITS,
     HASHES_KEPT,
     BinColumns,
     DistinctValues,
     ExactSums,
-    Mergeable,
     Sample,
     ValueBins,
     add_to_sums,

@@ -17,8 +17,9 @@ from shardmill.data import spans
 from shardmill.data.features import DType
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import data_of, is_list, offsets_of
+from shardmill.transforms.findings import Mergeable, merged
 from shardmill.transforms.options.job_options import TRAINING
-from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums, Mergeable, merged
+from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.statistics.values import RangeStats
 from shardmill.transforms.stores import storage

@@ -3,12 +3,11 @@
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,9 @@ import pyarrow.compute as pc
 
 from shardmill.data import spans
 from shardmill.data.tfrecord import OVERHEAD
+from shardmill.text import describe_place, plural
 from shardmill.transforms.columns.arrow import buffer_items, offsets_of, text_buffers
-from shardmill.transforms.columns.types import Remarks, merge_remarks
+from shardmill.transforms.findings import Finding, Findings, Occurrences, TableFlags, merged_by
 from shardmill.transforms.values.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
@@ -265,7 +265,37 @@ def _max_per_list(ids: pa.LargeListArray) -> np.ndarray:
 
 
 INPUT_IDS = "input_ids"  # as Hugging Face's models call them
-TOKENS, CUT, LOST = "tokens", "cut", "lost"  # what is counted: tokens that are left, texts that are cut, tokens lost
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCuts(Finding):
+    """The texts that were cut, and the special tokens in texts."""
+
+    rank: ClassVar[int] = 30
+    texts: int = 0
+    cut: int = 0  # of the texts
+    lost: int = 0  # tokens
+    max_length: int = merged_by(max, default=0)  # tokens of a text at most
+    special: dict[str, Occurrences] = field(default_factory=dict)  # by token, with the first row by file and line
+    tokenizer: str = ""  # name of its file
+    special_as_text: bool = False  # True if --special_tokens text is given
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+        if self.special:
+            found = [
+                f"{token!r} {plural(count, 'time')} (first: {describe_place(name, line)})"
+                for token, (count, (name, line)) in sorted(self.special.items())
+            ]
+            remedy = "" if self.special_as_text else "; --special_tokens text encodes them as other characters"
+            tokens = f"{', '.join(found)}{remedy}"
+            yield f"texts hold special tokens of {self.tokenizer}, which became these tokens: {tokens}"
+        if self.cut:
+            yield (
+                f"{self.cut:,} of {self.texts:,} texts had more than --max_length {self.max_length} tokens and were"
+                f" cut: {self.lost:,} tokens were lost"
+            )
+
+
 RejectRows = Callable[[np.ndarray, Callable[[int], str]], None]
 
 
@@ -298,24 +328,26 @@ class Tokenized:
     """The rows of a batch with their tokens."""
 
     batch: pa.RecordBatch  # the rows with added token columns
+    settings: Tokenization
     cut_tokens: dict[str, np.ndarray]  # int64 (rows,), tokens cut off each text, by token column
     special_tokens: Sequence[tuple[int, str]] = ()  # row and token of each special token that is part of a text
 
-    def count(self, is_kept: np.ndarray) -> Counter[str]:
-        """Count tokens, cut texts and lost tokens in the rows flagged by `is_kept`, bool of shape (rows,)."""
-        counts: Counter[str] = Counter()
-        for name, every in self.cut_tokens.items():
-            lost, sizes = every[is_kept], pc.list_value_length(self.batch[name]).to_numpy()
-            counts.update({TOKENS: int(sizes[is_kept].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
-        return counts
-
-    def find_special_tokens(self, is_kept: np.ndarray, name: str, lines: np.ndarray) -> Remarks:
-        """Count the special tokens in the texts of kept rows; `lines` are their numbers in the file `name`."""
-        found: Remarks = {}
+    def find_cuts(self, is_kept: np.ndarray, name: str, lines: np.ndarray) -> TokenCuts:
+        """Return what was cut and which special tokens are in the kept rows, whose lines are those of file `name`."""
+        cuts = [every[is_kept] for every in self.cut_tokens.values()]
+        special = Findings()
         for row, token in self.special_tokens:
             if is_kept[row]:
-                found = merge_remarks(found, {token: (1, (name, int(lines[row])))})
-        return found
+                special.add(TokenCuts(special={token: Occurrences(1, (name, int(lines[row])))}))
+        return TokenCuts(
+            len(cuts) * int(is_kept.sum()),
+            sum(int((lost > 0).sum()) for lost in cuts),
+            sum(int(lost.sum()) for lost in cuts),
+            self.settings.max_length or 0,
+            special.find(TokenCuts).special,
+            self.settings.file.name,
+            self.settings.file.special_as_text,
+        )
 
 
 def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) -> Tokenized:
@@ -330,7 +362,7 @@ def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) 
         special_tokens += _find_special_tokens(settings.file, batch[column])
         batch = batch.append_column(name, tokens.ids)
         cut_tokens[name] = tokens.cut_tokens
-    return Tokenized(batch, cut_tokens, special_tokens)
+    return Tokenized(batch, settings, cut_tokens, special_tokens)
 
 
 def _find_special_tokens(file: TokenizerFile, column: pa.Array) -> list[tuple[int, str]]:

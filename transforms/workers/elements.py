@@ -12,6 +12,7 @@ import xxhash
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
+from shardmill.transforms.findings import merged
 from shardmill.transforms.workers.resources import null_columns
 
 # Others, such as timestamps of a time zone, have no alias
@@ -150,7 +151,7 @@ class MergeFn(beam.CombineFn):
     change `other`, which may be an element that a runner merges again.
     """
 
-    def __init__(self, empty: Callable[[], Any], merge: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, empty: Callable[[], Any], merge: Callable[[Any, Any], Any] = merged) -> None:
         super().__init__()
         self._empty, self._merge = empty, merge
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.findings import PassedOver
 from shardmill.transforms.formats import csv_parse as csv_pieces
 from shardmill.transforms.formats import format as blocks
 from shardmill.transforms.formats import json_lines as read_json_lines
@@ -175,5 +176,8 @@ def test_blank_lines_take_no_memory_each(tmp_path: Path, kind: str, newline: byt
 
     lines = [line for rows in found for line in rows.lines.tolist()]
     first = 1 + header.count(b"\n")
-    assert (lines, sum(rows.blank_lines for rows in found)) == ([first, first + 1 + blank], blank)
+    assert (lines, sum(rows.findings.find(PassedOver).counts.get("blank line", 0) for rows in found)) == (
+        [first, first + 1 + blank],
+        blank,
+    )
     assert peak < 5 * BLOCK

@@ -19,6 +19,7 @@ from shardmill.pipelines.jobs.graph_steps import RecordsDryRun, schema_notices
 from shardmill.pipelines.jobs.record_graphs import describe_records_plan
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.findings import Findings, IgnoredNames
 from shardmill.transforms.inputs.folders import SPLITS_OF_CLASSES
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
 from shardmill.transforms.layout.files import Layout
@@ -58,15 +59,15 @@ def test_a_plan_of_records(kind: str, features: tuple[Feature, ...], shown: list
 def test_notices_of_rows_beside_a_schema() -> None:
     stats = TableStats()
     stats.add(pa.record_batch({"id": pa.array([1, 2])}), np.zeros(2, np.uint64))
-    staged = StagedFindings(record_count=2, stats={"train": stats}, ignored_names=frozenset({"town"}))
+    staged = StagedFindings(record_count=2, stats={"train": stats})
     layout = TableLayout({}, FEATURES, (), {}, ("train",), None)
     given, not_given = (TableOptions("--input x", schema=schema) for schema in (FEATURES, None))
 
-    assert schema_notices(layout, staged, given) == [
-        "left out what --schema does not have: column 'town'",
-        "--schema has feature 'city', of which no record has a value",
-    ]
+    assert schema_notices(layout, staged, given) == ["--schema has feature 'city', of which no record has a value"]
     assert schema_notices(layout, staged, not_given) == schema_notices(layout, StagedFindings(), given) == []
+    findings = Findings.of(IgnoredNames(frozenset({"town"})))
+    assert findings.notices(given, 2) == ["left out what --schema does not have: column 'town'"]
+    assert findings.notices(not_given, 2) == []
 
 
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")

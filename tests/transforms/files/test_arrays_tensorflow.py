@@ -40,6 +40,7 @@ from shardmill.transforms.files.arrays import (
     read_header,
 )
 from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.folders import CLASSES
 from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
@@ -305,7 +306,7 @@ def test_the_first_file_of_all_batches_says_the_type(tmp_path: Path) -> None:
     write_files(tmp_path, {name: npy(array) for name, array in files.items()})
     parts = [summarize_batch(found("b/0.npy")), summarize_batch(found("a/2.npy", "a/1.npy")), InputSummary(rejected=1)]
     for order in (parts, parts[::-1]):
-        summary = reduce(InputSummary.merge, order, InputSummary())
+        summary = reduce(merged, order, InputSummary())
         layout = make_array_layout(summary, OPTIONS, ArrayOptions(str(tmp_path)))
 
         assert (layout.array, layout.example) == (SCANS, "a/1.npy")

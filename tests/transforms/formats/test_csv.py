@@ -12,7 +12,8 @@ import zstandard
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, EncodingCounts, Inferred, ScalarType
+from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ScalarType
+from shardmill.transforms.findings import Undecodable
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordNotice, describe_cut_end
@@ -195,8 +196,9 @@ def test_a_row_that_is_rejected_says_nothing(tmp_path: Path) -> None:
     file = write(tmp_path, b'a,b\n1,2\nx\n3,4,5\n"y"z,6\nw,\xff\n7,8\n')
 
     types = {"a": ColumnType("int64", None, 2), "b": ColumnType("int64", None, 2)}
-    undecodable = EncodingCounts(neither=1)
-    assert infer(CSV, file, values_of="a") == Inferred(types, 2, {"a": frozenset({"1", "7"})}, encodings=undecodable)
+    inferred = infer(CSV, file, values_of="a")
+    assert inferred == Inferred(types, 2, {"a": frozenset({"1", "7"})})
+    assert inferred.findings.find(Undecodable) == Undecodable(neither=1)
 
 
 def test_too_many_values_are_none(tmp_path: Path) -> None:

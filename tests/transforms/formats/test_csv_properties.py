@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.findings import OddTexts, Remarks
 from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
@@ -93,7 +94,8 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
     try:
         rows, lines, rejects, blank = read(found, file, types(a="bytes", b="int64"))
         inferred = infer(found, file, values_of="a")
-        remarks = {text: (count, ("", line)) for text, (count, (_, line)) in inferred.remarks.items()}
+        found_remarks = inferred.findings.find(Remarks).rows.items()
+        remarks = {text: (count, ("", line)) for text, (count, (_, line)) in found_remarks}
         rejects = [replace(reject, source="") for reject in rejects]
         odd = {
             name: replace(
@@ -101,9 +103,9 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
                 first=found.first and ("", *found.first[1:]),
                 first_spaced=found.first_spaced and ("", *found.first_spaced[1:]),
             )
-            for name, found in inferred.odd.items()
+            for name, found in inferred.findings.find(OddTexts).columns.items()
         }
-        return rows, lines, rejects, blank, replace(inferred, remarks=remarks), odd
+        return rows, lines, rejects, blank, inferred, remarks, odd
     except UserError as error:  # which quote is at fault depends on what is read at once
         return "a quote" if "--quote ''" in str(error) else str(error).removeprefix(file.name)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.summary import (
     InputSummary,
@@ -76,7 +77,7 @@ def test_a_manifest() -> None:
 
 
 def test_matched_counts_the_rejected() -> None:
-    assert summary_of([file("a.jpg")]).merge(InputSummary(rejected=3)).total_records == 4
+    assert merged(summary_of([file("a.jpg")]), InputSummary(rejected=3)).total_records == 4
 
 
 NAMES = st.sampled_from("abc")
@@ -93,13 +94,13 @@ PARTS = st.one_of(
         lambda name, dtype, length: InputSummary(columns={name: ColumnType(dtype, length, 1)}), NAMES, TYPES, LENGTHS
     ),
 )
-COMBINE = MergeFn(InputSummary, InputSummary.merge)
+COMBINE = MergeFn(InputSummary)
 
 
 def combine(*halves: list[InputSummary]) -> InputSummary:
     """Merge parts as a runner does, that of each half on its own."""
-    merged = [reduce(COMBINE.add_input, half, COMBINE.create_accumulator()) for half in halves]
-    return COMBINE.extract_output(COMBINE.merge_accumulators(merged))
+    accumulators = [reduce(COMBINE.add_input, half, COMBINE.create_accumulator()) for half in halves]
+    return COMBINE.extract_output(COMBINE.merge_accumulators(accumulators))
 
 
 @given(st.lists(PARTS, max_size=8), st.data())
@@ -108,7 +109,7 @@ def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) 
     shuffled = data.draw(st.permutations(parts))
     cut = data.draw(st.integers(0, len(parts)))
 
-    assert combine(shuffled[:cut], shuffled[cut:]) == reduce(InputSummary.merge, parts, InputSummary())
+    assert combine(shuffled[:cut], shuffled[cut:]) == reduce(merged, parts, InputSummary())
 
 
 def test_merging_is_linear_in_folders() -> None:
@@ -135,14 +136,14 @@ def test_the_fingerprint_is_of_names_and_sizes_and_tells_inputs_apart() -> None:
     fingerprint = summary_of([a, b, c]).fingerprint
 
     assert summary_of([c, b, a]).fingerprint == fingerprint
-    assert summary_of([a]).merge(summary_of([b, c])).fingerprint == fingerprint
+    assert merged(summary_of([a]), summary_of([b, c])).fingerprint == fingerprint
     assert fingerprint < 1 << 128
     others = ([a, b], [a, b, file("cats/c.jpg", 101)], [a, b, file("c.jpg")], [a, b, c, c])
     assert fingerprint not in [summary_of(other).fingerprint for other in others]
 
 
 def test_skipped_things_are_counted_with_the_first_name() -> None:
-    merged = InputSummary(skipped={"hidden file": (1, "b")}).merge(InputSummary(skipped={"hidden file": (1, "a")}))
+    both = merged(InputSummary(skipped={"hidden file": (1, "b")}), InputSummary(skipped={"hidden file": (1, "a")}))
 
-    assert merged.skipped == {"hidden file": (2, "a")}
-    assert merged.total_records == 0
+    assert both.skipped == {"hidden file": (2, "a")}
+    assert both.total_records == 0

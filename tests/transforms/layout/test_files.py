@@ -8,6 +8,7 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
+from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.folders import CLASSES, normalize_split
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
@@ -170,7 +171,7 @@ def test_mistakes(summary: InputSummary, options: dict[str, object], sentence: s
 
 
 def test_what_was_passed_over_is_said() -> None:
-    summary = tree("cat").merge(InputSummary(skipped={"hidden file": (1, ".x"), ".txt file": (3, "a.txt")}))
+    summary = merged(tree("cat"), InputSummary(skipped={"hidden file": (1, ".x"), ".txt file": (3, "a.txt")}))
 
     assert layout(summary).notices == (
         "passed over 3 .txt files, such as 'a.txt'",
@@ -240,9 +241,9 @@ def test_a_manifest_has_no_hundred_thousands_of_labels(what: str) -> None:
     many = [f"{number}" for number in range(MAX_VALUES + 1)]
     halves = [many[: MAX_VALUES // 2], ["", *many[MAX_VALUES // 2 :]]]
     parts = [manifest(half) if what == "label" else manifest(["a"] * len(half), half) for half in halves]
-    summary = parts[0].merge(parts[1])
+    summary = merged(parts[0], parts[1])
     with pytest.raises(UserError, match=f"^--input photos has more than 100,000 different {what}s; name another"):
         layout(summary)
     for _ in range(3):
-        summary = summary.merge(manifest([f"more {n}" for n in range(9)], [f"more {n}" for n in range(9)]))
+        summary = merged(summary, manifest([f"more {n}" for n in range(9)], [f"more {n}" for n in range(9)]))
     assert len(summary.labels if what == "label" else summary.splits) <= MAX_VALUES + 2

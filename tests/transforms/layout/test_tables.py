@@ -12,6 +12,7 @@ from shardmill.data.features import Feature
 from shardmill.errors import UserError
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnType, Inferred, NestedValues
+from shardmill.transforms.findings import merged
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import NO_ROLES, SPLITS_OF_CLASSES, FolderRoles
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
@@ -36,7 +37,7 @@ def summarize_header(columns: tuple[str, ...], name: str, number: int = 1) -> In
 
 
 def merge(*parts: InputSummary) -> InputSummary:
-    return reduce(InputSummary.merge, parts, InputSummary())
+    return reduce(merged, parts, InputSummary())
 
 
 FILES = summarize_files([("a.csv", 10), ("b.csv", 20)])
@@ -223,7 +224,8 @@ def test_things_passed_over_are_said() -> None:
 
 
 def test_split_folders() -> None:
-    folders = summarize_files([("train/a.csv", 1), ("VAL/x/b.csv", 1)]).merge(summarize_header(HEADER, "train/a.csv"))
+    files = summarize_files([("train/a.csv", 1), ("VAL/x/b.csv", 1)])
+    folders = merged(files, summarize_header(HEADER, "train/a.csv"))
     made = layout(summary=folders)
 
     assert (made.splits, made.fractions) == (("train", "validation"), None)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.example_decoding import KindCount
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.findings import Findings, PassedOver, merged
 from shardmill.transforms.formats.format import Rows, split_rows, widen_block
 from shardmill.transforms.records import merging, shard_sources
 from shardmill.transforms.records import staging as stage_runs
@@ -129,13 +130,13 @@ def staged(value: int) -> StagedFindings:
     batch = pa.RecordBatch.from_pydict({"x": pa.array([value], pa.int64())})
     stats = {"train": TableStats.from_batch(batch, np.array([value], np.uint64))}
     inferred = Inferred({"x": ColumnType("int64", None, 1)}, 1)
-    return StagedFindings(1, 0, stats, inferred, {"x": {"int64": KindCount(1, ("a", value))}})
+    return StagedFindings(1, stats, inferred, {"x": {"int64": KindCount(1, ("a", value))}})
 
 
 def test_merging_changes_no_element() -> None:
     elements = [staged(value) for value in range(4)]
     before = copy.deepcopy(elements)
-    combine = MergeFn(StagedFindings, StagedFindings.merge)
+    combine = MergeFn(StagedFindings)
     merged = combine.create_accumulator()
     for element in elements:
         merged = combine.add_input(merged, element)
@@ -150,9 +151,9 @@ def test_merging_changes_no_element() -> None:
 
 def test_statistics_are_in_the_order_of_splits_not_of_merging() -> None:
     later, earlier = StagedFindings(stats={"test": TableStats()}), StagedFindings(stats={"train": TableStats()})
-    merged = StagedFindings().merge(later).merge(earlier)
-    assert list(merged.in_order_of(("train", "validation", "test")).stats) == ["train", "test"]
-    assert list(merged.in_order_of(("test",)).stats) == ["test", "train"]
+    both = reduce(merged, [later, earlier], StagedFindings())
+    assert list(both.in_order_of(("train", "validation", "test")).stats) == ["train", "test"]
+    assert list(both.in_order_of(("test",)).stats) == ["test", "train"]
 
 
 def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
@@ -171,15 +172,15 @@ def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize("most", [1, 3, 7, 100])
 def test_rows_are_split_into_runs_of_so_many(most: int) -> None:
-    rejects = [Reject("a", 8, "read", "why")]
-    rows = Rows(pa.RecordBatch.from_pydict({"x": pa.array(range(7), pa.int64())}), np.arange(1, 8), rejects, 2)
+    rejects, blank = [Reject("a", 8, "read", "why")], Findings.of(PassedOver({"blank line": 2}))
+    rows = Rows(pa.RecordBatch.from_pydict({"x": pa.array(range(7), pa.int64())}), np.arange(1, 8), rejects, blank)
     parts = list(split_rows(rows, most))
     assert [len(part.lines) for part in parts[:-1]] == [most] * (len(parts) - 1)
     assert [value for part in parts for value in part.batch["x"].to_pylist()] == list(range(7))
     assert np.concatenate([part.lines for part in parts]).tolist() == list(range(1, 8))
     assert [reject for part in parts for reject in part.rejects] == rejects
-    assert sum(part.blank_lines for part in parts) == 2
-    empty = split_rows(Rows(rows.batch[:0], rows.lines[:0], rejects, 2), most)
+    assert [part.findings for part in parts] == [blank, *[Findings()] * (len(parts) - 1)]
+    empty = split_rows(Rows(rows.batch[:0], rows.lines[:0], rejects, blank), most)
     assert [part.rejects for part in empty] == [rejects]
 
 

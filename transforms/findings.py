@@ -1,0 +1,431 @@
+"""Findings: counts about the input that merge in any order, and the notices that a job makes of them.
+
+A new notice about rows is a class here and the place that observes it, which adds `Findings.of(TheClass(...))` to its
+rows. Workers merge findings, and the job reports them: both know no class.
+"""
+
+import copy
+import csv
+import io
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
+
+from shardmill.errors import UserError
+from shardmill.text import describe_place, listed, plural, shorten
+
+
+def merged(one: Any, other: Any) -> Any:
+    """Return `one` with `other` added; `one` may be changed, `other` is not, and statistics in it are copied.
+
+    Numbers, lists and Counters are added, flags are joined by "or", sets are united. Of texts and tuples, the first
+    counts. Dictionaries are merged by key, and all else by its method `merge`. None has no effect.
+    """
+    if one is None or other is None:
+        return one if other is None else _copy_mutable(other)
+    if isinstance(one, bool):
+        return one or other
+    if isinstance(one, int | list):
+        one += other
+    elif isinstance(one, frozenset):
+        return one | other
+    elif isinstance(one, Counter):
+        one.update(other)
+    elif isinstance(one, dict):
+        for key, value in other.items():
+            one[key] = merged(one.get(key), value)
+    elif isinstance(one, str) or type(one) is tuple:
+        return min(filter(None, (one, other)), default=one)
+    else:
+        found = one.merge(other)
+        return one if found is None else found
+    return one
+
+
+def _copy_mutable(value: Any) -> Any:
+    params = getattr(value, "__dataclass_params__", None)
+    return value if params is not None and params.frozen else copy.deepcopy(value)
+
+
+def merged_by(merge: Callable[[Any, Any], Any], **default: Any) -> Any:
+    """Declare a field of a Mergeable or a Finding that `merge(one, other)` merges, with the defaults of `field`."""
+    return field(**default, metadata={"merge": merge})
+
+
+@cache
+def _rules_of(kind: Any) -> tuple[tuple[str, Callable[[Any, Any], Any]], ...]:
+    return tuple((item.name, item.metadata.get("merge", merged)) for item in fields(kind))
+
+
+class Mergeable:
+    """Base of dataclasses that are merged field by field in place, see `merged`."""
+
+    __slots__ = ()
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of `other`, which is not changed."""
+        for name, merge in _rules_of(cast(Any, type(self))):
+            setattr(self, name, merge(getattr(self, name), getattr(other, name)))
+
+
+class MergeableValue:
+    """Base of dataclasses that are merged field by field to a new one, see `merged`."""
+
+    __slots__ = ()
+
+    def merge(self, other: Self) -> Self:
+        """Return what both parts of the input have; associative and commutative."""
+        values = []
+        for name, merge in _rules_of(cast(Any, type(self))):
+            own = getattr(self, name)
+            values.append(merge(own.copy() if isinstance(own, dict) else own, getattr(other, name)))
+        return type(self)(*values)
+
+
+class Occurrences(NamedTuple):
+    """How often something was found, and the first place or name by order."""
+
+    number: int
+    first: Any
+
+    def merge(self, other: "Occurrences") -> "Occurrences":
+        """Return the occurrences in both parts of the input."""
+        return Occurrences(self.number + other.number, min(self.first, other.first))
+
+
+class TableFlags(Protocol):
+    """The flags that sentences about rows depend on: those of `layout.options.TableOptions`."""
+
+    @property
+    def source(self) -> str:
+        """The name of the input in messages."""
+
+    @property
+    def plural(self) -> str:
+        """The name of its files in messages."""
+
+    @property
+    def is_encoding_given(self) -> bool:
+        """True if --encoding is given."""
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The texts that mean a missing value; () for formats without such texts."""
+
+    @property
+    def are_types_open(self) -> bool:
+        """True if no schema gives the types of columns."""
+
+    @property
+    def typed_columns(self) -> Collection[str]:
+        """The columns whose type a flag decides."""
+
+    @property
+    def has_json_columns(self) -> bool:
+        """True if there is a flag --json_columns."""
+
+    def missing_remedy(self) -> str:
+        """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
+
+    def float_remedy(self, column: str) -> str:
+        """Return the flags for a column whose numbers float32 changes."""
+
+    def reject_flag(self, rejects: int, rows: int) -> str:
+        """Return the flag that lets a job publish without so many of its rows; "" if none is needed."""
+
+    def extra_column_notices(self, names: Iterable[str]) -> list[str]:
+        """Return a notice of columns that neither a schema nor a flag names."""
+
+
+class Finding(MergeableValue):
+    """Base of what is found in some rows: a dataclass whose defaults mean that nothing was found.
+
+    Its fields merge by themselves, see `merged` and `merged_by`.
+    """
+
+    __slots__ = ()
+    rank: ClassVar[int]  # place of its notices among those of a job
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        """Return the notices of a job of so many `rows`, good or bad; raise a UserError if they are wrong as read."""
+        return ()
+
+
+Kind = TypeVar("Kind", bound=Finding)
+
+
+class Findings(dict[type[Finding], Finding]):
+    """The findings of a part of the input, one of each kind."""
+
+    @classmethod
+    def of(cls, *findings: Finding) -> "Findings":
+        """Return some findings, each of another kind."""
+        return cls((type(finding), finding) for finding in findings)
+
+    def copy(self) -> "Findings":
+        """Return the same findings, to which others can be added."""
+        return Findings(self)
+
+    def find(self, kind: type[Kind]) -> Kind:
+        """Return the finding of a kind."""
+        found = self.get(kind)
+        return found if isinstance(found, kind) else kind()
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding about the same part of the input or about another one."""
+        kind = type(finding)
+        self[kind] = self[kind].merge(finding) if kind in self else finding
+
+    def merge(self, other: "Findings") -> "Findings":
+        """Return the findings of both parts of the input; associative and commutative."""
+        both = self.copy()
+        for finding in other.values():
+            both.add(finding)
+        return both
+
+    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+        """Return the notices about all `rows`, by rank."""
+        ordered = sorted(self.values(), key=lambda finding: finding.rank)
+        return [notice for finding in ordered for notice in finding.notices(flags, rows)]
+
+
+NO_FINDINGS = Findings()  # of those that nobody adds to
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable(Finding):
+    """The rows that are not ASCII, by how they can be decoded, in files that are read as UTF-8."""
+
+    rank: ClassVar[int] = 0
+    has_utf8: bool = False  # True if a row is UTF-8
+    cp1252: int = 0  # rows that are not, but could be cp1252, the encoding of Windows
+    neither: int = 0  # other rows
+    first: tuple[str, int, str] | None = None  # file, line and text of the first row that could be cp1252
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""
+        if self.first is not None and not (self.has_utf8 or self.neither or flags.is_encoding_given):
+            are = "1 row is" if self.cp1252 == 1 else f"{self.cp1252:,} rows are"
+            raise UserError(
+                f"{flags.source}: {are} not UTF-8, and no other row has characters beyond ASCII; as cp1252,"
+                f" {self.first[0]}, line {self.first[1]}, is {shorten(self.first[2])!r}: if that is right, give"
+                " --encoding cp1252, and otherwise the encoding of the file; --encoding utf-8 rejects such rows"
+            )
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows(Finding):
+    """The CSV records over several lines, some of which may be rows that stray quotes join."""
+
+    rank: ClassVar[int] = 2
+    several: int = 0  # records over several lines
+    suspects: int = 0  # those of which each line has the fields of a row
+    delimiters: int = 0  # in the lines of the suspects, beyond those that one row has
+    least: int = merged_by(max, default=1)  # delimiters from which on that is no coincidence
+    first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
+
+    def check(self) -> list[str]:
+        """Return a notice if some records may be several rows; raise a UserError if that is likely."""
+        if self.first is None or 2 * self.suspects < self.several:
+            return []
+        name, begin, end, fields = self.first
+        where = f"{name}, lines {begin} to {end}: one record, and each of its lines has the {fields} fields of a row"
+        if self.delimiters >= self.least:
+            raise UserError(
+                f"{where}; give --quote '' if quotes are part of the text, or --quote '\"' if fields have"
+                " these line breaks"
+            )
+        more = f", as in {self.suspects - 1:,} more records" if self.suspects > 1 else ""
+        return [f"{where}{more}; --quote '' makes rows of them, if quotes are part of the text"]
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        return self.check()
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks(Finding):
+    """The rows that were read in another way than others, by what was done."""
+
+    rank: ClassVar[int] = 3
+    # By text, with the first row by file and line. A text of two lines has one for a single row and one for several.
+    rows: dict[str, Occurrences] = field(default_factory=dict)
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        for text, (count, (name, line)) in self.rows.items():
+            remark = text.split("\n")[-1 if count > 1 else 0]
+            yield f"{count:,} {remark}; the first is {name}, line {line}"
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver(Finding):
+    """The parts of files that hold no record, by their name: blank lines and empty documents."""
+
+    rank: ClassVar[int] = 4
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        return [f"passed over {plural(count, noun)}" for noun, count in sorted(self.counts.items()) if count]
+
+
+NO_CLASS, SEVERAL_CLASSES, REPEATED_CLASS = "empty", "several", "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLists(Finding):
+    """The lists of classes that rows have as label."""
+
+    rank: ClassVar[int] = 5
+    # By label: rows with an empty list, rows with several classes, and repetitions of a class in a row
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    separators: dict[str, str] = field(default_factory=dict)  # of classes in a text, by label
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        return self.describe()
+
+    def describe(self) -> Iterator[str]:
+        """Yield the notices, which depend on no flag."""
+        for (label, kind), number in sorted(self.counts.items()):
+            if number and kind == NO_CLASS:
+                subject = plural(number, "example has", "examples have")
+                yield f"{subject} no class of {label!r}: an empty list, of an empty or a missing value"
+            elif number and kind == REPEATED_CLASS:
+                times = "once" if number == 1 else f"{number:,} times"
+                yield f"a class of {label!r} is named again in its row {times}, and counts once there"
+        for label, separator in self.separators.items():
+            if not self.counts.get((label, SEVERAL_CLASSES)):
+                yield f"no row has several values of {label!r}: is {separator!r} the separator between them?"
+
+
+_MAX_LISTED_COLUMNS = 20  # columns that a sentence lists
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTexts(Finding):
+    """The texts that were taken as missing values."""
+
+    rank: ClassVar[int] = 7
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)  # by column and text
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        columns: dict[str, list[str]] = {}
+        for (column, text), count in sorted(self.counts.items()):
+            columns.setdefault(column, []).append(f"{text!r} {plural(count, 'time')}")
+        if not columns:
+            return []
+        parts = [f"{column!r} {' and '.join(texts)}" for column, texts in columns.items()]
+        remedy = flags.missing_remedy()
+        names = listed(parts, _MAX_LISTED_COLUMNS, f", {plural(len(parts) - _MAX_LISTED_COLUMNS, 'more column')}")
+        return [f"taken as missing values: in column {names}{remedy}"]
+
+
+MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named in a flag
+MOST_NUMBERS = 0.9  # share of a text column's values that are numbers, from which that is worth a notice
+
+
+def _join_few(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    joined = None if one is None or other is None else one | other
+    return joined if joined is None or len(joined) <= MAX_ODD_VALUES else None
+
+
+@dataclass(frozen=True, slots=True)
+class OddValues(MergeableValue):
+    """The values that are not numbers in a column of text."""
+
+    count: int = 0  # values that are no numbers
+    spaced: int = 0  # values that are numbers once the spaces around them are removed
+    codes: int = 0  # numbers with leading zeros, which are codes
+    has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
+    first: tuple[str, int, str] | None = None  # file, line and value of the first of `count`
+    first_spaced: tuple[str, int, str] | None = None  # file, line and value of the first of `spaced`
+    distinct: frozenset[str] | None = merged_by(_join_few, default=frozenset())  # of `count`; None if too many
+    present: int = 0  # all values of the rows; 0 if the types of the rows hold it
+    mixed: int = 0  # values of JSON that are numbers or booleans, or lists with some, and become texts
+    first_mixed: tuple[str, int, str] | None = None  # file, line and value of the first of `mixed`
+
+    @property
+    def numbers(self) -> int:
+        """The values that are numbers."""
+        return self.present - self.count - self.codes
+
+    def describe(self, name: str, rows: int, flags: TableFlags) -> str:
+        """Return the notice about a column of text that is mostly numbers."""
+        unit = "row" if flags.plural.startswith(("Parquet", "Avro")) else "line"
+        dtype = "float32" if self.has_floats else "int64"
+        reasons, strip = [], ""
+        if not self.count and not self.spaced:
+            return (
+                f"column {name!r} is text, and its {self.numbers:,} values are numbers; --types {name}={dtype} stores"
+                " numbers"
+            )
+        if self.first_spaced is not None:
+            file, line, value = self.first_spaced
+            reasons.append(
+                f"{self.spaced:,} of its values are numbers with spaces around them, the first {value!r} ({file}, line"
+                f" {line}); --strip removes the spaces"
+            )
+            strip = "--strip "
+        if self.first is not None:
+            file, line, value = self.first
+            remedies = [f"{strip}--types {name}={dtype}{flags.reject_flag(self.count, rows)} rejects such rows"]
+            if flags.missing and self.distinct is not None and not any(map(str.isdigit, "".join(self.distinct))):
+                texts = [text.strip() for text in sorted(self.distinct)] if strip else sorted(self.distinct)
+                argument = _csv_argument([*texts, *filter(None, flags.missing)])
+                them = "them" if len(texts) > 1 else "it"
+                remedies.insert(0, f"{strip}--missing {argument} takes {them} as missing")
+            reasons.append(
+                f"{self.numbers:,} of its {self.present:,} values are numbers, the first other one is {value!r}"
+                f" ({describe_place(file, line, unit)}); {', '.join(remedies)}"
+            )
+        return f"column {name!r} is text: {'; '.join(reasons)}"
+
+
+def _csv_argument(texts: Sequence[str]) -> str:
+    """Return the argument of a flag that takes comma-separated texts."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(texts)
+    return shlex.quote(line.getvalue())
+
+
+@dataclass(frozen=True, slots=True)
+class OddTexts(Finding):
+    """The values that are not numbers in columns of text of typed files, and numbers among texts."""
+
+    rank: ClassVar[int] = 8
+    columns: dict[str, OddValues] = field(default_factory=dict)
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        for name, odd in sorted(self.columns.items()):
+            if name in flags.typed_columns or not flags.are_types_open:
+                continue
+            if odd.numbers and odd.numbers >= MOST_NUMBERS * odd.present:
+                yield odd.describe(name, rows, flags)
+            elif odd.first_mixed is not None:
+                file, line, value = odd.first_mixed
+                json = f"--json_columns {name} stores the JSON text of all" if flags.has_json_columns else ""
+                yield (
+                    f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the"
+                    f" first {value} ({describe_place(file, line)}); {json or f'--drop {name} leaves the column out'}"
+                )
+
+
+_MAX_IGNORED_NAMES = 100  # names: keys may be data
+
+
+def first_names(*names: Iterable[str]) -> frozenset[str]:
+    """Return the first names by order among several collections of names."""
+    return frozenset(sorted(frozenset().union(*names))[:_MAX_IGNORED_NAMES])
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredNames(Finding):
+    """The names in records that no feature has, such as JSON keys: of many, the `first_names`."""
+
+    rank: ClassVar[int] = 12
+    names: frozenset[str] = merged_by(first_names, default=frozenset())
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+        return () if flags.are_types_open else flags.extra_column_notices(sorted(self.names))
