@@ -64,8 +64,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.patience import call_with_retries
 from shardmill.transforms.values import analyzers
 from shardmill.transforms.values.analyzers import Analysis, Gathered, Gatherer
-from shardmill.transforms.values.preprocessing_module import PreprocessingModule
 from shardmill.transforms.values.transform_graph import TRANSFORM_FN
+from shardmill.transforms.values.user_module import PreprocessingModule
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, in_global_window
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 from shardmill.transforms.workers.resources import container_bytes, memory_budget

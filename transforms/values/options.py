@@ -191,7 +191,7 @@ def read_module(value: Any) -> Any:
 
     Raises UserError if a file cannot be read or is not Python.
     """
-    from shardmill.transforms.values.preprocessing_module import OPTION, PreprocessingModule
+    from shardmill.transforms.values.user_module import OPTION, PreprocessingModule
 
     if isinstance(value, PreprocessingModule):
         return value

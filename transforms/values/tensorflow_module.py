@@ -19,7 +19,7 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from shardmill.errors import UserError
 from shardmill.transforms.values.graph_process import limit_threads
-from shardmill.transforms.values.preprocessing_module import FUNCTION_NAME, PreprocessingModule
+from shardmill.transforms.values.user_module import FUNCTION_NAME, PreprocessingModule
 
 _DTYPES = {tf.int64: "int64", tf.float32: "float32", tf.string: "bytes"}  # that TFT's schemas have
 

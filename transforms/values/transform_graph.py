@@ -24,8 +24,8 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Analysis, Constants, Gathered, find_constants, vocabulary_lines
 from shardmill.transforms.values.graph_process import graph_process
 from shardmill.transforms.values.preprocessing_declaration import Declaration, step_to_json
-from shardmill.transforms.values.preprocessing_module import PreprocessingModule
 from shardmill.transforms.values.preprocessing_sources import drift_notices, measure_drift
+from shardmill.transforms.values.user_module import PreprocessingModule
 
 _JOB, _OUTPUT = "job.json", "transform_graph"  # as shardmill.transforms.values.tensorflow_graph calls them
 TRANSFORM_FN = f"{file_names.TRANSFORM_GRAPH}/transform_fn"

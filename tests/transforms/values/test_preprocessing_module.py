@@ -1,4 +1,4 @@
-"""Tests of transforms/values/preprocessing_module.py."""
+"""Tests of PreprocessingModule of transforms/values/user_module.py."""
 
 import pickle
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from apache_beam.internal import pickler
 
 from shardmill.errors import UserError
-from shardmill.transforms.values.preprocessing_module import OPTION, PreprocessingModule
+from shardmill.transforms.values.user_module import OPTION, PreprocessingModule
 
 TEXT = """
 from __future__ import annotations
