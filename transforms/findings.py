@@ -228,7 +228,7 @@ class JoinedRows(Finding):
     least: int = merged_by(max, default=1)  # delimiters from which on that is no coincidence
     first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
 
-    def check(self) -> list[str]:
+    def notices(self, flags: TableFlags | None = None, rows: int = 0) -> list[str]:
         """Return a notice if some records may be several rows; raise a UserError if that is likely."""
         if self.first is None or 2 * self.suspects < self.several:
             return []
@@ -241,9 +241,6 @@ class JoinedRows(Finding):
             )
         more = f", as in {self.suspects - 1:,} more records" if self.suspects > 1 else ""
         return [f"{where}{more}; --quote '' makes rows of them, if quotes are part of the text"]
-
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
-        return self.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +280,7 @@ class LabelLists(Finding):
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     separators: dict[str, str] = field(default_factory=dict)  # of classes in a text, by label
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
-        return self.describe()
-
-    def describe(self) -> Iterator[str]:
-        """Yield the notices, which depend on no flag."""
+    def notices(self, flags: TableFlags | None = None, rows: int = 0) -> Iterator[str]:
         for (label, kind), number in sorted(self.counts.items()):
             if number and kind == NO_CLASS:
                 subject = plural(number, "example has", "examples have")

@@ -13,7 +13,8 @@ from shardmill.data.features import DType
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Flags, as_text, data_of, distinct_texts, offsets_of, to_batch
 from shardmill.transforms.columns.text import key_texts
-from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf, common_type, merge_by_key
+from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf, common_type
+from shardmill.transforms.findings import MergeableValue
 
 _FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied
@@ -195,15 +196,11 @@ _MIXED_SHOWN = 3  # features, of those of several kinds
 
 
 @dataclass(frozen=True, slots=True)
-class KindCount:
+class KindCount(MergeableValue):
     """The records in which a feature has one kind."""
 
     records: int  # number of records
     first_record: tuple[str, int]  # file and record number of the first one
-
-    def merge(self, other: "KindCount") -> "KindCount":
-        """Merge the counts of two sets of records."""
-        return KindCount(self.records + other.records, min(self.first_record, other.first_record))
 
 
 Kinds = Mapping[str, Mapping[DType, KindCount]]  # by feature
@@ -220,11 +217,6 @@ def count_kinds(parts: Iterable[DecodedPart], files: pa.Array, numbers: np.ndarr
             held = kinds.setdefault(name, {})
             held[kind] = held[kind].merge(count) if kind in held else count
     return kinds
-
-
-def merge_kinds(one: Kinds, other: Kinds) -> Kinds:
-    """Merge the kinds in two sets of records; associative and commutative."""
-    return merge_by_key(one, other, lambda kinds, others: merge_by_key(kinds, others, KindCount.merge))
 
 
 def most_frequent_kinds(kinds: Kinds) -> dict[str, DType]:

@@ -2,8 +2,9 @@
 
 import json
 import math
+import operator
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from functools import reduce
@@ -269,21 +270,6 @@ def _scalar_type(value: Any, is_text: bool) -> ScalarType:
     raise ColumnError(f"{preview_value(value)} is not a number, a string or a list of them")
 
 
-def merge_by_key(
-    one: Mapping[Key, Item], other: Mapping[Key, Item], merge: Callable[[Item, Item], Item]
-) -> dict[Key, Item]:
-    """Return all items of both mappings; those with one key are merged."""
-    merged = dict(one)
-    for key, item in other.items():
-        merged[key] = merge(merged[key], item) if key in merged else item
-    return merged
-
-
-def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
-    """Merge types by column name over both sets of rows, in order of first appearance."""
-    return merge_by_key(one, other, ColumnType.merge)
-
-
 def check_shape(value: Any, column: ColumnType) -> None:
     """Check that a value has the shape of the column, or raise ColumnError; a scalar counts as a list of one item."""
     shape, _ = shape_and_values(value if isinstance(value, list) else [value])
@@ -318,18 +304,26 @@ class DeclaredObjects:
     location: str = field(default="", compare=False)  # with varies_by_row, the first such location by name
 
 
+def _join_objects(one: frozenset[DeclaredObjects], other: frozenset[DeclaredObjects]) -> frozenset[DeclaredObjects]:
+    """Return the distinct objects; of equal ones, the first by location."""
+    by_place = sorted((*one, *other), key=lambda item: item.location, reverse=True)
+    return frozenset({item: item for item in by_place}.values())
+
+
 @dataclass(frozen=True, slots=True)
-class DeclaredColumn:
+class DeclaredColumn(MergeableValue):
     """A file format's own metadata about a column, in addition to the type of its values."""
 
     kind: Kind  # image, class_label, bbox, or text if there is only a message
     class_names: frozenset[tuple[str, ...]] = frozenset()  # by id, one tuple for each distinct list in files
-    num_classes: int = 0  # greatest class id + 1, if classes have no names
+    num_classes: int = merged_by(max, default=0)  # greatest class id + 1, if classes have no names
     is_required: bool = False  # True if a row without a value is an error
     path: str = ""  # first path, if files are referenced but not stored; else ""
-    message: str = ""  # message for the user; "" for none
+    message: str = merged_by(max, default="")  # message for the user; "" for none
     unit: str = ""  # of durations; "" for others
-    objects: frozenset[DeclaredObjects] = frozenset()  # distinct object fields in files or rows
+    objects: frozenset[DeclaredObjects] = merged_by(
+        _join_objects, default=frozenset()
+    )  # distinct object fields in files or rows
 
     def with_location(self, location: str) -> "DeclaredColumn":
         """Return a copy whose objects have this place."""
@@ -344,18 +338,15 @@ class DeclaredColumn:
         if self.unit and other.unit and self.unit != other.unit:
             one, two = sorted((self, other), key=lambda each: each.unit)
             raise UserError(f"{one.message}, and in other files of {two.unit}; write them with one unit")
-        kind, complete = min(self.kind, other.kind), self.is_required or other.is_required
-        path = min(filter(None, (self.path, other.path)), default="")
-        names, said = self.class_names | other.class_names, max(self.message, other.message)
-        by_place = sorted((*self.objects, *other.objects), key=lambda item: item.location, reverse=True)
-        objects = frozenset({item: item for item in by_place}.values())
-        classes, unit = max(self.num_classes, other.num_classes), self.unit or other.unit
-        return DeclaredColumn(kind, names, classes, complete, path, said, unit, objects)
+        return MergeableValue.merge(self, other)
 
 
 def merge_values(one: Values, other: Values) -> Values:
     """Merge the distinct values of two sets of rows, by column."""
-    return merge_by_key(one, other, _merge_distinct)
+    return {name: _merge_distinct(one.get(name, _NONE), other.get(name, _NONE)) for name in {**one, **other}}
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
@@ -364,17 +355,12 @@ def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class NestedValues:
+class NestedValues(MergeableValue):
     """The values of a column that no feature can hold, for they are objects, or lists with objects or nulls."""
 
     count: int
     first: tuple[str, int, str]  # file, line and text of the first one
-    has_objects: bool  # True if all are objects or lists of objects
-
-    def merge(self, other: "NestedValues") -> "NestedValues":
-        """Merge the values of two sets of rows."""
-        first = min(self.first, other.first)
-        return NestedValues(self.count + other.count, first, self.has_objects and other.has_objects)
+    has_objects: bool = merged_by(operator.and_)  # True if all are objects or lists of objects
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,11 +190,6 @@ def count_deep_pngs(features: pa.RecordBatch) -> Counter[str]:
     return +found
 
 
-def merge_formats(one: Formats, other: Formats) -> Formats:
-    """Add the counts of image formats of two parts; associative and commutative."""
-    return {name: one.get(name, Counter()) + other.get(name, Counter()) for name in sorted(one.keys() | other.keys())}
-
-
 def _get_strings(column: pa.Array) -> pa.Array | None:
     """Return the values of a column of strings, or of lists of one string each; else None."""
     column = column.drop_null()

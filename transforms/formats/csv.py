@@ -173,7 +173,7 @@ class CsvFormat(RecordFormat):
             if isinstance(block, BlockRef):
                 for rows in self.read(block, {}):
                     joined = joined.merge(rows.findings.find(JoinedRows))
-        joined.check()
+        joined.notices()
         return found
 
     def infer(

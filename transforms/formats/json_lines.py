@@ -39,8 +39,6 @@ from shardmill.transforms.columns.types import (
     NestedValues,
     ValuesOf,
     leaf_values,
-    merge_by_key,
-    merge_types,
     preview_value,
     value_type,
 )
@@ -52,6 +50,7 @@ from shardmill.transforms.findings import (
     PassedOver,
     Undecodable,
     first_names,
+    merged,
 )
 from shardmill.transforms.formats.format import (
     MAX_LINES,
@@ -130,7 +129,7 @@ class JsonObjects:
             return types, self, nested
         good, valid, more = self.without_rows(refused, []).infer(columns, drop)
         absent = {name: replace(column, present=0) for name, column in types.items() if name not in good}
-        return absent | good, valid, merge_by_key(nested, more, NestedValues.merge)
+        return absent | good, valid, merged(nested, more)
 
     def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
         """Return the rows that fit `types` and have valid keys; the others become rejects."""
@@ -276,9 +275,9 @@ class JsonObjects:
                 if isinstance(value, dict | list):
                     first = (self.name, int(self.line_numbers[row]), preview_value(value))
                     found_here = {name: NestedValues(1, first, _has_objects(value))}
-                    nested |= merge_by_key(nested, found_here, NestedValues.merge)
+                    merged(nested, found_here)
                 continue
-            types = merge_types(types, {name: found}) if found is not None else types
+            types = merged(types, {name: found}) if found is not None else types
         return types.get(name)
 
     def _exact(self, row: int, name: str, value: Any) -> Any:

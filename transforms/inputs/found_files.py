@@ -18,7 +18,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.arrow import convert_batch
-from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, common_type, merge_types, value_type
+from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, common_type, value_type
+from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.stores import storage
@@ -455,15 +456,14 @@ class _RowTypes:
         ):
             self._plain[tuple(columns)] += 1
         else:
-            self._types = merge_types(self._types, _infer_row_types(columns, self._textual, self._asked))
+            self._types = merged(self._types, _infer_row_types(columns, self._textual, self._asked))
 
     def merged_types(self) -> dict[str, ColumnType]:
         """Return the types over all rows added."""
         for names, rows in self._plain.items():
             types = _infer_row_types(dict.fromkeys(names, 0), self._textual, self._asked)
-            self._types = merge_types(
-                self._types, {name: replace(column_type, present=rows) for name, column_type in types.items()}
-            )
+            found = {name: replace(column_type, present=rows) for name, column_type in types.items()}
+            self._types = merged(self._types, found)
         self._plain.clear()
         return self._types
 

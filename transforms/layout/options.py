@@ -344,7 +344,7 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
         return []
     list_counts = {("label", kind): number for kind, number in summary.label_lists.items()}
     found = LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, dict(options.separators))
-    notices = list(found.describe())
+    notices = list(found.notices())
     if single:
         notices.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
     return notices

@@ -296,7 +296,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     header = common_header(summary, options)
     inferred.findings.find(Undecodable).notices(options, inferred.rows)
     row_notices = [*inferred.findings.find(Remarks).notices(options, inferred.rows)]
-    row_notices += inferred.findings.find(JoinedRows).check()
+    row_notices += inferred.findings.find(JoinedRows).notices()
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")

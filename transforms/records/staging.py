@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
-from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts, merge_kinds
+from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts
 from shardmill.transforms.columns.types import Inferred, ValuesOf
-from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats, merge_formats
-from shardmill.transforms.findings import Findings, Mergeable, merged_by
+from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats
+from shardmill.transforms.findings import Findings, Mergeable, merged
 from shardmill.transforms.formats.format import (
     BlockRef,
     RecordFormat,
@@ -163,8 +163,8 @@ class StagedFindings(Mergeable):
     record_count: int = 0  # number of records, good or bad
     stats: dict[str, TableStats] = field(default_factory=dict)  # statistics by split
     inferred: Inferred = field(default_factory=Inferred)  # types of features, if not known before
-    kinds: Kinds = merged_by(merge_kinds, default_factory=dict)  # feature kinds of existing records
-    images: Formats = merged_by(merge_formats, default_factory=dict)  # formats of features that hold images
+    kinds: Kinds = field(default_factory=dict)  # feature kinds of existing records
+    images: Formats = field(default_factory=dict)  # formats of features that hold images
     deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
     sections: list[Section] = field(default_factory=list)  # files with content hashes
     keys: list[Section] = field(default_factory=list)  # files with the keys, to find those of several records
@@ -508,7 +508,7 @@ def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:
     for block in task:
         for rows in format_.read(block, {}):
             files = pa.repeat(block.file.name, len(rows.lines))
-            kinds = merge_kinds(kinds, count_kinds(decode_parts(rows.batch["record"]), files, rows.lines))
+            kinds = merged(kinds, count_kinds(decode_parts(rows.batch["record"]), files, rows.lines))
     check_unchanged(block.file for block in task)
     return [kinds]
 

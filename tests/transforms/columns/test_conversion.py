@@ -17,7 +17,8 @@ from shardmill.transforms.columns.conversion import (
     sample_limit,
     sample_numbers,
 )
-from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, merge_types, value_type
+from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, value_type
+from shardmill.transforms.findings import merged
 from tests.support.json_strategies import VALUES
 
 BOXES = st.lists(st.floats(-5, 5), min_size=2, max_size=2)
@@ -48,7 +49,7 @@ def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
     expected: dict[str, ColumnType] = {}
     for value in values:
         one = value_type(value, is_text=False)
-        expected = merge_types(expected, {"x": one} if one is not None else {})
+        expected = merged(expected, {"x": one} if one is not None else {})
     assert found == expected.get("x")
 
 

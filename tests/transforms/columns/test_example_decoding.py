@@ -20,10 +20,10 @@ from shardmill.transforms.columns.example_decoding import (
     find_other_messages,
     infer_examples,
     kind_misfits,
-    merge_kinds,
     most_frequent_kinds,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.findings import merged
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -67,7 +67,7 @@ def test_the_kinds_are_those_of_every_record(
                 expected[name][kind] = KindCount(known.records + 1, min(known.first_record, place))
     whole = counted(records, places)
     assert whole == expected
-    assert merge_kinds(counted(records[:cut], places[:cut]), counted(records[cut:], places[cut:])) == whole
+    assert merged(counted(records[:cut], places[:cut]), counted(records[cut:], places[cut:])) == whole
     wanted = most_frequent_kinds(whole)
     bad = kind_misfits(decode_parts(pa.array(records, pa.large_binary())), wanted)
     assert sorted(bad) == [

@@ -20,12 +20,12 @@ from shardmill.transforms.columns.types import (
     check_shape,
     format_shape,
     leaf_values,
-    merge_types,
     preview_value,
     shape_and_values,
     value_type,
 )
 from shardmill.transforms.files.references import encode_columns
+from shardmill.transforms.findings import merged
 
 CSV, JSON = True, False
 
@@ -61,11 +61,11 @@ ROWS = st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), min
 
 
 def types_of(rows: list[dict[str, Any]]) -> dict[str, ColumnType]:
-    merged: dict[str, ColumnType] = {}
+    types: dict[str, ColumnType] = {}
     for row in rows:
         found = {name: value_type(value, JSON) for name, value in row.items()}
-        merged = merge_types(merged, {name: column for name, column in found.items() if column is not None})
-    return merged
+        types = merged(types, {name: column for name, column in found.items() if column is not None})
+    return types
 
 
 def _is_beyond_float32(value: Any) -> bool:

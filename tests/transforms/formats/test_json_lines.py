@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from shardmill.transforms.columns.arrow import parse_fill
 from shardmill.transforms.columns.conversion import convert_value
 from shardmill.transforms.columns.nested import Nesting
-from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, merge_types, value_type
+from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, value_type
+from shardmill.transforms.findings import merged
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from tests.support.format_files import Row, Types, file_ref, infer, read
 from tests.support.json_strategies import VALUES
@@ -237,7 +238,7 @@ def test_any_block_size_gives_the_rows(
         except ColumnError:
             continue
         good += 1
-        types = merge_types(types, {name: column for name, column in found.items() if column is not None})
+        types = merged(types, {name: column for name, column in found.items() if column is not None})
     # A column whose every value was refused has a type without a value, so that it is not forgotten.
     assert ({name: column for name, column in inferred.types.items() if column.present}, inferred.rows) == (types, good)
     assert inferred.types.keys() <= {name for row in objects for name in row}
