@@ -86,7 +86,7 @@ class MergeableValue:
 
 
 class Occurrences(NamedTuple):
-    """How often something was found, and the first place or name by order."""
+    """A number of occurrences, and the first of their places or names."""
 
     number: int
     first: Any

@@ -421,7 +421,7 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
             found = (table.name, begin, begin + count - 1, len(table.columns))
             evidence = evidence.merge(JoinedRows(0, 1, between, 0, found))
         if is_like:
-            replace(evidence, several=1, least=0, first=found).check()
+            replace(evidence, several=1, least=0, first=found).notices()
     return evidence
 
 

@@ -158,7 +158,7 @@ class StagedRuns(NamedTuple):
 
 @dataclass(slots=True)
 class StagedFindings(Mergeable):
-    """What is found as rows are encoded, mergeable in any order."""
+    """Findings about encoded rows, mergeable in any order."""
 
     record_count: int = 0  # number of records, good or bad
     stats: dict[str, TableStats] = field(default_factory=dict)  # statistics by split
