@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from shardmill.pipelines.commands.convert import template_metadata
+from launch import template_metadata
 
 if __name__ == "__main__":
     text = json.dumps(template_metadata(), indent=2) + "\n"

@@ -310,9 +310,9 @@ def _read_stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFi
 
 
 def _describe_statistics(stats: StatsFile) -> Iterator[str]:
-    if any(split.tokens is not None for split in stats.splits.values()):
-        counted = (f"{split.tokens or 0:,} in {name}" for name, split in stats.splits.items())
-        yield from ("", f"Tokens: {', '.join(counted)}")
+    for unit in dict.fromkeys(unit for split in stats.splits.values() for unit in split.counts):
+        counted = (f"{split.counts.get(unit, 0):,} in {name}" for name, split in stats.splits.items())
+        yield from ("", f"{unit.capitalize()}: {', '.join(counted)}")
     for name, split in stats.splits.items():
         if table := statistics_table(split):
             yield from ("", f"{name}:", *table.split("\n"))

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
-from shardmill.pipelines.config.job import JobConfig, input_flag, newer_flag
+from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
-from shardmill.transforms.options.declare import OptionValueError, flag, options_of
+from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS, LabelOptions
 from shardmill.transforms.options.job_options import (
     NO,

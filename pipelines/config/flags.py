@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from shardmill.errors import UserError, describe_exit_statuses
 from shardmill.text import did_you_mean
+from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import Option, Options, flag
 
 # What else than a second time may be meant.
@@ -230,12 +231,12 @@ def _raise(error: Exception) -> NoReturn:
 _METAVARS = {  # placeholders of values in --help, by the names of flags that have them
     "AGE": "max_age",
     "CHAR": "quote escape",
-    "COLUMN": "file_column label_column split_column group_by stratify_by sequence_by order_by tokenize key",
+    "COLUMN": "file_column label_column split_column group_by stratify_by key",
     "COLUMN,…": "columns drop only image label",
     "COLUMN=UNIT,…": "coordinates",
     "DIR": "output file_root masks voc transform_graph",
     "ENCODING": "encoding",
-    "FILE": "labels_file schema tokenizer transform module_file yolo",
+    "FILE": "labels_file schema transform module_file yolo",
     "FRACTION": "max_reject_fraction",
     "INT,…": "image_bands shape",
     "INT|SPLIT=INT,…": "num_shards",
@@ -250,7 +251,6 @@ _METAVARS = {  # placeholders of values in --help, by the names of flags that ha
     "TEMPLATE": "file_template",
     "TEXT": "comment delimiter separator label_separator",
     "TEXT,…": "missing",
-    "TOKEN": "end_of_text",
     "TYPE": "dtype",
     "VERSION": "version",
     "WIDTHxHEIGHT": "resize",
@@ -316,7 +316,14 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
     missing = [option.name for option in options if option.default is MISSING and option.field not in named]
     if missing:
         raise UserError(f"--{missing[0]} is required")
-    return cls(**named, **fixed)
+    of_add_on = {option.field: option.owner for option in options if issubclass(option.owner, AddOnOptions)}
+    given = {name: named.pop(name) for name in of_add_on if name in named}
+    add_ons = tuple(
+        owner(**{name: value for name, value in given.items() if of_add_on[name] is owner})
+        for owner in dict.fromkeys(of_add_on[name] for name in given)
+    )
+    changed = tuple(options for options in add_ons if options != type(options)())
+    return cls(**named, **fixed, **({"add_ons": changed} if changed else {}))
 
 
 def to_plain(value: Any) -> Any:

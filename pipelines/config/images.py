@@ -11,10 +11,9 @@ from shardmill.data import features
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
-from shardmill.pipelines.config.job import newer_flag
 from shardmill.text import listed
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
-from shardmill.transforms.options.declare import OptionValueError, flag
+from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag
 from shardmill.transforms.options.image_options import (
     FORMATS,
     MAX_PIXELS,

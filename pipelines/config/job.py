@@ -4,16 +4,18 @@ import os
 import sys
 from abc import ABC
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from shardmill.addons import registry
 from shardmill.data.features import Renames
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
 from shardmill.text import shorten
+from shardmill.transforms.features.options import AddOnOptions, insert_options
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles, parse_roles
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
+from shardmill.transforms.options.declare import Option, Options, OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import (
     DEFAULT_SHARD_SIZE,
@@ -59,9 +61,6 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
         if not old or not new:
             raise OptionValueError(f"{old or new!r} is not name=new name, such as image=image_raw")
     return tuple((old, new) for old, new in pairs)
-
-
-newer_flag = partial(flag, is_always_recorded=False)  # of an option that manifests of earlier releases lack
 
 
 def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:
@@ -149,6 +148,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         affects_output=False,
     )
     input: str | None = input_flag()
+    add_ons: tuple[AddOnOptions, ...] = ()  # given options of add-ons
     checks: CheckOptions | None = None  # run before the version is published; None for none
     # the start of this build's record; None for no record
     record: BuildRecord | None = field(default=None, compare=False)
@@ -164,8 +164,9 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         super().__post_init__()
         if self.folders is not None and self.folders.group is not None:
             self._check_folder_groups()
-        if self.balance == "tokens" and getattr(self, "tokenizer", None) is None:
-            raise UserError("--balance tokens needs --tokenizer, whose tokens shards are to be equal in")
+        if self.balance in registry.QUANTITIES and all(options.quantity != self.balance for options in self.add_ons):
+            flag = registry.QUANTITIES[self.balance].flag
+            raise UserError(f"--balance {self.balance} needs --{flag}, whose {self.balance} shards are to be equal in")
         names = [name for name, _ in self.splits or ()]
         for name, count in self.split_shards:
             if names and name not in names:
@@ -264,9 +265,18 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         others = ShardCount(self.num_shards, size_bytes)
         return {"": others, **{name: ShardCount(count) for name, count in self.split_shards}}
 
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Return all options of the configuration, with those of its add-ons."""
+        return insert_options(options_of(type(self)), map(type, self.add_ons))
+
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, for the manifest: common options, the format, then the others."""
-        shaping = super().to_json()
+        recorded = super().to_json()
+        for options in self.add_ons:
+            recorded |= options.to_json()
+        shaping = {option.field: recorded.pop(option.field) for option in self.options if option.field in recorded}
+        shaping |= recorded
         common = {option.field for option in options_of(JobConfig)}
         named = {"format": self.format_name} if self.format_name else {}
         return {name: value for name, value in shaping.items() if name in common} | named | shaping

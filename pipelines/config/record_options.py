@@ -4,14 +4,14 @@ from abc import ABC
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.data.features import Features, TimeUnit
 from shardmill.errors import UserError
-from shardmill.pipelines.config.job import JobConfig, input_flag, newer_flag
+from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.formats.conventions import MISSING
-from shardmill.transforms.options.declare import OptionValueError, flag, read_option_file
+from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import (
     Stack,
@@ -26,7 +26,10 @@ from shardmill.transforms.options.job_options import (
     parse_timestamps,
     parse_types,
 )
-from shardmill.transforms.values.options import SequenceOptions, TokenOptions, TransformOptions
+from shardmill.transforms.values.options import TransformOptions
+
+if TYPE_CHECKING:
+    from shardmill.transforms.features.rows import Assembly, RowAddOn
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ _newer_input_flag = partial(newer_flag, group="input", is_about_files=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOptions, BoxOptions, JobConfig, ABC):
+class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC):
     """The options of all record formats; options that a format has no flag for keep their defaults."""
 
     title: ClassVar[str] = "features"
@@ -335,8 +338,9 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
                 f"--on_duplicate_key {self.on_duplicate_key} needs --key, the column that identifies a record"
             )
         self._check_times()
-        self._check_tokens()
-        self._check_sequences()
+        _ = self.input_schema  # restored to be checked
+        for options in self.add_ons:
+            options.check(self)
 
     @property
     def quote_char(self) -> str:
@@ -366,64 +370,28 @@ class RecordOptions(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
                     " written; leave the time_domain out of the schema, or --timestamp"
                 )
 
-    def _check_tokens(self) -> None:
-        if self.tokenizer is None:
-            return
-        _ = self.input_schema  # undone to be checked
-        for other in ("transform", "module_file", "transform_graph"):
-            if getattr(self, other) is not None:
-                raise UserError(
-                    f"--tokenizer and --{other}: texts become tokens or what it says; leave one of them out"
-                )
-        if self.pack_to is None:
-            return
-        for other in ("label", "label_separator", "stratify_by", "line_numbers"):
-            if getattr(self, other):
-                raise UserError(
-                    f"--pack_to and --{other}: a block joins several texts, so it has no column of one;"
-                    " leave one of them out"
-                )
-        if self.balance == "bytes":
-            raise UserError(
-                f"--balance bytes: with --pack_to all examples have {self.pack_to:,} tokens, and shards are equal in"
-                " these; leave it out"
-            )
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Return the features of parallel texts, by the names given with --input; () for other inputs."""
+        return ()
 
-    def _check_sequences(self) -> None:
-        if self.sequence_by is None:
-            return
-        for other in ("tokenizer", "transform", "module_file", "transform_graph", "key", "label_separator"):
-            if getattr(self, other) is not None:
-                raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
-        if self.no_shuffle:
-            raise UserError("--sequence_by and --no_shuffle: sequences are in the order of their ids' hashes")
-        if self.group_by is not None:
-            raise UserError(
-                f"--group_by {self.group_by}: with --sequence_by the id decides the split of a row, so that all rows of"
-                " a sequence are in one; leave it out"
-            )
-        labels = (*(self.label or ()), *(["label"] if self.label or self.schema else []))
-        if self.stratify_by is not None and self.stratify_by not in labels:
-            raise UserError(
-                f"--stratify_by {self.stratify_by}: the rows of a sequence have one value of a label alone; give"
-                f" --label {self.stratify_by}, too"
-            )
-        for name in (self.sequence_by, self.order_by):
-            if name in self.drop:
-                raise UserError(f"--drop {name}: sequences are made by that column; do not drop it")
+    @cached_property
+    def row_add_ons(self) -> "tuple[RowAddOn, ...]":
+        """Return the hooks of the add-ons whose options change rows."""
+        found = (options.row_add_on(self) for options in self.add_ons)
+        return tuple(add_on for add_on in found if add_on is not None)
+
+    @property
+    def assembly(self) -> "Assembly | None":
+        """Return how examples are made of records; None if each record is one."""
+        return next(filter(None, (add_on.assembly for add_on in self.row_add_ons)), None)
 
     @property
     def input_schema(self) -> Features | None:
-        """Return the features of --schema by input names, with texts for tokens and rows for sequences."""
+        """Return the features of the input's rows by input names, as --schema has those of examples."""
         if self.schema is None:
             return None
         features = self.renames.restore_features(self.schema.features)
-        if self.tokenization is not None:
-            from shardmill.transforms.layout.tables import untokenized_features
-
-            features = untokenized_features(features, self.tokenization, self.schema.origin)
-        if self.sequencing is not None:
-            from shardmill.transforms.layout.tables import row_features
-
-            features = row_features(features)
+        for add_on in self.row_add_ons:
+            features = add_on.restore_features(features, self.schema.origin)
         return features

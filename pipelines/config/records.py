@@ -154,8 +154,7 @@ class RecordsConfig(RecordOptions):
     @property
     def libraries(self) -> tuple[str, ...]:
         analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
-        tokenizing = ("tokenizers",) if self.tokenizer is not None else ()
-        return ("pyarrow", "xxhash", *analyzing, *tokenizing)
+        return ("pyarrow", "xxhash", *analyzing, *(name for options in self.add_ons for name in options.libraries))
 
     @property
     def has_raw_records(self) -> bool:
@@ -218,15 +217,13 @@ class RecordsConfig(RecordOptions):
     @property
     def encoder(self) -> "RecordEncoder":
         """Return the encoder of rows."""
-        from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, SequenceRowEncoder, TableEncoder
+        from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, TableEncoder
 
         helpers = tuple(self.table_options.helper_columns)
-        if self.sequencing is not None:
-            return SequenceRowEncoder(helpers, self.renames, sequencing=self.sequencing)
         if self.spec.unit == "example":
             return RecordPasser(helpers, self.has_raw_records)
         make = LineEncoder if self.spec.unit == "line" else TableEncoder
-        return make(helpers, self.renames, self.tokenization)
+        return make(helpers, self.renames, self.row_add_ons, self.assembly)
 
     @property
     def make_layout(self) -> "MakeLayout":
@@ -325,13 +322,13 @@ class RecordsConfig(RecordOptions):
             stacks=self.stack,
             hive_partitioning=self.hive_partitioning,
             missing=self.missing if self.spec.name == "csv" else (),
-            order_by=self.order_by or "",
+            exact_columns=tuple(name for options in self.add_ons for name in options.exact_columns),
             row_name_column=self.spec.row_name_column,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
             label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
-            key=self.key or self.sequence_by,
+            key=self.record_key[1],
             has_input_splits=self.keeps_splits,
-            key_flag="--key" if self.sequence_by is None else "--sequence_by",
+            key_flag=self.record_key[0],
             split=self._split,
             classes=self._classes,
             folders=self.folders,
@@ -360,7 +357,7 @@ class RecordsConfig(RecordOptions):
         from shardmill.transforms.records.keys import KeyOptions
 
         action = None if self.key is None else self.on_duplicate_key
-        return KeyOptions(self._split, self.key or self.sequence_by, self.identifying_features, action)
+        return KeyOptions(self._split, self.record_key[1], self.identifying_features, action)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
         """Return the analysis that --module_file runs on examples with `features`, named as in the input."""
@@ -391,16 +388,27 @@ class RecordsConfig(RecordOptions):
     @property
     def identifying_features(self) -> tuple[str, ...]:
         """Return the features that identify a record and are no part of its content."""
-        key = tuple(filter(None, (self.key, self.sequence_by, self.spec.row_name_column)))
-        return (*key, "filename", "line_number") if self.line_numbers else key
+        return (*filter(None, (self.record_key[1],)), *self.row_identifiers)
+
+    @property
+    def row_identifiers(self) -> tuple[str, ...]:
+        """Return the features that identify a row in the input."""
+        name = tuple(filter(None, (self.spec.row_name_column,)))
+        return (*name, "filename", "line_number") if self.line_numbers else name
+
+    @property
+    def record_key(self) -> tuple[str, str | None]:
+        """Return the flag and the column that say which records are one."""
+        assembled = None if self.assembly is None else self.assembly.key
+        return ("--key", self.key) if assembled is None else assembled
 
     @property
     def compared_content(self) -> str:
         """Return what is compared to find duplicates, as text."""
-        if self.pack_to is not None:
-            return "documents"
+        if self.assembly is not None:
+            return self.assembly.contents
         without = f" without {', '.join(map(repr, self.identifying_features))}" if self.identifying_features else ""
-        return f"{'records' if self.sequence_by is None else 'sequences'}{without}"
+        return f"records{without}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output; the features of --schema have their input names."""
@@ -714,24 +722,11 @@ class ParallelConfig(RecordsConfig):
         if self.separator or self.text_unit == "paragraph":
             given = f"--separator {self.separator!r}" if self.separator else "--record paragraph"
             raise UserError(f"{given} and {flag}: line n of each file makes one example; leave one of them out")
-        if self.pack_to is not None:
-            raise UserError(
-                f"--pack_to and {flag}: blocks are cut from one text after the other, which would part the"
-                f" {len(self.texts)} of an example that belong together; leave it out (--max_length cuts each text,"
-                " shardmill.load(…, pad=True) fills each batch up to its longest), or, for a language model, write the"
-                " texts of an example into one line of one file, which packs"
-            )
-        if self.tokenize is not None:
-            raise UserError(
-                f"--tokenize {self.tokenize} and {flag}: the texts of all files are tokenized; leave it out"
-            )
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Return the features of the texts, by the names given with --input."""
         return tuple(name for name, _ in self.texts)
-
-    text_columns = languages
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -759,8 +754,8 @@ class ParallelConfig(RecordsConfig):
         return replace(super().table_options, texts=self.languages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the options that shape the output, with the features of the texts or of their tokens."""
-        tokenization = self.tokenization
-        return super().to_json() | {
-            LANGUAGES_KEY: list(self.languages if tokenization is None else tokenization.token_columns.values())
-        }
+        """Return the options that shape the output, with the features of the texts."""
+        names = self.languages
+        for add_on in self.row_add_ons:
+            names = add_on.rename_texts(names)
+        return super().to_json() | {LANGUAGES_KEY: list(names)}

@@ -1,8 +1,8 @@
-"""Parts of Beam graphs: reading records, tokens, transform graphs, feature choice, publishing."""
+"""Parts of Beam graphs: reading records, cuts by weights, transform graphs, feature choice, publishing."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -28,7 +28,7 @@ from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, In
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import common_header, wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
-from shardmill.transforms.layout.tables import TableLayout, sequence_layout, tokenized_layout
+from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT, OutputOptions
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
@@ -45,15 +45,14 @@ from shardmill.transforms.records.staging import (
     read_analyzed_files,
 )
 from shardmill.transforms.rows.mapping import MapCalls, MapRecords, RecordMap, needs_types
-from shardmill.transforms.shards.balance import ShardCount, shard_count
+from shardmill.transforms.shards.balance import shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
-from shardmill.transforms.shards.divisions import Divisions, divide_by_blocks
+from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import rename_stats
 from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
-from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization, total_tokens
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
 from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart
@@ -214,10 +213,8 @@ def _make_route_layout(summary: InputSummary, inferred: Inferred, config: Record
     _check_files(summary, config)
     layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
     layout = add_object_features(layout)
-    if config.tokenization is not None:
-        layout = tokenized_layout(layout, config.tokenization, config.source)
-    if config.sequencing is not None:
-        layout = sequence_layout(layout, config.sequencing, config.source)
+    for add_on in config.row_add_ons if layout.features else ():
+        layout = add_on.change_layout(layout, config.source)
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
     if config.transform is not None and layout.features:
@@ -357,32 +354,25 @@ def _make_label_feature(label: str, features: Mapping[str, Feature], table: Tabl
 
 
 def find_equal_contents(
-    content: str, layout: TableLayout, staged: StagedFindings, shards: Iterable[ShardInfo], is_packed: bool
+    content: str, layout: TableLayout, staged: StagedFindings, shards: Iterable[ShardInfo], is_cut: bool
 ) -> Duplicates:
     """Find contents that occur more than once.
 
     `content` describes what is compared of records without images. Sequences are compared by the writers of `shards`.
-    If examples are packed, the documents are compared that they are cut from.
+    If examples are cut from records, which `is_cut` tells, the records are compared.
     """
     if layout.images:
         content = f"images of {', '.join(map(repr, layout.images))}, as they are stored"
     sections = [*staged.sections, *(shard.section for shard in shards if shard.section is not None)]
     names = {feature.name: feature.class_names for feature in layout.features}
     found = find_duplicates(content, sections, names.get(next(iter(layout.row_labels), ""), ()))
-    if not is_packed:
+    if not is_cut:
         return found
     return replace(found, documents={split: stats.examples for split, stats in sorted(staged.stats.items())})
 
 
-_ID_BYTES = 3  # of a token's id in an example, at most: vocabularies have fewer than 2**21 tokens
-
-
-def token_cuts(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
-    """Find where shards begin, so that their tokens differ by at most one example, or one block of packed texts."""
-    if config.pack_to is not None:
-        count = partial(_count_packed_shards, config.shard_counts, config.pack_to)
-        divide = partial(divide_by_blocks, block=config.pack_to)
-        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, divide)
+def cut_by_weights(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
+    """Find where shards begin, so that the weights of their records differ by at most one record's."""
     sizes = staged.runs | "SizesOfRun" >> beam.Map(_run_sizes) | "Sizes" >> beam.CombineGlobally(_sum_sizes)
     count = partial(shard_count, config.shard_counts)
     return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)
@@ -397,54 +387,6 @@ def _sum_sizes(sizes: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for each in sizes:
         total.update(each)
     return dict(total)
-
-
-def _count_packed_shards(
-    counts: Mapping[str, ShardCount], block: int, split: str, documents: int, size_bytes: int
-) -> int:
-    tokens = total_tokens(documents, size_bytes)
-    if tokens < block:
-        raise UserError(
-            f"--pack_to {block}: split {split!r} has {tokens:,} tokens in all, fewer than one block; give a smaller"
-            " number, or more text"
-        )
-    return shard_count(counts, split, tokens // block, tokens // block * block * _ID_BYTES)
-
-
-def packed_documents(staged: StagedFindings) -> dict[str, tuple[int, int]]:
-    """Return by split the number of documents and of tokens, including one end token per document."""
-    lengths = {split: stats.numeric_range(INPUT_IDS) for split, stats in staged.stats.items()}
-    return {split: (each.sums.count, each.sums.total + each.sums.count) for split, each in lengths.items() if each}
-
-
-def tokens_by_split(staged: StagedFindings, shards: Sequence[ShardInfo], tokenization: Tokenization) -> dict[str, int]:
-    """Return the number of tokens in each split's examples."""
-    if tokenization.pack_to is None:
-        return {
-            split: sum(stats.count_values(name) for name in tokenization.token_columns.values())
-            for split, stats in staged.stats.items()
-        }
-    tokens = dict.fromkeys(staged.stats, 0)
-    for shard in shards:
-        tokens[shard.name.split] += shard.examples * tokenization.pack_to
-    return tokens
-
-
-def token_notices(staged: StagedFindings, tokens: Mapping[str, int], tokenization: Tokenization, end: str) -> list[str]:
-    """Return notices on tokens that were packed or dropped."""
-    notices: list[str] = []
-    if tokenization.pack_to is None:
-        return notices
-    for split, (documents, all_tokens) in packed_documents(staged).items():
-        left = all_tokens - tokens[split]
-        if not 0 <= left < tokenization.pack_to:
-            raise JobError(f"split {split!r}: {all_tokens:,} tokens are in documents, but {tokens[split]:,} in blocks")
-        notices.append(
-            f"split {split!r}: {documents:,} texts, each with {end!r} behind it, are {all_tokens:,} tokens:"
-            f" {tokens[split] // tokenization.pack_to:,} blocks of {tokenization.pack_to:,}; the last {left:,} tokens"
-            " fill none and were dropped"
-        )
-    return notices
 
 
 def transform_graph(

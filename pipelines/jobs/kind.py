@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import FormatSpec, RecordsConfig
+from shardmill.transforms.features.options import insert_options
 from shardmill.transforms.options.declare import Option, options_of
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ class RecordsKind(Kind):
     def options(self) -> tuple[Option, ...]:
         """Return the options of every job, without --folders, and those of the format."""
         chosen = {option.field for option in options_of(JobConfig)} - {"folders"} | {*self.spec.flags}
-        return tuple(option for option in options_of(self.config) if option.field in chosen)
+        own = tuple(option for option in options_of(self.config) if option.field in chosen)
+        return insert_options(own, registry.options_for(self.spec.unit))
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         return make_config(RecordsConfig, self.options, values, spec=self.spec)

@@ -21,6 +21,7 @@ from shardmill.pipelines.jobs.graph_steps import (
     RecordsDryRun,
     check_any_left,
     check_ids,
+    cut_by_weights,
     find_equal_contents,
     prepare_output,
     publish_options,
@@ -30,15 +31,13 @@ from shardmill.pipelines.jobs.graph_steps import (
     rename_build,
     report_divisions,
     schema_notices,
-    token_cuts,
-    token_notices,
-    tokens_by_split,
     transform_graph,
     transformed_shards,
 )
 from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, human_size, join_first_and_last
 from shardmill.text import plural, to_printable
 from shardmill.transforms.columns.types import Inferred, format_shape
+from shardmill.transforms.features.rows import Written
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.inputs.record_blocks import IndexedBlocks, Task
 from shardmill.transforms.inputs.summary import InputSummary
@@ -51,7 +50,6 @@ from shardmill.transforms.records.mapped_files import FileMap, MapFiles
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
-from shardmill.transforms.records.shard_sources import SAME_TIME, PackedShards, SequenceShards
 from shardmill.transforms.records.staging import (
     FindRepeatedKeys,
     KeyStrata,
@@ -65,14 +63,12 @@ from shardmill.transforms.rows.mapping import MapCalls
 from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
-from shardmill.transforms.shards.divisions import Divisions, divide_by_keys
+from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.shards.writing import REJECTS, SHARDS_AT_ONCE, WriteShards
 from shardmill.transforms.statistics.files import SplitStats, merge_by_split
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.graph_process import quiet_tensorflow
-from shardmill.transforms.values.options import Sequencing
-from shardmill.transforms.values.tokens_encoding import INPUT_IDS
 from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
 from shardmill.transforms.workers.elements import get_single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
@@ -167,7 +163,7 @@ def _build(
         find = FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
         repeated = reading.indexed.tasks | "Keys" >> find
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
-    divisions = _divide_records(staged, config)
+    divisions = _divide_records(staged, config, staging.weigh is not None)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
     if plan is not None or config.materialize:
@@ -207,7 +203,6 @@ def _build(
 
 
 def _make_staging(config: RecordsConfig) -> Staging:
-    weighed = config.tokenization if config.balance == "tokens" and config.pack_to is None else None
     return Staging(
         config.format,
         config.encoder,
@@ -215,7 +210,7 @@ def _make_staging(config: RecordsConfig) -> Staging:
         config.block_bytes,
         config.run_size,
         config.analysis,
-        token_features=() if weighed is None else tuple(weighed.token_columns.values()),
+        next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None),
     )
 
 
@@ -233,7 +228,7 @@ def _stage(
         keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, repeated, config.read_threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
         cut = partial(cut_stratum, fractions)
-        if config.sequencing is not None:  # of which a key is one example
+        if config.assembly is not None:  # of which a key is one example
             strata = keys | "CutStrata" >> FindKeyCuts(read_distinct_keys, cut, config.read_threads)
         else:
             strata = keys | "CutStrata" >> FindExampleCuts(read_keys, cut, config.read_threads)
@@ -242,15 +237,16 @@ def _stage(
     )
 
 
-def _divide_records(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
-    if config.pack_to is not None or config.balance == "tokens":
-        return token_cuts(staged, config)
-    count = partial(shard_count, config.shard_counts)
-    if config.sequencing is not None:
-        divide = partial(divide_by_keys, by_bytes=config.balance == "bytes")
+def _divide_records(staged: StagedRuns, config: RecordsConfig, is_weighed: bool) -> beam.PCollection[Divisions]:
+    if (assembly := config.assembly) is not None:
+        count = partial(assembly.count_shards, config.shard_counts)
+        read, is_by_key = (read_keys, False) if assembly.key is None else (read_distinct_keys, True)
         return staged.runs | "Plan" >> FindByteCuts(
-            read_distinct_keys, count, config.read_threads, divide, counts_shared=True
+            read, count, config.read_threads, assembly.divide, counts_shared=is_by_key
         )
+    if is_weighed:
+        return cut_by_weights(staged, config)
+    count = partial(shard_count, config.shard_counts)
     if config.balance == "bytes":
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads)
     return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(cut_into_shards, count), config.read_threads)
@@ -258,11 +254,9 @@ def _divide_records(staged: StagedRuns, config: RecordsConfig) -> beam.PCollecti
 
 def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
     """Return a ShardSource or a collection of one; typed Any because Beam cannot check protocols."""
-    if config.sequencing is not None:
-        return layout | "Shards" >> beam.Map(
-            _make_sequence_shards, config.sequencing, config.identifying_features, config.renames
-        )
-    return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
+    if config.assembly is not None:
+        return layout | "Shards" >> beam.Map(_make_shards, config.assembly)
+    return RunShards()
 
 
 def _publish_records(
@@ -281,7 +275,7 @@ def _publish_records(
     if (done := publish.find_published_shards(shards, options)) is not None:
         return done
     table, analysis = config.table_options, config.analysis
-    sequencing, tokenization = config.sequencing, config.tokenization
+    assembly = config.assembly
     staged = get_single(all_staged, StagedFindings()).in_order_of(layout.splits)
     indexed = layout.input_counts
     findings = reduce(Findings.merge, mapped, Findings()).merge(staged.findings)
@@ -300,7 +294,6 @@ def _publish_records(
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)
     graph = get_single(graphs, StagedGraph())
-    is_packed = tokenization is not None and tokenization.is_packed
     gathered, records = gather_rejects(rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
     renames = Renames.of(options.configuration)
     transform = None if analysis is None else partial(transform_files, analysis, staged.gathered, features, renames)
@@ -314,21 +307,18 @@ def _publish_records(
         rejects=gathered,
         stats=staged.stats,
         notices=notices,
-        duplicates=find_equal_contents(config.compared_content, layout, staged, shards, is_packed),
+        duplicates=find_equal_contents(
+            config.compared_content, layout, staged, shards, assembly is not None and assembly.cuts_records
+        ),
         make_further_files=transform,
         further_file_notices=transform_notices,
     )
-    if tokenization is not None:
-        tokens = tokens_by_split(staged, shards, tokenization)
-        end_of_text = "" if config.pack_to is None else config.end_token[0]
-        notices_of_tokens = token_notices(staged, tokens, tokenization, end_of_text)
-        build = replace(build, tokens=tokens, notices=(*build.notices, *notices_of_tokens))
-    if sequencing is not None:
+    written = Written(staged.stats, shards, divisions)
+    for counts, added in (add_on.describe(written) for add_on in config.row_add_ons):
+        build = replace(build, counts={**build.counts, **counts}, notices=(*build.notices, *added))
+    if assembly is not None:
         features = layout.features
-        order = "files and lines" if config.has_files else "content"
-        build = replace(build, notices=(*build.notices, *_make_sequence_notices(shards, divisions, sequencing, order)))
-    if sequencing is not None or is_packed:
-        build = replace(build, stats=_merge_shard_stats(shards))
+        build = replace(build, are_gathered=assembly.key is not None, stats=_merge_shard_stats(shards))
     if graph.features and analysis is None:
         build = replace(build, make_further_files=graph.read)
     if graph.features and config.materialize:
@@ -338,30 +328,8 @@ def _publish_records(
     return publish.publish(*rename_build(build, features, options), options)
 
 
-def _make_sequence_shards(
-    layout: TableLayout, sequencing: Sequencing, identifying_features: tuple[str, ...], renames: Renames
-) -> Any:
-    return SequenceShards(layout.features, sequencing, identifying_features, layout.labels, layout.target, renames)
-
-
-def _make_sequence_notices(
-    shards: Iterable[ShardInfo], divisions: Divisions, sequencing: Sequencing, order: str
-) -> list[str]:
-    notices = []
-    shared = sum(division.shared for division in divisions.values())
-    same = sum(shard.notice_counts.get(SAME_TIME, 0) for shard in shards)
-    if same:
-        notices.append(
-            f"{plural(same, 'row has', 'rows have')} the {sequencing.time} of another of the same {sequencing.id}:"
-            f" such rows are in the order of their {order}"
-        )
-    if shared:
-        have = plural(shared, "value of it has", "values of it have")
-        notices.append(
-            f"--sequence_by {sequencing.id}: {have} rows in the folders of several splits, and a sequence in each;"
-            " --splits deals whole sequences out instead"
-        )
-    return notices
+def _make_shards(layout: TableLayout, assembly: Any) -> Any:  # an Assembly; Beam cannot check protocols
+    return assembly.make_shards(layout)
 
 
 def _merge_shard_stats(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:

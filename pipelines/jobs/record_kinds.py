@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import TextFilesConfig
 from shardmill.pipelines.config.flags import make_config
@@ -24,7 +25,7 @@ from shardmill.pipelines.jobs.kind import RecordsKind
 from shardmill.transforms.options.declare import Option, Options, options_of
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import NO, ReuseOptions
-from shardmill.transforms.values.options import SequenceOptions, TokenOptions, TransformOptions
+from shardmill.transforms.values.options import TransformOptions
 
 if TYPE_CHECKING:
     from shardmill.data.features import Features
@@ -41,12 +42,11 @@ def _list_fields(options: type[Options]) -> tuple[str, ...]:
     return tuple(option.field for option in options_of(options))
 
 
-_VALUE_FLAGS = (*_list_fields(TransformOptions), *_list_fields(TokenOptions))  # of all but existing examples
+_VALUE_FLAGS = _list_fields(TransformOptions)  # of all but existing examples
 _COLUMN_FLAGS = (
     *("label", "label_separator", "fill", "types", "timestamp", "stack", "hive_partitioning", "drop", "only", "key"),
     *("on_duplicate_key", "schema"),
     *_VALUE_FLAGS,
-    *_list_fields(SequenceOptions),
 )  # of every table
 _NESTING_FLAGS = ("flatten", "json_columns")
 _PICTURE_FLAGS, _BOX_FLAGS = _list_fields(PictureOptions), _list_fields(BoxOptions)
@@ -144,8 +144,9 @@ class TextKind(RecordsKind):
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
-        if rest.get("tokenizer") is not None:
-            raise UserError("--tokenizer needs --record line: documents of several lines need --separator")
+        add_ons = {option.field for options in registry.options_for("line") for option in options_of(options)}
+        if given := next((name for name, value in rest.items() if name in add_ons and value is not None), ""):
+            raise UserError(f"--{given} needs --record line: documents of several lines need --separator")
         return make_config(TextFilesConfig, options_of(TextFilesConfig), rest)
 
 
@@ -377,12 +378,8 @@ COMMANDS = (
         " separators or file.",
         RecordsConfig,
         text_route,
-        short_help=("record", "tokenizer", "pack_to", "line_numbers"),
-        examples=(
-            "--input corpus --output datasets --name corpus",
-            "--input corpus --output datasets --name blocks --tokenizer tokenizer.json --pack_to 512"
-            " --end_of_text '</s>'",
-        ),
+        short_help=("record", "line_numbers"),
+        examples=("--input corpus --output datasets --name corpus",),
         spec=FormatSpec(
             name="lines",
             make_format=_make_lines,

@@ -36,13 +36,13 @@ from shardmill.transforms.workers.rejects import MOST_REASONS, ReasonCounter
 
 
 def split_entry(split: SplitEntry, stats: StatsFile | None = None) -> dict[str, Any]:
-    """Return a split as a JSON entry, with its shards' sizes in examples, and its tokens if it has any."""
+    """Return a split as a JSON entry, with its shards' sizes in examples, and its further counts."""
     summary = None if stats is None else stats.splits.get(split.name)
     counts = [shard.examples for shard in split.shards] or [0]
     return {
         "name": split.name,
         "examples": split.examples,
-        **({} if summary is None or summary.tokens is None else {"tokens": summary.tokens}),
+        **({} if summary is None else summary.counts),
         "size_bytes": split.size_bytes,
         "rejected": split.rejected,
         "shards": len(split.shards),

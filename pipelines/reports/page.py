@@ -115,7 +115,7 @@ def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
 
 
 def _render_within(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: PageLimits) -> str:
-    template = _make_environment(room.letters).get_template("page")
+    template, stats = _make_environment(room.letters).get_template("page"), profile.stats
     return template.render(
         content=content,
         sections=list(SECTIONS),
@@ -136,6 +136,7 @@ def _render_within(content: Mapping[str, Any], profile: Profile, pictures: Pictu
         odd=sum(bool(feature["alerts"]) for feature in content["features"]),
         examples=sum(split["examples"] for split in content["splits"]),
         size_bytes=sum(split["size_bytes"] for split in content["splits"]),
+        units=() if stats is None else tuple({unit: None for split in stats.splits.values() for unit in split.counts}),
         made_of=make_build_rows(content["made"]["input"]),
         made_by=[row for group in ("configuration", "versions") for row in make_build_rows(content["made"][group])],
     )

@@ -8,8 +8,8 @@ _MAX_QUOTED = 60  # characters of a value: enough to know it by, and a sentence 
 # Joiners, which are format characters but belong to words of Persian and Hindi, and to emoji.
 _JOINERS = "\u200c\u200d"
 
-# The names of the token behind a text in the tokenizers of published language models
-END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
+# The marks behind a text in the vocabularies of published language models
+END_MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
 
 
 def to_printable(text: str) -> str:

@@ -19,11 +19,11 @@ import pytest
 import yaml
 from croniter import croniter
 
+from deploy.dataflow.launch import launch_arguments
 from shardmill import __version__
 from shardmill.addons.nightly.recipe import RebuildOptions, Recipe, load_recipes
 from shardmill.errors import ChecksError, LockedError, OutdatedError, UserError
 from shardmill.pipelines import cli
-from shardmill.pipelines.commands.convert import launch_arguments
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 from tests.support.pages import blocks, check_command, commands

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import END_TOKENS, plural
+from shardmill.text import END_MARKS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, PassedOver, Undecodable
@@ -48,9 +48,9 @@ from shardmill.transforms.stores.streams import is_compressed
 TEXT, LINE_NUMBER = "text", "line_number"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ASCII = bytes(range(128))  # every character of it
-_END_LINES = frozenset(token.encode() for token in END_TOKENS)
-_TOKEN_STARTS = np.frombuffer(b"<[ \t", np.uint8)
-_LONGEST_TOKEN = 24  # bytes, with some spaces around it
+_END_LINES = frozenset(mark.encode() for mark in END_MARKS)
+_MARK_STARTS = np.frombuffer(b"<[ \t", np.uint8)
+_LONGEST_MARK = 24  # bytes, with some spaces around it
 
 
 @dataclass(frozen=True)
@@ -175,14 +175,14 @@ def _check_texts(lines: "_Lines", name: str) -> None:
     """Check that no line is an end-of-text token alone, which ends a document of several lines."""
     codes = np.frombuffer(lines.data, np.uint8)
     sizes = lines.stops - lines.starts
-    begins = np.isin(codes[np.minimum(lines.starts, len(codes) - 1)], _TOKEN_STARTS)
-    for row in np.flatnonzero((sizes > 0) & (sizes <= _LONGEST_TOKEN) & begins).tolist():
+    begins = np.isin(codes[np.minimum(lines.starts, len(codes) - 1)], _MARK_STARTS)
+    for row in np.flatnonzero((sizes > 0) & (sizes <= _LONGEST_MARK) & begins).tolist():
         line = lines.data[lines.starts[row] : lines.stops[row]].strip()
         if line in _END_LINES:
-            token = line.decode()
+            mark = line.decode()
             raise UserError(
-                f"{name}, line {lines.first_line + row:,} is {token} alone, so documents have several lines; give"
-                f" --separator '{token}' for an example of each document, or --record line for one of each line"
+                f"{name}, line {lines.first_line + row:,} is {mark} alone, so documents have several lines; give"
+                f" --separator '{mark}' for an example of each document, or --record line for one of each line"
             )
 
 

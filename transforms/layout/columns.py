@@ -533,12 +533,12 @@ def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -
     """Change the columns of times to be read as text and published as int64.
 
     These are the columns of --timestamp and the times in a schema; a schema gives the unit but not the form of the
-    rows' values. A column that orders sequences is read as text too if it has fractions.
+    rows' values. Exact columns with fractions are read as text, too.
     """
     types, features = dict(columns.types), []
-    order = types.get(options.order_by)
-    if order is not None and order.dtype == "float32" and order.length is None:
-        types[options.order_by] = ColumnType("bytes", None, 0)  # a time since 1970 has more digits than float32
+    for name in options.exact_columns:
+        if name in types and types[name].dtype == "float32" and types[name].length is None:
+            types[name] = ColumnType("bytes", None, 0)
     for feature in columns.features:
         if feature.name in options.times:
             _check_time_column(feature, columns.types[feature.name], inferred, options)

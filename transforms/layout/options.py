@@ -95,7 +95,7 @@ class TableOptions:
     has_input_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats
-    order_by: str = ""  # column that orders the rows of sequences; "" for none
+    exact_columns: tuple[str, ...] = ()  # columns read as text where float32 would round their numbers
     is_encoding_given: bool = False  # True if --encoding is given
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
 

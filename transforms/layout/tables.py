@@ -1,4 +1,4 @@
-"""Layouts of tables, lines of text, records, sequences and tokens.
+"""Layouts of tables, lines of text and records.
 
 Functions raise a UserError if columns, classes or splits are unknown, unsuitable or contradictory.
 """
@@ -26,7 +26,6 @@ from shardmill.transforms.inputs.folders import (
     folder_notices,
     guess_roles,
     normalize_split,
-    quote_names,
 )
 from shardmill.transforms.inputs.summary import InputCounts, InputSummary
 from shardmill.transforms.layout.columns import (
@@ -40,7 +39,6 @@ from shardmill.transforms.layout.columns import (
     mark_columns,
     numbered_notices,
     stack_columns,
-    suggest_column,
 )
 from shardmill.transforms.layout.files import (
     FILES_OUTSIDE_SPLITS,
@@ -71,8 +69,6 @@ from shardmill.transforms.layout.options import (
     skipped_notices,
 )
 from shardmill.transforms.options.image_options import PictureOptions
-from shardmill.transforms.values.options import Sequencing
-from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,58 +212,6 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices), target=target)
 
 
-def sequence_layout(layout: TableLayout, sequencing: Sequencing, source: str) -> TableLayout:
-    """Return the layout of sequences: columns become lists, except the id and labels, which have one value each."""
-    if not layout.features:
-        return layout
-    names = [feature.name for feature in layout.features]
-    for flag, name in (("--sequence_by", sequencing.id), ("--order_by", sequencing.time)):
-        if name not in names:
-            raise UserError(f"{flag} {name}: no such column in what is read of {source}; {suggest_column(name, names)}")
-    by_name = {feature.name: feature for feature in layout.features}
-    if by_name[sequencing.id].shape:
-        raise UserError(f"--sequence_by {sequencing.id}: the column holds lists; expected one value in each row")
-    if by_name[sequencing.time].shape or by_name[sequencing.time].kind in ("bool", "class_label"):
-        raise UserError(
-            f"--order_by {sequencing.time}: the column orders nothing; expected numbers, or dates and times as ISO 8601"
-            " has them"
-        )
-    constant = {sequencing.id, *layout.required_labels, *layout.class_names, *layout.label_separators}
-    features = tuple(
-        _constant(each) if each.name in constant else _listed(each, layout.images) for each in layout.features
-    )
-    return replace(layout, features=features)
-
-
-def row_features(features: Features) -> Features:
-    """Return the features of the rows that sequences with these features are gathered from."""
-    return tuple(replace(each, shape=each.shape[1:]) if each.shape[:1] == (None,) else each for each in features)
-
-
-def _constant(feature: Feature) -> Feature:
-    if feature.shape:
-        raise UserError(
-            f"--label {feature.name} holds lists, and a sequence has one label; leave out --sequence_by, or --label"
-        )
-    return replace(feature, required=True)
-
-
-def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
-    if None in feature.shape or (feature.shape and feature.dtype == "bytes"):
-        of = "of differing lengths" if None in feature.shape else "of texts"
-        raise UserError(
-            f"--sequence_by: column {feature.name!r} holds lists {of}, and lists of such are none that an example can"
-            f" have; leave it out by --drop {feature.name}"
-        )
-    if feature.name in images:
-        raise UserError(
-            f"--sequence_by: column {feature.name!r} holds images, of which a sequence has none; leave it out by --drop"
-            f" {feature.name}"
-        )
-    kind = "tensor" if feature.kind == "text" else feature.kind
-    return replace(feature, kind=kind, shape=(None, *feature.shape), required=True)
-
-
 _MOST_DIFFERING = 4  # columns that have a notice of their own
 
 
@@ -352,95 +296,4 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         target=next(iter((*named, *scalars)), None),
         times={item.name: item.time for item in times},
         numeric_times=tuple(item.name for item in times if item.name not in options.times),
-    )
-
-
-# Notices about settings of a tokenizer's file that shardmill ignores
-_IGNORED_SETTINGS = {
-    "truncation": "truncation of lists of tokens, which is ignored: --max_length cuts them",
-    "padding": "padding of lists of tokens, which is ignored: each list keeps its length",
-    "dropout": "dropout of merges, which is ignored: tokens would differ each time",
-}
-
-
-def tokenized_layout(layout: TableLayout, tokenization: Tokenization, source: str) -> TableLayout:
-    """Return the layout with `input_ids` in place of the text or after it; packed texts keep no other feature."""
-    if not layout.features:
-        return layout
-    texts = {column: _text(layout, column, ids, source) for column, ids in tokenization.token_columns.items()}
-    notices = tuple(
-        f"{tokenization.file.name} says {_IGNORED_SETTINGS[name]}" for name in tokenization.file.ignored_settings
-    )
-    if tokenization.is_packed:
-        return _packed(layout, tokenization, notices)
-    features: list[Feature] = []
-    for feature in layout.features:
-        if texts.get(feature.name) is not feature:
-            features.append(feature)
-        else:
-            ids = Feature(tokenization.token_columns[feature.name], "int64", shape=(None,))
-            features += [replace(feature, required=True), ids] if tokenization.keep_text else [ids]
-    return replace(layout, features=tuple(features), notices=(*layout.notices, *notices))
-
-
-def _text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
-    """Return the feature of the texts whose tokens become the feature `ids`."""
-    names = [feature.name for feature in layout.features]
-    text = next((feature for feature in layout.features if feature.name == column), None)
-    if text is None:
-        raise UserError(
-            f"--tokenize {column}: no such column in what is read of {source}; {suggest_column(column, names)}"
-        )
-    if text.dtype != "bytes" or text.shape or kind_of(text).has_classes:
-        holds = "classes" if kind_of(text).has_classes else f"{'lists of ' if text.shape else ''}{text.dtype}"
-        raise UserError(f"--tokenize {column}: the column holds {holds}; expected one text in each row")
-    if ids in names:
-        raise UserError(
-            f"--tokenizer: {source} has a column {ids!r} already, which the tokens are called; leave it out by"
-            f" --drop {ids}"
-        )
-    return text
-
-
-def untokenized_features(features: Features, tokenization: Tokenization, schema_name: str) -> Features:
-    """Return the features of rows before tokenization, with the text in place of `input_ids`."""
-    columns = {ids: column for column, ids in tokenization.token_columns.items()}
-    known = {feature.name for feature in features}
-    for ids, column in columns.items():
-        if not known & {ids, column}:
-            raise UserError(f"--tokenizer: {schema_name} has neither {ids!r} nor the column of texts, {column!r}")
-    rows = []
-    for feature in features:
-        if feature.name not in columns:
-            rows.append(feature)
-            continue
-        if (feature.dtype, feature.shape) != ("int64", (tokenization.pack_to,)):
-            wanted = _format_type("int64", (tokenization.pack_to,))
-            holds = _format_type(feature.dtype, feature.shape)
-            raise UserError(f"{schema_name} says that {feature.name!r} is {holds}; with these flags it is {wanted}")
-        if columns[feature.name] not in known:
-            rows.append(Feature(columns[feature.name], "bytes", "text", required=False))
-    return tuple(rows)
-
-
-def _format_type(dtype: str, shape: tuple[int | None, ...]) -> str:
-    return f"{dtype}[{', '.join('any number' if size is None else str(size) for size in shape)}]"
-
-
-def _packed(layout: TableLayout, tokenization: Tokenization, notices: tuple[str, ...]) -> TableLayout:
-    dropped = [feature.name for feature in layout.features if feature.name not in tokenization.columns]
-    if dropped:
-        notices = (
-            *notices,
-            f"left out {quote_names(dropped)}: a block has parts of several texts, and nothing but their tokens",
-        )
-    return replace(
-        layout,
-        types={name: column for name, column in layout.types.items() if name == tokenization.columns[0]},
-        features=(Feature(INPUT_IDS, "int64", shape=(tokenization.pack_to,)),),
-        labels=(),
-        required_labels=(),
-        images=(),
-        target=None,
-        notices=(*layout.notices, *notices),
     )

@@ -5,7 +5,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, TypeVar
 
 from shardmill.errors import UserError
@@ -45,6 +45,9 @@ def flag(default: Any = MISSING, help: str = "", **attributes: Any) -> Any:
     return field(default=default, metadata={"flag": Flag(help, **attributes)})
 
 
+newer_flag = partial(flag, is_always_recorded=False)  # of an option that manifests of earlier releases lack
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a class: the field that holds it, its flag, type and default."""
@@ -55,6 +58,7 @@ class Option:
     default: Any  # MISSING if the option is required
     group: str  # heading in --help
     flag: Flag
+    owner: Any  # class of options that it was listed of
 
     def parse(self, value: Any) -> Any:
         """Parse and check `value`, given as text or as the final value; raises UserError if it is not allowed."""
@@ -110,7 +114,7 @@ def _make_option(cls: type, item: dataclasses.Field[Any], hint: Any) -> Option:
     kinds = [kind for kind in (hint, *typing.get_args(hint)) if kind in (bool, int, float, str)]
     owner = next(base for base in cls.__mro__ if item.name in inspect.get_annotations(base))
     group = declared.group or getattr(owner, "title", "")
-    return Option(item.name, declared.name or item.name, kinds[0] if kinds else str, item.default, group, declared)
+    return Option(item.name, declared.name or item.name, kinds[0] if kinds else str, item.default, group, declared, cls)
 
 
 @dataclass(frozen=True, kw_only=True)

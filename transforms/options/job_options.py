@@ -12,6 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar, cast
 
+from shardmill.addons.registry import QUANTITIES
 from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
 from shardmill.data.features import TimeUnit
 from shardmill.errors import UserError
@@ -191,8 +192,9 @@ class ShardOptions(Options):
     )
     balance: str = flag(
         "examples",
-        "Quantity that is equal in all shards; tokens is for tokenized text",
-        choices=("examples", "bytes", "tokens"),
+        "Quantity that is equal in all shards"
+        + "".join(f"; {name} is for {of}" for name, (_, of, _) in QUANTITIES.items()),
+        choices=("examples", "bytes", *QUANTITIES),
     )
     file_format: str = flag(
         PLAIN_CODEC.file_format,

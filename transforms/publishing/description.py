@@ -79,7 +79,8 @@ class Build:
     sections: Mapping[str, StatsSection] = field(default_factory=dict)  # of stats.json, those of add-ons by key
     make_further_files: Callable[[], Mapping[str, bytes]] | None = None  # by name, after all other checks
     further_file_notices: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None  # about the further files
-    tokens: Mapping[str, int] | None = None  # number of tokens by split; None without tokenization
+    are_gathered: bool = False  # True if examples are made of all records of a key
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # further counts of splits, by unit and split
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
@@ -190,9 +191,9 @@ def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
     splits = {}
     for split in manifest.splits:
         found = build.stats[split.name].summary(class_names) if split.name in build.stats else {}
-        tokens = None if build.tokens is None else build.tokens.get(split.name, 0)
+        counts = {unit: counts.get(split.name, 0) for unit, counts in build.counts.items()}
         features = _sort_by_feature(found, manifest)
-        splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, tokens, features)
+        splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, features, counts)
     return StatsFile(splits, build.duplicates, build.sections)
 
 
@@ -217,7 +218,7 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
                 f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
             )
     if build.duplicates is not None:
-        notices += _make_duplicate_notices(build.duplicates, options.configuration)
+        notices += _make_duplicate_notices(build.duplicates, options.configuration, build.are_gathered)
     notices += [notice for section in build.sections.values() for notice in section.notices()]
     for feature in features_of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original_name(feature.name)
@@ -226,10 +227,10 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
     return notices
 
 
-def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
+def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any], are_gathered: bool) -> list[str]:
     """Return notices about contents that splits share, and about equal contents with different labels."""
     notices = shorten_overlaps(duplicates.describe(), "share contents")
-    drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
+    drawn = configuration.get("splits") is not None and not are_gathered  # else by keys
     if notices and drawn and configuration.get("group_by") != CONTENT:
         notices[-1] += f"; --group_by {CONTENT} keeps equals in one split"
     return [*notices, *([] if duplicates.conflicts is None else [duplicates.conflicts.describe()])]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, Protocol
+from functools import partial, reduce
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,9 @@ from shardmill.data import spans
 from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
-from shardmill.text import FIRST_UNORDERED, shown_line
 from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payload_hashes
 from shardmill.transforms.columns.example_decoding import (
-    Kinds,
     count_kinds,
     decode_parts,
     feature_key_texts,
@@ -27,8 +25,15 @@ from shardmill.transforms.columns.example_decoding import (
     merge_parts,
 )
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
-from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_exact_floats, parse_values, read_times
-from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_values, read_times
+from shardmill.transforms.features.rows import (
+    ENCODE_STAGE,
+    Assembly,
+    EncodedRows,
+    Flags,
+    RowAddOn,
+    RowBatch,
+)
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
 from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
 from shardmill.transforms.layout.columns import TimeChanges
@@ -37,9 +42,6 @@ from shardmill.transforms.records.images import check_images, pictures_column, p
 from shardmill.transforms.records.run_file import REFERENCE
 from shardmill.transforms.statistics.contents import hash_lines
 from shardmill.transforms.statistics.tables import TableStats
-from shardmill.transforms.values.options import Sequencing
-from shardmill.transforms.values.sequences import order_keys, row_records, row_widths
-from shardmill.transforms.values.tokens_encoding import INPUT_IDS, Tokenization, document_records, tokenize
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
@@ -54,9 +56,6 @@ def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:
     # At 32 bytes a line. The guess only has to be monotonic: it spreads keys over the histogram.
     guess = file.size_bytes / 32 + 1
     return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)
-
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +132,7 @@ def _unknown_class_message(name: pa.Scalar, classes: ClassNames) -> str:
     return f"class {as_text(name.as_py())!r} is not in {classes.source}"
 
 
-ENCODE_STAGE = "encode"
-_CONTENT_SEED = 0x9AE16A3B2F90404F  # any that orders rows by nothing else
+CONTENT_SEED = 0x9AE16A3B2F90404F  # any that orders rows by nothing else
 _PLACE_BITS = np.uint64((1 << 24) - 1)  # of a tie by content; two rows of one key agree in the others once in 2**40
 _FILE_COLUMN, _NUMBER_COLUMN = "file", "number"  # of an existing record, in addition to its bytes
 
@@ -164,41 +162,12 @@ class PreparedRows:
         """
         if all(file.is_ordered for file, _ in self.sources):
             return self
-        hashes = payload_hashes(encoded.framed, [_CONTENT_SEED])[0]
+        hashes = payload_hashes(encoded.framed, [CONTENT_SEED])[0]
         return replace(self, content_ties=(hashes & ~_PLACE_BITS) | (self.ties & _PLACE_BITS), content_hashes=hashes)
 
     def input_order(self) -> np.ndarray:
         """Return keys that sort the rows like the input: uint64, shape (rows,)."""
         return np.concatenate([input_order_keys(file, lines) for file, lines in self.sources])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EncodedRows:
-    """Encoded rows, with the values that decide their shard and order."""
-
-    framed: pa.LargeBinaryArray  # records as in a TFRecord file
-    features: pa.RecordBatch  # features as encoded
-    helpers: Mapping[str, pa.Array]  # texts of keys, groups and strata by column, see transforms.columns.text
-    inferred: Inferred = field(default_factory=Inferred)  # column types, if not known before
-    kinds: Kinds = field(default_factory=dict)  # feature kinds of existing records
-    # image metadata by image column, see transforms.statistics.images
-    pictures: Mapping[str, pa.Array] = field(default_factory=dict)
-    ties: np.ndarray | None = None  # uint64, shape (rows,): replaces PreparedRows.ties
-    # columns to count of rows that are not yet examples; None if rows are examples
-    partial_columns: pa.RecordBatch | None = None
-    is_compared: bool = True  # False for rows that are only parts of the examples to compare for duplicates
-    # dtype REFERENCE, shape (rows,), without file numbers: the images that are in the rows' files as they are
-    references: np.ndarray | None = None
-
-    @property
-    def counted_columns(self) -> pa.RecordBatch:
-        """The columns that statistics count; in place of each image column, one of the images' sizes and formats."""
-        if self.partial_columns is not None:
-            return self.partial_columns
-        batch = self.features
-        for name, pictures in self.pictures.items():
-            batch = batch.set_column(batch.schema.get_field_index(name), name, pictures)
-        return batch
 
 
 class RecordEncoder(Protocol):
@@ -217,90 +186,88 @@ class TableEncoder:
 
     helpers: tuple[str, ...] = ()  # columns read for keys, groups or strata, even if they are not features
     renames: Renames = NO_RENAMES  # names of the features in examples
-    tokens: Tokenization | None = None  # how texts are tokenized; None if they are not
+    add_ons: tuple[RowAddOn, ...] = ()  # hooks that change rows
+    assembly: Assembly | None = None  # how examples are made of records, if a record is not one
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Convert class names to ids; reject rows without a label or a required value, and records over 2 GB."""
-        batch, rejects = rows.batch, []
-        good = np.ones(len(batch), bool)
-
-        def reject(bad: np.ndarray, reason: Any) -> None:
-            for row in np.flatnonzero(bad & good).tolist():
-                rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, row_prefix(row) + reason(row)))
-            good[bad] = False
-
-        def row_prefix(row: int) -> str:
-            return f"{as_text(rows.batch[layout.row_name_column][row].as_py())}: " if layout.row_name_column else ""
-
-        for name in layout.required_labels:
-            reject(_is_missing(batch[name]), lambda _, name=name: f"no label: column {name!r} has no value")
-        labels: dict[str, ReadLabels] = {}
-        for name in dict.fromkeys((*layout.label_separators, *layout.class_names)):
-            read = read_labels(batch[name], layout.label_separators.get(name), layout.class_names.get(name))
-            reject(read.bad, read.reason)
-            batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
-            labels[name] = read
-        times = {
-            name: read_times(batch[name], unit, name in layout.numeric_times) for name, unit in layout.times.items()
-        }
-        for name, found in times.items():
-            reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
-            batch = batch.set_column(batch.schema.get_field_index(name), name, found.values)
-        tokenized = None if self.tokens is None else tokenize(batch, self.tokens, reject)
-        if tokenized is not None:
-            batch = tokenized.batch
+        found = RowBatch(rows.batch, rows.lines, file.name, layout)
+        self._convert_labels(found, layout)
+        self._convert_times(found, layout)
+        for add_on in self.add_ons:
+            add_on.prepare(found)
         for name in layout.images:
-            checked = check_images(batch[name], layout.pictures)
-            reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
-            batch = batch.append_column(pictures_column(name), checked.pictures)
-        placed_objects = None if layout.objects is None else place_objects(batch, layout.objects)
-        if placed_objects is not None:
-            reject(placed_objects.bad, lambda row, placed=placed_objects: placed.reasons[row])
-            batch = placed_objects.batch
+            checked = check_images(found.batch[name], layout.pictures)
+            found.reject(
+                checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}"
+            )
+            found.batch = found.batch.append_column(pictures_column(name), checked.pictures)
+        if layout.objects is not None:
+            placed = place_objects(found.batch, layout.objects)
+            found.reject(placed.bad, lambda row: placed.reasons[row])
+            found.batch = placed.batch
+            found.counters.append(placed.find_changes)
+        self._check_features(found, layout)
+        good = found.is_good
+        kept = found.batch if good.all() else found.batch.filter(pa.array(good))
+        return replace(add_positions(kept, rows.lines[good], file, layout), findings=found.find()), found.rejects
+
+    def _convert_labels(self, rows: RowBatch, layout: TableLayout) -> None:
+        """Replace labels by class ids or numbers."""
+        for name in layout.required_labels:
+            rows.reject(rows.is_missing(name), lambda _, name=name: f"no label: column {name!r} has no value")
+        amounts = {}
+        for name in dict.fromkeys((*layout.label_separators, *layout.class_names)):
+            read = read_labels(rows.batch[name], layout.label_separators.get(name), layout.class_names.get(name))
+            rows.reject(read.bad, read.reason)
+            rows.set_column(name, read.values)
+            amounts[name, NO_CLASS], amounts[name, SEVERAL_CLASSES] = read.lengths == 0, read.lengths > 1
+            amounts[name, REPEATED_CLASS] = read.repeated
+        separators = {name: how.separator for name, how in layout.label_separators.items()}
+
+        def count(good: Flags) -> LabelLists:
+            return LabelLists({key: int(amount[good].sum()) for key, amount in amounts.items()}, separators)
+
+        rows.counters.append(count)
+
+    def _convert_times(self, rows: RowBatch, layout: TableLayout) -> None:
+        """Replace texts of times by numbers."""
+        for name, unit in layout.times.items():
+            found = read_times(rows.batch[name], unit, name in layout.numeric_times)
+            rows.reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
+            rows.set_column(name, found.values)
+            rows.counters.append(partial(TimeChanges.of_column, name, found))
+
+    def _check_features(self, rows: RowBatch, layout: TableLayout) -> None:
+        """Reject rows with an id of no class, without a required value, or of more than 2 GB."""
         for feature in layout.features:
-            column = batch[feature.name]
+            column = rows.batch[feature.name]
             if feature.kind == "class_label" and feature.name not in layout.class_names:
                 expected = f"is no id of a class of {feature.name!r}; expected 0 to {len(feature.class_names) - 1}"
                 wrong = is_outside_classes(column, len(feature.class_names))
-                reject(wrong, lambda row, column=column, said=expected: f"{column[row].as_py()} {said}")
+                rows.reject(wrong, lambda row, column=column, said=expected: f"{column[row].as_py()} {said}")
             is_required = feature.required and feature.name not in (*layout.required_labels, *layout.images)
             if is_required and column.null_count:
                 message = f"column {feature.name!r} has no value, which {layout.schema_name} wants in every row"
-                reject(_is_missing(column), lambda _, said=message: said)
-        if batch.nbytes > MAX_RECORD_BYTES // 2:
-            sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
+                rows.reject(rows.is_missing(feature.name), lambda _, said=message: said)
+        if rows.batch.nbytes > MAX_RECORD_BYTES // 2:
+            sizes = example_sizes(rows.batch.select([feature.name for feature in layout.features]))
             too_large = sizes > MAX_RECORD_BYTES
-            reject(too_large, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most")
-        kept = batch if good.all() else batch.filter(pa.array(good))
-        amounts = {(name, NO_CLASS): read.lengths == 0 for name, read in labels.items()}
-        amounts |= {(name, SEVERAL_CLASSES): read.lengths > 1 for name, read in labels.items()}
-        amounts |= {(name, REPEATED_CLASS): read.repeated for name, read in labels.items()}
-        lists = {key: int(amount[good].sum()) for key, amount in amounts.items()}
-        separators = {name: how.separator for name, how in layout.label_separators.items()}
-        findings = Findings.of(LabelLists(lists, separators))
-        for name, found in times.items():
-            findings.add(TimeChanges.of_column(name, found, good))
-        if placed_objects is not None:
-            findings.add(placed_objects.find_changes(good))
-        if tokenized is not None:
-            findings.add(tokenized.find_cuts(good, file.name, rows.lines))
-        return replace(add_positions(kept, rows.lines[good], file, layout), findings=findings), rejects
+            rows.reject(too_large, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most")
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
-        features, part, references = batch.select([feature.name for feature in layout.features]), None, None
-        if self.tokens is not None and self.tokens.is_packed:
-            framed = frame(document_records(features[INPUT_IDS], self.tokens.end_id))
-            part = pa.RecordBatch.from_arrays([pc.list_value_length(features[INPUT_IDS])], names=[INPUT_IDS])
-        else:
-            renamed = features.rename_columns(list(map(self.renames, features.schema.names)))
-            framed = encode_framed(renamed)
-            if IMAGE_OFFSET in batch.schema.names:
-                requested = batch[IMAGE_COLUMN].to_numpy()
-                places = {features.schema.get_field_index(name): requested == n for n, name in enumerate(layout.types)}
-                references = _locate_values(framed, renamed, batch[IMAGE_OFFSET].to_numpy(), places)
+        features, helpers = batch.select([feature.name for feature in layout.features]), self._select_helpers(batch)
+        if self.assembly is not None:
+            return self.assembly.encode(batch, helpers, layout)
+        references = None
+        renamed = features.rename_columns(list(map(self.renames, features.schema.names)))
+        framed = encode_framed(renamed)
+        if IMAGE_OFFSET in batch.schema.names:
+            requested = batch[IMAGE_COLUMN].to_numpy()
+            places = {features.schema.get_field_index(name): requested == n for n, name in enumerate(layout.types)}
+            references = _locate_values(framed, renamed, batch[IMAGE_OFFSET].to_numpy(), places)
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
-        helpers = self._select_helpers(batch)
-        return EncodedRows(framed, features, helpers, pictures=pictures, partial_columns=part, references=references)
+        return EncodedRows(framed, features, helpers, pictures=pictures, references=references)
 
     def _select_helpers(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         columns = {name: key_column_name(name) for name in self.helpers}
@@ -424,83 +391,3 @@ def count_by_split(
         split = layout.splits[code]
         stats[split] = TableStats.from_batch(columns, ties, layout.labels, layout.target, known.get(split))
     return stats
-
-
-_ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, in addition to its columns
-
-
-@dataclass(frozen=True)
-class SequenceRowEncoder(TableEncoder):
-    """Encoder of table rows that become parts of sequences."""
-
-    sequencing: Sequencing = field(kw_only=True)  # how rows are gathered
-
-    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
-        """Prepare rows like a table's; also reject rows without an id, a time, or a value of any other column."""
-        batch, rejects = rows.batch, []
-        good = np.ones(len(batch), bool)
-
-        def reject(bad: np.ndarray, reason: Any) -> None:
-            for row in np.flatnonzero(bad & good).tolist():
-                rejects.append(Reject(file.name, int(rows.lines[row]), ENCODE_STAGE, reason(row)))
-            good[bad] = False
-
-        id_column, time = self.sequencing.id, self.sequencing.time
-        reject(_is_missing(batch[key_column_name(id_column)]), lambda _: f"no id: column {id_column!r} has no value")
-        times, no_time = batch[time], f"no time: column {time!r}"
-        dtypes = {feature.name: feature.dtype for feature in layout.features}
-        reject(_is_missing(times), lambda _: f"{no_time} has no value")
-        if time in layout.times:
-            found = read_times(times, layout.times[time], time in layout.numeric_times)
-            reject(found.is_invalid, lambda row: f"{no_time}: {found.reason(row)}")
-            times = found.values
-        elif dtypes.get(time) == "float32" and layout.types[time].dtype == "bytes":  # of more digits than float32
-            texts = times.cast(pa.binary())
-            values, misfits = parse_values(texts, "float32")
-            wrong = np.zeros(len(batch), bool)
-            wrong[misfits] = True
-            reject(wrong, lambda row: f"{no_time}: {misfit_reason(texts[row].as_py(), 'float32')}")
-            batch = batch.set_column(batch.schema.get_field_index(time), time, values)
-            times = parse_exact_floats(texts)
-        order, timeless = order_keys(times)
-
-        def describe_time(row: int) -> str:
-            value = times[row].as_py()
-            shown = repr(value.decode(errors="backslashreplace")) if isinstance(value, bytes) else str(value)
-            return f"no time: {shown} in column {time!r} is {_EXPECTED_TIME}"
-
-        reject(timeless, describe_time)
-        for feature in layout.features:
-            if feature.name not in layout.required_labels:
-                message = (
-                    f"column {feature.name!r} has no value, and a sequence has one for each of its rows;"
-                    f" --fill {feature.name}=VALUE puts one in its place"
-                )
-                reject(_is_missing(batch[feature.name]), lambda _, said=message: said)
-        names = pa.array([file.name.encode()] * len(batch), pa.large_binary())
-        for name, column in ((_ROW_FILE, names), (_ROW_LINE, pa.array(rows.lines)), (_ROW_ORDER, pa.array(order))):
-            batch = batch.append_column(name, column)
-        kept = replace(rows, batch=batch.filter(pa.array(good)), lines=rows.lines[good])
-        prepared, row_rejects = super().prepare(kept, file, layout)
-        return prepared, [*rejects, *row_rejects]
-
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
-        features = batch.select([feature.name for feature in layout.features])
-        helpers = self._select_helpers(batch)
-        ids = helpers[self.sequencing.id]
-        values = (ids, features.columns, row_widths(layout.features))
-        lines = batch[_ROW_LINE]
-        if len(lines) and shown_line(lines[0].as_py()) is None:  # rows of one time are in the order of their content
-            same = pa.array(np.zeros(len(lines), np.int64))
-            hashes = payload_hashes(frame(row_records(batch[_ROW_FILE], same, *values)), [_CONTENT_SEED])[0]
-            lines = pa.array((hashes >> np.uint64(2)).astype(np.int64) | FIRST_UNORDERED)
-        records = row_records(batch[_ROW_FILE], lines, *values)
-        ties, labels = batch[_ROW_ORDER].to_numpy(), features.select(list(layout.labels))
-        return EncodedRows(frame(records), features, helpers, ties=ties, partial_columns=labels, is_compared=False)
-
-
-_EXPECTED_TIME = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"
-
-
-def _is_missing(column: pa.Array) -> np.ndarray:
-    return column.is_null().to_numpy(zero_copy_only=False)

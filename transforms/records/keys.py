@@ -11,9 +11,10 @@ from shardmill.data import spans
 from shardmill.transforms.columns.arrow import data_of, offsets_of
 from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.columns.example_encoding import encode_examples
+from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT, SplitOptions
-from shardmill.transforms.records.encoding import EncodedRows, PreparedRows, hash_keys
+from shardmill.transforms.records.encoding import PreparedRows, hash_keys
 from shardmill.transforms.records.run_file import KeyedRecords
 from shardmill.transforms.shards import balance
 from shardmill.transforms.shards.balance import rows_by_group

@@ -20,9 +20,8 @@ from shardmill.data.tfrecord import OVERHEAD
 from shardmill.transforms.columns.arrow import data_of, narrow_codes, offsets_of
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
 from shardmill.transforms.shards.balance import ShardKey
-from shardmill.transforms.shards.divisions import Division, Divisions, Grouped
+from shardmill.transforms.shards.divisions import Division, Divisions, Grouped, ShardShare
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.tokens_encoding import ShardShare
 
 # Of a record: its key, its tie (uint64) and its framed size (uint32); packed: 20 bytes
 ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])
@@ -267,8 +266,8 @@ class Slice(NamedTuple):
     rows: int  # number of records
     offset: int  # of the first record, or of the entry before it
     size_bytes: int  # of all records and the entries between them
-    skip: int = 0  # of packed tokens, see transforms.values.tokens_encoding
-    blocks: int = 0  # of packed tokens
+    skip: int = 0  # as in ShardShare
+    examples: int = 0  # as in ShardShare
     files_at: int = 0  # of the input files' names, if the run has references; else 0
 
 
@@ -284,7 +283,7 @@ def slice_bounds(division: Division, keys: np.ndarray, ties: np.ndarray) -> Iter
     """Yield the first row and the end of each part of a group's sorted (key, tie)."""
     cuts = division.cuts
     for part, (start, stop) in enumerate(pairwise(cuts.bounds(keys, ties).tolist())):
-        # Parts of packed tokens may end within the document in which the next part begins. Both then include it.
+        # A part may end within the record in which the next part begins. Both then include it.
         ends_within = part + 1 < len(division.shares) and division.shares[part + 1].skip > 0
         if ends_within and stop < len(keys) and (keys[stop], ties[stop]) == (cuts.keys[part], cuts.ties[part]):
             stop += 1
@@ -307,7 +306,9 @@ def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, Slice]]:
                 entries_at = None if run.self_contained else run.index_offset + (first + start) * each
                 begin, end = int(ends[start]), int(ends[stop])
                 share = divisions[split].shares[shard] if divisions[split].shares else _NO_SHARE
-                part = Slice(run.path, entries_at, stop - start, begin, end - begin, share.skip, share.blocks, files_at)
+                part = Slice(
+                    run.path, entries_at, stop - start, begin, end - begin, share.skip, share.examples, files_at
+                )
                 slices.append(((split, shard), part))
         first += len(keys)
         offset = int(ends[-1])

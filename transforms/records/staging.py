@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from numpy.typing import NDArray
 
@@ -19,6 +18,7 @@ from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts
 from shardmill.transforms.columns.types import Inferred, ValuesOf
+from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats
 from shardmill.transforms.findings import Findings, Mergeable, merged
 from shardmill.transforms.formats.format import (
@@ -33,7 +33,6 @@ from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import (
-    EncodedRows,
     PreparedRows,
     RecordEncoder,
     concatenate_rows,
@@ -153,7 +152,7 @@ class StagedRuns(NamedTuple):
     runs: beam.PCollection[Run]
     rejects: beam.PCollection[RejectsPart]
     staged: beam.PCollection["StagedFindings"]  # one of all records, none without tasks
-    weighed: beam.PCollection[Run]  # of keys with token counts in place of sizes, if tokens are counted for the plan
+    weighed: beam.PCollection[Run]  # of keys with weights in place of sizes, if records are weighed
 
 
 @dataclass(slots=True)
@@ -193,7 +192,7 @@ class Staging:
     block_size: int  # approximate bytes of input encoded at once
     run_size: RunSize  # bytes of input per run, by the total
     analysis: Analysis | None = None  # what --transform analyzes; None without it
-    token_features: tuple[str, ...] = ()  # features whose tokens are counted to plan shards; else ()
+    weigh: Callable[[pa.RecordBatch], np.ndarray] | None = None  # weights of records to plan shards, given features
 
 
 @dataclass(eq=False)
@@ -322,9 +321,9 @@ def stage_task(
             if len(content_hashes):
                 contents.add(content_hashes, records.groups)
             run.add(_leave_images(records, rows, encoded, least))
-            if staging.token_features:
-                tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.token_features)
-                out.append(TaggedOutput(WEIGHED, write_keys(_make_run_path(temporary), records, tokens)))
+            if staging.weigh is not None:
+                weights = staging.weigh(encoded.features)
+                out.append(TaggedOutput(WEIGHED, write_keys(_make_run_path(temporary), records, weights)))
             size += rows.batch.nbytes
             # A run must not be put together from batches that were encoded apart
             if size >= max_run_bytes or max_run_bytes <= staging.block_size:

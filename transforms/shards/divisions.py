@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardmill.transforms.shards import balance
-from shardmill.transforms.values.tokens_encoding import ShardShare, divide_tokens, token_counts
 
 # 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
 BIN_BITS = 16
@@ -123,6 +122,14 @@ def to_cuts(pairs: Iterable[tuple[int, int]]) -> Cuts:
 Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
+@dataclass(frozen=True, slots=True)
+class ShardShare:
+    """A shard's part of records that are cut into examples, of which one may begin in the shard before."""
+
+    skip: int  # units of its first record that belong to the shard before
+    examples: int  # number of its examples
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Division:
     """The division of one group of records, such as a split, into parts, such as shards."""
@@ -130,7 +137,7 @@ class Division:
     examples: int
     size_bytes: int
     cuts: Cuts  # keys at which parts begin
-    shares: tuple[ShardShare, ...] = ()  # each part's share of packed tokens; see transforms.values.tokens_encoding
+    shares: tuple[ShardShare, ...] = ()  # each part's share of records that are cut; () if records are whole
     shared: int = 0  # if counted, keys that exactly one earlier group has too; the sum is those of several groups
 
     @property
@@ -151,15 +158,6 @@ def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[i
         group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group]))
         for group, counted in histograms.items()
     }
-
-
-def divide_by_blocks(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int, block: int) -> Division:
-    """Divide packed documents into parts whose numbers of blocks of `block` tokens differ by at most one."""
-    order = np.lexsort((ties, keys))
-    first, each = divide_tokens(token_counts(sizes[order]), block, parts)
-    at = order[np.array(first, np.int64)]
-    cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
-    return Division(sum(share.blocks for share in each), int(sizes.sum()), cuts, tuple(each))
 
 
 def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts: int, by_bytes: bool) -> Division:

@@ -1,1 +1,1 @@
-"""Prepare feature values: preprocessing, tokenization and sequences."""
+"""Prepare feature values: preprocessing and sequences."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 # The headings of `shardmill --help`
 CONVERTING = "Convert data to TFRecord shards"
@@ -18,6 +19,14 @@ class Entry(NamedTuple):
     exports: tuple[str, ...] = ()  # public names of the module: the command's function, then classes of results
 
 
+class Quantity(NamedTuple):
+    """A quantity that --balance can make equal in all shards."""
+
+    name: str
+    data: str  # the data that has it
+    flag: str  # flag without which a job has none
+
+
 @dataclass(frozen=True, slots=True)
 class AddOn:
     """A feature in a folder of its own in this package."""
@@ -27,6 +36,8 @@ class AddOn:
     leads: bool = False  # True if its commands come before those of the core in their heading
     recipes: bool = False  # True if its module `recipe` writes the flags of a converting command as a recipe
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
+    units: tuple[str, ...] = ()  # kinds of records whose commands have the OPTIONS of its module `options`
+    quantity: Quantity | None = None  # which its options count
 
     @property
     def package(self) -> str:
@@ -70,4 +81,12 @@ ADD_ONS = (
             }
         },
     ),
+    AddOn("sequences", units=("row",)),
+    AddOn("tokens", units=("row", "line"), quantity=Quantity("tokens", "tokenized text", "tokenizer")),
 )
+QUANTITIES = {add_on.quantity.name: add_on.quantity for add_on in ADD_ONS if add_on.quantity is not None}
+
+
+def options_for(unit: str) -> list[Any]:
+    """Return the AddOnOptions of commands over records of a kind, such as row, in their order."""
+    return [import_module(add_on.module("options")).OPTIONS for add_on in ADD_ONS if unit in add_on.units]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from io import BytesIO
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from shardmill.metadata.json_values import (
     JsonObject,
     Value,
     changed_fields,
+    is_plain_count,
     parse_fields,
     parse_large_json,
     to_plain,
@@ -107,14 +108,28 @@ _MEMBERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class SplitSummary(JsonObject):
+class SplitSummary:
     """Statistics of a split."""
 
     examples: int
     size_bytes: int  # on disk
     rejected: int  # number of records
-    tokens: int | None = field(default=None, metadata=OPTIONAL)  # None if no text was tokenized
     features: Mapping[str, FeatureSummary] = field(default_factory=dict)  # in the manifest's order
+    counts: Mapping[str, int] = field(default_factory=dict)  # of further units, such as tokens
+
+    def to_json(self) -> Json:
+        """Return the split as a JSON object, whose members are the further counts, too."""
+        known = write_fields(self)
+        features, counts = known.pop("features"), known.pop("counts")
+        return {**known, **counts, "features": features}
+
+    @classmethod
+    def from_json(cls, value: Value) -> "SplitSummary":
+        """Parse a split from a JSON object; raise ValueError if it is invalid."""
+        found = value.mapping()
+        known = {item.name for item in fields(cls)}
+        counts = {name: count for name, count in found.items() if name not in known and is_plain_count(count)}
+        return cls(**parse_fields(cls, Value({**found, "counts": counts}, value.where)))
 
 
 class ShownPair(NamedTuple):

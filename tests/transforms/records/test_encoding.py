@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.example_encoding import encode_framed
+from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.listing import FoundFile, assign_key_shares, to_refs
 from shardmill.transforms.options.job_options import SplitOptions
-from shardmill.transforms.records.encoding import EncodedRows, PreparedRows, hash_keys, input_order_keys, read_labels
+from shardmill.transforms.records.encoding import PreparedRows, hash_keys, input_order_keys, read_labels
 from shardmill.transforms.records.keys import KeyOptions, order_and_contents
 from shardmill.transforms.statistics.contents import SEEDS, hash_lines
 

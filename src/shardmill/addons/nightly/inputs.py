@@ -29,7 +29,6 @@ from shardmill.pipelines.config.records import ParallelConfig, RowsConfig, Split
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, accept_language_suffix, input_root, list_input
-from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -244,7 +243,7 @@ def _with_checksums(files: list[_NamedFile]) -> list[_NamedFile]:
 
 def _list_code_inputs(config: JobConfig) -> dict[str, str]:
     """Return the options and library versions that shape the bytes, as JSON by name."""
-    flags = {option.field: f"--{option.name}" for option in options_of(type(config))}
+    flags = {option.field: f"--{option.name}" for option in config.options}
     shaping: dict[str, Any] = {}
     for field, value in config.to_json().items():
         shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields

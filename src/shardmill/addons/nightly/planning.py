@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf import text_format
 
+from shardmill.addons import registry
 from shardmill.addons.nightly.inputs import FILES, QUERY, Inputs, check_freshness, find_inputs
 from shardmill.addons.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, FreshnessOptions, RebuildOptions, Recipe
 from shardmill.data.features import Feature
@@ -170,8 +171,6 @@ def decode_inputs(content: bytes, path: str) -> Inputs:
 # Of a version's options those by which its schema is not that of its input
 _DERIVED = {
     "materialize": "transformed examples (materialize)",
-    "tokenizer": "tokens (tokenizer)",
-    "sequence_by": "sequences (sequence_by)",
 }
 
 
@@ -214,8 +213,11 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
     changes: dict[str, Any] = {}
     flags = dataset.manifest.configuration
     # If the recipe derives the same features, the version's schema describes the input
-    same = {flag for flag in _DERIVED if flag != "materialize" and recipe.options.get(flag) is not None}
-    derived = next((what for flag, what in _DERIVED.items() if flags.get(flag) and flag not in same), "")
+    sources = _DERIVED | {
+        name: words for options in registry.options_for("row") for name, words in options.derived.items()
+    }
+    same = {flag for flag in sources if flag != "materialize" and recipe.options.get(flag) is not None}
+    derived = next((what for flag, what in sources.items() if flags.get(flag) and flag not in same), "")
     version = dataset.manifest.version
     if types and _has_option(recipe, "schema") and derived:
         if recipe.build.schema == "keep":

@@ -3,14 +3,14 @@
 import csv
 import io
 import random
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from shardmill.addons.sequences.rows import Sequences
 from shardmill.data.example import decode_example
-from shardmill.transforms.records.shard_sources import SequenceShards
 from tests.support.command import Run, image, tree_bytes
 from tests.support.jobs import Jobs, check_sentence
 from tests.support.table_results import Table, encode_rows
@@ -150,8 +150,8 @@ def test_neither_files_nor_blocks_nor_threads_nor_workers_show(jobs: Jobs, monke
     one = jobs.build(f"{line} --input one --output c", files={"../one/all.csv": _csv(sorted(ROWS))})
     assert _found(one.table) == _found(first.table)
     # A segment has whole sequences, however small it is
-    shards = partial(SequenceShards, segment_bytes=1)
-    monkeypatch.setattr("shardmill.pipelines.jobs.record_graphs.SequenceShards", shards)
+    make = Sequences.make_shards
+    monkeypatch.setattr(Sequences, "make_shards", lambda self, layout: replace(make(self, layout), segment_bytes=1))
     assert tree_bytes(jobs.build(f"{line} --output d").directory) == whole
 
 
@@ -266,7 +266,7 @@ def test_images_are_no_part_of_sequences(jobs: Jobs) -> None:
 
 
 def test_an_id_of_very_many_rows_is_one_sentence(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.records.shard_sources.MAX_SEQUENCE_BYTES", 500)
+    monkeypatch.setattr("shardmill.addons.sequences.shards.MAX_SEQUENCE_BYTES", 500)
     jobs.write(FILES)
     said = "--sequence_by user: one sequence has…expected 500 at most…is it an id?"
     check_sentence(jobs.run(f"csv {BY}"), 2, said)

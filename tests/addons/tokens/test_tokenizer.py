@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer
 
+from shardmill.addons.tokens.encoding import encode
+from shardmill.addons.tokens.options import TokenizerFile
 from shardmill.errors import UserError
-from shardmill.transforms.values.tokenizer import TokenizerFile
-from shardmill.transforms.values.tokens_encoding import encode
 from tests.support.tokenizer_files import END, texts, tokenizer_json
 
 AROUND = tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))

@@ -13,24 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from shardmill.addons.tokens import encoding
+from shardmill.addons.tokens.encoding import cached_tokens, cut_words, encode, has_separate_words
+from shardmill.addons.tokens.options import TokenizerFile
+from shardmill.addons.tokens.packing import divide_tokens, document_records, token_counts, token_ids, total_tokens
 from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.records.run_file import framed_sizes
-from shardmill.transforms.values import tokens_encoding
-from shardmill.transforms.values.tokenizer import TokenizerFile
-from shardmill.transforms.values.tokens_encoding import (
-    cached_tokens,
-    cut_words,
-    divide_tokens,
-    document_records,
-    encode,
-    has_separate_words,
-    token_counts,
-    token_ids,
-    total_tokens,
-)
 
 END = "<|endoftext|>"
-_LLAMA_3, _QWEN_2 = tokens_encoding._EXPRESSIONS
+_LLAMA_3, _QWEN_2 = encoding._EXPRESSIONS
 # Words, white space of all kinds, what composes, what is added, what an expression treats apart
 PARTS = (
     *("a", "the", "The", "don't", "'s", "'S", "12", "1234", "x9", "_", "...", "?!", "«", "“q”", "\U0001f600", END),
@@ -94,7 +85,7 @@ def test_the_tokens_of_words_are_those_of_texts(name: str, composes: bool, text:
 def _words(text: str) -> list[str]:
     """Cut as `cut` does, however many are different."""
     data = text.encode()
-    starts = [0, *tokens_encoding._cuts(np.frombuffer(data, np.uint8)).tolist(), len(data)]
+    starts = [0, *encoding._cuts(np.frombuffer(data, np.uint8)).tolist(), len(data)]
     return [data[start:end].decode() for start, end in pairwise(starts)]
 
 
@@ -165,7 +156,7 @@ def test_an_added_token_of_two_words_keeps_texts_whole() -> None:
 
 @pytest.fixture
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens_encoding, "_known", {})
+    monkeypatch.setattr(encoding, "_known", {})
 
 
 class Asked:
@@ -216,12 +207,12 @@ def test_slices_are_words_too() -> None:
 @pytest.mark.usefixtures("_nothing_known")
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The words of the last batch stay; those of a batch that is too large do not."""
-    monkeypatch.setattr(tokens_encoding, "MOST_BYTES", 2000)
+    monkeypatch.setattr(encoding, "MOST_BYTES", 2000)
     asked = Asked()
     many = [f"{n:05}" for n in range(30)]
     for words in (many[:20], many[10:25], many[10:25], [f"{n:06}" for n in range(100)], many[10:25]):
         assert _tokens(words, asked) == _expected(words)
-        known = tokens_encoding._known["t"]
+        known = encoding._known["t"]
         assert known.size_bytes <= 2000
     assert asked.words[1:3] == [many[20:25], []]
     assert asked.words[4] == []
@@ -252,11 +243,11 @@ def test_shares_are_the_blocks_of_one_stream(sizes: list[int], block: int, shard
         return
     firsts, each = divide_tokens(tokens, block, shards)
 
-    assert sum(share.blocks for share in each) == blocks
-    assert max(share.blocks for share in each) - min(share.blocks for share in each) <= 1
+    assert sum(share.examples for share in each) == blocks
+    assert max(share.examples for share in each) - min(share.examples for share in each) <= 1
     starts = np.concatenate(([0], np.cumsum(tokens)))
     position = 0
     for first, share in zip([0, *firsts], each, strict=True):
         assert starts[first] + share.skip == position
         assert share.skip < tokens[first]
-        position += share.blocks * block
+        position += share.examples * block

@@ -1,4 +1,4 @@
-"""shardmill.transforms.values.sequences; shardmill.transforms.values.sequences."""
+"""Rows of sequences as records, and the order of their times."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.addons.sequences.records import DecodedRows, order_keys, row_records, row_widths
 from shardmill.data.features import Feature
 from shardmill.transforms.columns.arrow import data_of, offsets_of
-from shardmill.transforms.values.sequences import DecodedRows, order_keys, row_records, row_widths
 
 FEATURES = (
     Feature("n", "int64", shape=(None,)),

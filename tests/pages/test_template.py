@@ -10,9 +10,9 @@ import pytest
 from google.cloud.dataflow_v1beta3.types import ParameterType, TemplateMetadata
 from google.protobuf import json_format
 
+from deploy.dataflow.launch import launch_arguments, template_metadata
 from shardmill.errors import UserError
 from shardmill.pipelines import cli
-from shardmill.pipelines.commands.convert import launch_arguments, template_metadata
 from shardmill.pipelines.config.beam_flags import beam_parser
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support.command import REPOSITORY

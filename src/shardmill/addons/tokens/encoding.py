@@ -1,25 +1,22 @@
-"""Tokenize the text columns of a batch, and pack tokenized documents into fixed-length blocks."""
+"""Encode texts as the ids of their tokens."""
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.addons.tokens.options import TokenizerFile
 from shardmill.data import spans
-from shardmill.data.tfrecord import OVERHEAD
-from shardmill.text import describe_place, plural
-from shardmill.transforms.columns.arrow import buffer_items, offsets_of, text_buffers
-from shardmill.transforms.findings import Finding, Findings, Occurrences, TableFlags, merged_by
-from shardmill.transforms.values.tokenizer import TokenizerFile
+from shardmill.transforms.columns.arrow import offsets_of, text_buffers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -264,108 +261,7 @@ def _max_per_list(ids: pa.LargeListArray) -> np.ndarray:
     return found
 
 
-INPUT_IDS = "input_ids"  # as Hugging Face's models call them
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCuts(Finding):
-    """The texts that were cut, and the special tokens in texts."""
-
-    rank: ClassVar[int] = 30
-    texts: int = 0
-    cut: int = 0  # of the texts
-    lost: int = 0  # tokens
-    max_length: int = merged_by(max, default=0)  # tokens of a text at most
-    special: dict[str, Occurrences] = field(default_factory=dict)  # by token, with the first row by file and line
-    tokenizer: str = ""  # name of its file
-    special_as_text: bool = False  # True if --special_tokens text is given
-
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
-        if self.special:
-            found = [
-                f"{token!r} {plural(count, 'time')} (first: {describe_place(name, line)})"
-                for token, (count, (name, line)) in sorted(self.special.items())
-            ]
-            remedy = "" if self.special_as_text else "; --special_tokens text encodes them as other characters"
-            tokens = f"{', '.join(found)}{remedy}"
-            yield f"texts hold special tokens of {self.tokenizer}, which became these tokens: {tokens}"
-        if self.cut:
-            yield (
-                f"{self.cut:,} of {self.texts:,} texts had more than --max_length {self.max_length} tokens and were"
-                f" cut: {self.lost:,} tokens were lost"
-            )
-
-
-RejectRows = Callable[[np.ndarray, Callable[[int], str]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Tokenization:
-    """The settings of tokenization."""
-
-    file: TokenizerFile  # the tokenizer
-    columns: tuple[str, ...]  # columns of texts: one, or one for each parallel text
-    max_length: int | None = None  # maximum tokens of an example
-    pack_to: int | None = None  # tokens of a block of packed documents; None for no packing
-    end_id: int | None = None  # id of the token after each document, if packed
-    keep_text: bool = False  # keep the text columns
-
-    @property
-    def is_packed(self) -> bool:
-        """True if examples are blocks of packed documents."""
-        return self.pack_to is not None
-
-    @property
-    def token_columns(self) -> dict[str, str]:
-        """The name of the token column for each text column."""
-        if len(self.columns) == 1:
-            return {self.columns[0]: INPUT_IDS}
-        return {column: f"{INPUT_IDS}_{column}" for column in self.columns}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tokenized:
-    """The rows of a batch with their tokens."""
-
-    batch: pa.RecordBatch  # the rows with added token columns
-    settings: Tokenization
-    cut_tokens: dict[str, np.ndarray]  # int64 (rows,), tokens cut off each text, by token column
-    special_tokens: Sequence[tuple[int, str]] = ()  # row and token of each special token that is part of a text
-
-    def find_cuts(self, is_kept: np.ndarray, name: str, lines: np.ndarray) -> TokenCuts:
-        """Return what was cut and which special tokens are in the kept rows, whose lines are those of file `name`."""
-        cuts = [every[is_kept] for every in self.cut_tokens.values()]
-        special = Findings()
-        for row, token in self.special_tokens:
-            if is_kept[row]:
-                special.add(TokenCuts(special={token: Occurrences(1, (name, int(lines[row])))}))
-        return TokenCuts(
-            len(cuts) * int(is_kept.sum()),
-            sum(int((lost > 0).sum()) for lost in cuts),
-            sum(int(lost.sum()) for lost in cuts),
-            self.settings.max_length or 0,
-            special.find(TokenCuts).special,
-            self.settings.file.name,
-            self.settings.file.special_as_text,
-        )
-
-
-def tokenize(batch: pa.RecordBatch, settings: Tokenization, reject: RejectRows) -> Tokenized:
-    """Add the tokens of each row; `reject` is called with the rows that have none, and the reasons.
-
-    Rows without text in UTF-8 are rejected, and rows for which the tokenizer fails or makes no token. So are rows with
-    a token id beyond the vocabulary, for which a model has no embedding.
-    """
-    cut_tokens, special_tokens = {}, []
-    for column, name in settings.token_columns.items():
-        tokens = _tokens(batch[column], column, settings, reject)
-        special_tokens += _find_special_tokens(settings.file, batch[column])
-        batch = batch.append_column(name, tokens.ids)
-        cut_tokens[name] = tokens.cut_tokens
-    return Tokenized(batch, settings, cut_tokens, special_tokens)
-
-
-def _find_special_tokens(file: TokenizerFile, column: pa.Array) -> list[tuple[int, str]]:
+def find_special_tokens(file: TokenizerFile, column: pa.Array) -> list[tuple[int, str]]:
     """Return the row and name of each special token that is written in a text, and so becomes that token."""
     pattern = special_token_pattern(file)
     if not pattern:
@@ -384,29 +280,7 @@ def special_token_pattern(file: TokenizerFile) -> str:
     return "|".join(re.sub(r"([!-/:-@[-`{-~])", r"\\\1", token) for token in tokens)
 
 
-def _tokens(column: pa.Array, name: str, settings: Tokenization, reject: RejectRows) -> Tokens:
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    reject(missing, lambda _: f"no text: column {name!r} has no value")
-    texts, invalid = _texts(column)
-    reject(invalid, lambda _: f"the text in column {name!r} is not UTF-8, which a tokenizer reads")
-    tokens = encode(settings.file, texts, add_special_tokens=not settings.is_packed, max_tokens=settings.max_length)
-    vocabulary = settings.file.vocabulary_size
-    prefix = f"{name!r}: " if len(settings.columns) > 1 else ""
-    refused = np.zeros(len(texts), bool)
-    refused[list(tokens.errors)] = True
-    reject(refused, lambda row: f"{prefix}{settings.file.name} makes no tokens of the text: {tokens.errors[row]}")
-    reject(tokens.max_ids < 0, lambda _: f"{prefix}an empty text: {settings.file.name} makes no token of it")
-    reject(
-        tokens.max_ids >= vocabulary,
-        lambda row: (
-            f"{prefix}{settings.file.format_token(int(tokens.max_ids[row]))} is above the vocabulary of"
-            f" {settings.file.name}, whose {vocabulary:,} tokens have the ids from 0"
-        ),
-    )
-    return tokens
-
-
-def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
+def decode_texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
     """Return texts, "" where missing or not UTF-8, and flags of those that are not UTF-8: bool, shape (rows,)."""
     filled = column.cast(pa.large_binary()).fill_null(b"")
     try:
@@ -415,72 +289,3 @@ def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
         # Other bytes replace those that are not UTF-8
         invalid = np.array([data.decode(errors="replace").encode() != data for data in filled.to_pylist()])
     return pc.if_else(pa.array(invalid), b"", filled).cast(pa.large_string()), invalid
-
-
-_DTYPE = np.dtype("<u4")  # vocabularies have far fewer than 2**32 tokens
-
-
-def document_records(ids: pa.LargeListArray, end: int | None) -> pa.LargeBinaryArray:
-    """Return the record of each document: the ids in its list, followed by `end` unless None.
-
-    A token takes four bytes, so a record's framed size, which is in the keys of a run, gives its number of tokens.
-    """
-    offsets = offsets_of(ids)
-    values = buffer_items(ids.values.buffers()[1], np.int64, ids.values.offset, len(ids.values))
-    values = values[offsets[0] : offsets[-1]]
-    if end is not None:
-        values = np.insert(values, offsets[1:] - offsets[0], end)
-        offsets = offsets + np.arange(len(offsets))
-    data = values.astype(_DTYPE)
-    bounds = (offsets - offsets[0]) * _DTYPE.itemsize
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(ids), buffers)
-
-
-def token_counts(sizes: np.ndarray) -> np.ndarray:
-    """Return the number of tokens of each document, given the framed sizes of their records: int64, shape (n,)."""
-    return (sizes.astype(np.int64) - OVERHEAD) // _DTYPE.itemsize
-
-
-def total_tokens(documents: int, size_bytes: int) -> int:
-    """Return the total number of tokens of documents whose framed records have `size_bytes` in all."""
-    return (size_bytes - documents * OVERHEAD) // _DTYPE.itemsize
-
-
-def token_ids(data: np.ndarray) -> np.ndarray:
-    """Return the tokens in the bytes of some unframed records: int64, shape (n,)."""
-    return data.view(_DTYPE).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class ShardShare:
-    """A shard's part of its split's stream of tokens."""
-
-    skip: int  # tokens of its first document that belong to the shard before
-    blocks: int  # number of its blocks
-
-
-def divide_tokens(tokens: np.ndarray, block: int, shards: int) -> tuple[list[int], list[ShardShare]]:
-    """Divide a split's stream of tokens among shards; tokens after the last block are in no shard.
-
-    A split is one stream of tokens, with documents in the order of their keys, cut into blocks of equal size. The
-    shards' numbers of blocks differ by at most one. A shard may begin and end within a document.
-
-    Args:
-        tokens: tokens of each document in key order, int64, shape (documents,), positive.
-        block: tokens of a block.
-        shards: number of shards, at most the number of blocks.
-
-    Returns:
-        The index of the first document of each shard but the first, and each shard's part.
-    """
-    ends = np.cumsum(tokens)
-    blocks = int(ends[-1]) // block
-    firsts = [index * blocks // shards for index in range(shards + 1)]
-    starts = np.array(firsts[:-1], np.int64) * block
-    at = np.searchsorted(ends, starts, side="right")
-    skips = starts - (ends - tokens)[at]
-    each = [
-        ShardShare(skip, after - first) for skip, first, after in zip(skips.tolist(), firsts, firsts[1:], strict=False)
-    ]
-    return at[1:].tolist(), each

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from functools import partial
 
 import pytest
 from tokenizers import Tokenizer
 
-from shardmill.transforms.records.shard_sources import PackedShards
+from shardmill.addons.tokens.packing import PackedShards, Packing
 from tests.support.command import Run, image, tree_bytes
 from tests.support.jobs import Built, Jobs
 from tests.support.table_results import encode_rows
@@ -89,7 +88,7 @@ def test_packed_blocks_are_all_texts_one_after_the_other(jobs: Jobs, monkeypatch
     assert _tokens(built) == {"train": len(stream)}
     assert built.stats["input_ids"]["max"] == max(stream)
     # Many segments are one stream
-    monkeypatch.setattr("shardmill.pipelines.jobs.record_graphs.PackedShards", partial(PackedShards, segment_bytes=1))
+    monkeypatch.setattr(Packing, "make_shards", lambda packing, _: PackedShards(packing.block, packing.name, 1))
     again = jobs.build(f"{LINE} {PACKED} --num_shards 7 --output b")
     assert tree_bytes(again.directory) == tree_bytes(built.directory)
 

@@ -1,0 +1,76 @@
+"""Options that gather rows into sequences."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from shardmill.errors import UserError
+from shardmill.transforms.features.options import AddOnOptions
+from shardmill.transforms.options.declare import Options, newer_flag
+
+if TYPE_CHECKING:
+    from shardmill.pipelines.config.records import RecordsConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions(AddOnOptions):
+    """Flags that gather rows into sequences."""
+
+    title: ClassVar[str] = "features"
+    precedes: ClassVar[str] = "transform"
+    rows: ClassVar[str] = "sequences.rows.Sequences"
+    derived: ClassVar[Mapping[str, str]] = {"sequence_by": "sequences (sequence_by)"}
+
+    sequence_by: str | None = newer_flag(
+        None,
+        "Column that groups rows: all rows with the same value become one example, with a list for each other column",
+        metavar="COLUMN",
+    )
+    order_by: str | None = newer_flag(
+        None, "Column by which the rows of a sequence are sorted, for --sequence_by", metavar="COLUMN"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sequence_by is not None and self.order_by is None:
+            raise UserError(
+                f"--sequence_by {self.sequence_by} needs --order_by, the column that says in which order the rows of a"
+                " sequence are, such as a time or a number"
+            )
+        if self.order_by is not None and self.sequence_by is None:
+            raise UserError(f"--order_by {self.order_by} needs --sequence_by, the column that says which rows are one")
+        if self.order_by is not None and self.order_by == self.sequence_by:
+            raise UserError(f"--sequence_by and --order_by are both {self.order_by}: its rows have no order")
+
+    @property
+    def exact_columns(self) -> tuple[str, ...]:
+        """The column of times, which have more digits than float32 as seconds since 1970."""
+        return () if self.order_by is None else (self.order_by,)
+
+    def check(self, config: "RecordsConfig") -> None:
+        others: list[tuple[Options, str]] = [
+            (config, name) for name in ("transform", "module_file", "transform_graph", "key", "label_separator")
+        ]
+        others += [(options, name) for options in config.add_ons if options is not self for name in options.derived]
+        for options, other in others:
+            if getattr(options, other) is not None:
+                raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
+        if config.no_shuffle:
+            raise UserError("--sequence_by and --no_shuffle: sequences are in the order of their ids' hashes")
+        if config.group_by is not None:
+            raise UserError(
+                f"--group_by {config.group_by}: with --sequence_by the id decides the split of a row, so that all rows"
+                " of a sequence are in one; leave it out"
+            )
+        labels = (*(config.label or ()), *(["label"] if config.label or config.schema else []))
+        if config.stratify_by is not None and config.stratify_by not in labels:
+            raise UserError(
+                f"--stratify_by {config.stratify_by}: the rows of a sequence have one value of a label alone; give"
+                f" --label {config.stratify_by}, too"
+            )
+        for name in (self.sequence_by, self.order_by):
+            if name in config.drop:
+                raise UserError(f"--drop {name}: sequences are made by that column; do not drop it")
+
+
+OPTIONS = SequenceOptions

@@ -1,0 +1,1 @@
+"""Texts as token ids, one example a text or packed into blocks."""

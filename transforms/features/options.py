@@ -1,0 +1,50 @@
+"""Options of add-ons, which a command's configuration holds beside its own."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shardmill.transforms.options.declare import Option, Options, options_of
+
+if TYPE_CHECKING:
+    from shardmill.transforms.features.rows import RowAddOn
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddOnOptions(Options):
+    """Options of one add-on. Modules that define them are imported for `--help`, so they import little."""
+
+    precedes: ClassVar[str] = ""  # the option before which --help and manifests list them; "" for the end
+    # the RowAddOn that is made `of` options and a configuration, as `folder.rows.Class`; "" for none
+    rows: ClassVar[str] = ""
+    quantity: ClassVar[str] = ""  # value of --balance that needs these options
+    libraries: ClassVar[tuple[str, ...]] = ()  # whose releases can change the bytes
+    derived: ClassVar[Mapping[str, str]] = {}  # by option: what examples hold in place of the input's columns
+    # by command: options to show in its short help, and an example
+    short_help: ClassVar[Mapping[str, tuple[tuple[str, ...], str]]] = {}
+
+    @property
+    def exact_columns(self) -> tuple[str, ...]:
+        """Columns that are read as text where float32 would round their numbers."""
+        return ()
+
+    def check(self, config: Any) -> None:
+        """Check the options together with those of the job's JobConfig; raises UserError."""
+
+    def row_add_on(self, config: Any) -> "RowAddOn | None":
+        """Return the hooks for the rows of a RecordsConfig; None if the options change no row."""
+        module, _, name = self.rows.rpartition(".")
+        return getattr(import_module(f"shardmill.addons.{module}"), name).of(self, config) if name else None
+
+
+def insert_options(options: Sequence[Option], add_ons: Iterable[type[AddOnOptions]]) -> tuple[Option, ...]:
+    """Return `options` with those of add-ons in their places.
+
+    With options a, b, c, those of an add-on that precedes b follow a.
+    """
+    found = list(options)
+    for add_on in add_ons:
+        place = next((place for place, option in enumerate(found) if option.field == add_on.precedes), len(found))
+        found[place:place] = options_of(add_on)
+    return tuple(found)
