@@ -27,7 +27,7 @@ def _bits(one: int, other: int) -> int:
 
 
 @given(hashes, flips, st.integers(0, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_near_pair_is_found_once(found: list[int], changed: list[tuple[int, list[int]]], distance: int) -> None:
     """Random hashes are never near: some are others with some bits flipped."""
     for place, bits in changed:
@@ -64,7 +64,7 @@ pictures = st.lists(
 
 
 @given(pictures, st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_counts_are_those_of_looking_at_all_two_by_two(rows: list[tuple[int, int, int]], random: Any) -> None:
     """(hash, content, split) of each picture; equal ones are no pair."""
     # A content has one hash

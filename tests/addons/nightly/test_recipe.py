@@ -431,7 +431,7 @@ def test_write_there_and_back(command: str, values: dict[str, Any]) -> None:
     assert recipe.build.version == "auto"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"]), min_size=1))
 def test_any_text_comes_back(text: str) -> None:
     if any(word in text for word in ("{YYYY}", "{MM}", "{DD}")):

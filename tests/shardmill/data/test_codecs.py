@@ -28,7 +28,7 @@ def written(codec: Codec, *parts: bytes) -> bytes:
 
 @every
 @given(st.lists(st.binary(max_size=300), max_size=9), st.integers(0, 9))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_what_is_written_is_read(codec: Codec, records: list[bytes], cut: int) -> None:
     framed = list(map(frame_record, records))
     data = written(codec, b"".join(framed[:cut]), b"".join(framed[cut:]))

@@ -35,7 +35,7 @@ def same(ours: Mapping[str, Any], theirs: Mapping[str, Sequence[Any]]) -> bool:
 
 
 @given(EXAMPLES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_round_trip(features: dict[str, list[Any]]) -> None:
     assert same(decode_example(encode_example(features)), features)
 
@@ -52,7 +52,7 @@ SOME_SIZES = st.sampled_from([100, 127, 128, 16_384, (1 << 21) - 20, 1 << 21])
 
 
 @given(st.text(max_size=200), st.one_of(st.binary(max_size=300), (st.integers(0, 40_000) | SOME_SIZES).map(bytes)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_header_before_a_payload_equals_the_whole_entry(name: str, value: bytes) -> None:
     whole = example.encode_entry(name, example.encode_bytes_feature([value]))
 
@@ -132,7 +132,7 @@ def test_a_record_cut_short_is_refused(cut: int) -> None:
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_noise_raises_value_error_or_nothing(record: bytes) -> None:
     with suppress(ValueError):
         decode_example(record)

@@ -37,7 +37,7 @@ def from_proto(proto: Any, names: list[str]) -> dict[str, list[Any]]:
 
 
 @given(EXAMPLES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_tensorflow_reads_ours(features: dict[str, list[Any]]) -> None:
     proto = tf.train.Example.FromString(encode_example(features))
 
@@ -46,7 +46,7 @@ def test_tensorflow_reads_ours(features: dict[str, list[Any]]) -> None:
 
 
 @given(EXAMPLES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_we_read_tensorflow_s(features: dict[str, list[Any]]) -> None:
     decoded = decode_example(to_proto(features).SerializeToString())
 

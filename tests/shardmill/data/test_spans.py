@@ -10,7 +10,7 @@ import google_crc32c
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill import __version__, _native
@@ -73,7 +73,6 @@ def test_every_length(module: ModuleType, shuffled: bool) -> None:
 
 
 @BOTH
-@settings(deadline=None)
 @given(pieces=st.lists(st.binary(max_size=300), max_size=20), seed=SEEDS)
 def test_any_bytes(module: ModuleType, pieces: list[bytes], seed: int) -> None:
     ends = np.cumsum(list(map(len, pieces)), dtype=np.int64)
@@ -87,7 +86,6 @@ def test_any_bytes(module: ModuleType, pieces: list[bytes], seed: int) -> None:
 
 
 @BOTH
-@settings(deadline=None)
 @given(
     records=st.lists(
         st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)),
@@ -133,7 +131,6 @@ def test_copies(module: ModuleType, sizes: list[int]) -> None:
 
 
 @BOTH
-@settings(deadline=None)
 @given(data=st.binary(max_size=200) | st.lists(st.sampled_from([b"a", b"\n"]), max_size=200).map(b"".join))
 def test_bytes_found(module: ModuleType, data: bytes) -> None:
     found = np.empty(data.count(b"\n"), np.int64)
@@ -144,7 +141,6 @@ def test_bytes_found(module: ModuleType, data: bytes) -> None:
 
 
 @BOTH
-@settings(deadline=None)
 @given(
     data=st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=60).map(b"".join),
     bounds=st.tuples(*[st.integers(0, 60)] * 2),

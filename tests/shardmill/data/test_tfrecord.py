@@ -40,7 +40,7 @@ def outcome(data: bytes, block_bytes: int | None, file: type[io.BytesIO] = io.By
     return found, ""
 
 
-BOTH = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+BOTH = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(RECORDS, st.integers(1, 500))
@@ -106,7 +106,6 @@ def test_the_mask_is_that_of_tensorflow() -> None:
 
 
 @given(st.lists(st.binary(max_size=200), max_size=8))
-@settings(max_examples=100, deadline=None)
 def test_round_trip(records: list[bytes]) -> None:
     data = b"".join(map(tfrecord.frame_record, records))
     whole = b"".join(records)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.data.codecs import CODECS, Codec
@@ -48,7 +48,6 @@ def test_shard_names(shard: ShardName, text: str) -> None:
     st.integers(1, 10**7),
     st.sampled_from(list(CODECS.values())),
 )
-@settings(max_examples=100, deadline=None)
 def test_parse_reads_what_str_writes(name: str, split: str, shard: int, count: int, codec: Codec) -> None:
     shard_name = ShardName(name, split, shard, count, codec)
 

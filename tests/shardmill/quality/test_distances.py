@@ -195,7 +195,7 @@ def bucketed(values: list[int], width: int) -> Histogram:
     return histogram(*((key * width, key * width + width - 1, count) for key, count in sorted(counts.items())))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(numbers, numbers, widths, widths)
 def test_the_least_divergence_is_never_more_than_that_of_the_numbers(
     one: list[int], other: list[int], width: int, other_width: int

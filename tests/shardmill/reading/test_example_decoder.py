@@ -134,7 +134,7 @@ def check_blocks(chosen: tuple[Feature, ...], records: list[bytes], names: list[
 
 @pytest.mark.slow
 @given(cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_blocks_are_decoded_by_columns(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
     chosen, examples = case
     records = [proto_of(chosen, example).SerializeToString(deterministic=True) for example in examples]
@@ -145,7 +145,7 @@ def test_blocks_are_decoded_by_columns(case: tuple[tuple[Feature, ...], list[dic
 
 @pytest.mark.slow
 @given(cases(), st.randoms())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_damaged_records_of_a_block(
     case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]], choice: random.Random
 ) -> None:
@@ -176,7 +176,7 @@ def test_a_record_as_we_write_it_is_read_by_columns() -> None:
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
     chosen, examples = case
     decode = ExampleDecoder(chosen)
@@ -196,7 +196,7 @@ def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, 
 
 @pytest.mark.slow
 @given(cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_reads_what_tensorflow_writes(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
     chosen, examples = case
     decode = ExampleDecoder(chosen)
@@ -206,7 +206,7 @@ def test_it_reads_what_tensorflow_writes(case: tuple[tuple[Feature, ...], list[d
 
 @pytest.mark.slow
 @given(cases(), st.randoms())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damage_is_an_error_or_decodes_as_tensorflow_has_it(
     case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]], choice: random.Random
 ) -> None:
@@ -288,7 +288,6 @@ def test_only_what_is_wanted() -> None:
 
 @pytest.mark.slow
 @given(st.lists(INTS, max_size=20))
-@settings(deadline=None)
 def test_unpack_varints(values: list[int]) -> None:
     packed = tf.train.Int64List(value=values).SerializeToString()
     length_bytes = 0 if not values else 2 if len(packed) < 130 else 3  # a tag and a length of one byte or two

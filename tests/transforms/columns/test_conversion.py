@@ -40,7 +40,7 @@ TYPES = st.one_of(
 
 
 @given(COLUMNS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
     try:
         found = column_type(values)
@@ -54,7 +54,7 @@ def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
 
 
 @given(COLUMNS, TYPES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_column_is_converted_as_its_values_are(values: list[Any], column: ColumnType) -> None:
     array = column_array(values, column)
     if array is not None:
@@ -67,7 +67,7 @@ def test_a_column_is_converted_as_its_values_are(values: list[Any], column: Colu
     st.lists(st.floats(-9, 9) | st.none()),
     st.lists(st.text("ab") | st.none()),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_common_columns_are_converted_whole(integers: list[Any], floats: list[Any], texts: list[Any]) -> None:
     columns: list[tuple[list[Any], ScalarType]] = [
         (integers, "int64"),

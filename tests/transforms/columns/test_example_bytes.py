@@ -35,7 +35,7 @@ def array(records: list[bytes]) -> pa.LargeBinaryArray:
 
 
 @given(RECORDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_framed_as_one_by_one(records: list[bytes]) -> None:
     framed = frame(array(records))
     framed.validate(full=True)
@@ -45,7 +45,6 @@ def test_framed_as_one_by_one(records: list[bytes]) -> None:
 
 
 @given(st.lists(st.lists(st.binary(max_size=40), max_size=4), max_size=9))
-@settings(deadline=None)
 def test_framed_from_parts(records: list[list[bytes]]) -> None:
     framing = RecordFramer()
     whole = [tfrecord.frame_record(b"".join(parts)) for parts in records]
@@ -55,7 +54,6 @@ def test_framed_from_parts(records: list[list[bytes]]) -> None:
 
 
 @given(RECORDS, st.integers(0, (1 << 64) - 1))
-@settings(max_examples=100, deadline=None)
 def test_hashes_are_those_of_the_payloads(records: list[bytes], seed: int) -> None:
     hashes = payload_hashes(frame(array(records)), [seed, 7])
 
@@ -64,7 +62,6 @@ def test_hashes_are_those_of_the_payloads(records: list[bytes], seed: int) -> No
 
 
 @given(RECORDS, st.integers(0, 20), st.integers(0, 20))
-@settings(max_examples=100, deadline=None)
 def test_slices(records: list[bytes], start: int, count: int) -> None:
     part = array(records).slice(min(start, len(records)), count)
     framed = frame(array(records)).slice(min(start, len(records)), count)
@@ -110,7 +107,7 @@ def beginnings(items: np.ndarray, lengths: list[int]) -> list[bytes]:
 
 
 @given(st.one_of(st.lists(NUMBERS, min_size=1, max_size=20), NUMBERS.map(lambda number: [number] * 3)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_those_of_one_number_each(numbers: list[int]) -> None:
     values = np.array(numbers, np.uint64)
     expected = [encode_varint(number) for number in numbers]
@@ -124,7 +121,6 @@ def test_those_of_one_number_each(numbers: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=10))
-@settings(max_examples=100, deadline=None)
 def test_widths_of_signed_numbers(numbers: list[int]) -> None:
     widths = varint_widths(np.array(numbers, np.int64))
 

@@ -54,7 +54,7 @@ def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(KINDS, PLACES), max_size=8), st.integers(0, 8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_kinds_are_those_of_every_record(
     rows: list[tuple[dict[str, tuple[str, list[int]]], tuple[str, int]]], cut: int
 ) -> None:
@@ -138,7 +138,7 @@ def plain(values: Any, kind: pa.DataType) -> list[Any]:
 
 
 @given(RECORDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_decoded_as_one_by_one(records: list[bytes]) -> None:
     features, bad = decode_examples(pa.array(records, pa.large_binary()))
     features.validate(full=True)
@@ -152,7 +152,7 @@ def test_decoded_as_one_by_one(records: list[bytes]) -> None:
 
 
 @given(RECORDS, st.integers(0, 8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_types_do_not_depend_on_how_records_are_cut(records: list[bytes], cut: int) -> None:
     whole, merged = inferred(records), inferred(records[:cut]).merge(inferred(records[cut:]))
 

@@ -83,7 +83,6 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 @given(batches())
-@settings(max_examples=100, deadline=None)
 def test_bytes_are_those_of_the_plain_encoder(batch: pa.RecordBatch) -> None:
     check(batch)
 
@@ -246,7 +245,7 @@ PIECES = st.one_of(st.none(), st.binary(max_size=40), NUMBERS)
 
 
 @given(st.lists(st.tuples(st.binary(max_size=60), st.integers(0, 30), *[PIECES] * 3), max_size=3), NUMBERS, NUMBERS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_compiled_functions_refuse_what_does_not_fit(
     columns: list[Any], entries: list[int], offsets: list[int]
 ) -> None:

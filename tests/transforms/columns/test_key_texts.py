@@ -115,7 +115,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(st.one_of(st.none(), VALUES), max_size=20), st.integers(0, 20))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_lies_beside_a_value_changes_no_key(values: list[Any], cut: int) -> None:
     together = key_texts_of_values(values).to_pylist()
 
@@ -124,7 +124,7 @@ def test_what_lies_beside_a_value_changes_no_key(values: list[Any], cut: int) ->
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=20))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_equal_numbers_have_one_key_and_others_another(numbers: list[int | float]) -> None:
     keys = key_texts_of_values(numbers).to_pylist()
     texts = key_texts(pa.array([repr(number) for number in numbers])).to_pylist()
@@ -153,7 +153,7 @@ def _keys(found: RecordFormat, folder: Path, data: bytes) -> list[bytes | None]:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=30), st.integers(30, 400))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_format_and_block_size_gives_the_same_keys(tmp_path: Path, values: list[Any], block_size: int) -> None:
     expected = key_texts_of_values(values).to_pylist()
     rows = [{"x": number, "k": value} for number, value in enumerate(values)]

@@ -168,7 +168,7 @@ TABLES = st.integers(1, 5).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(TABLES)
 def test_columns_of_a_table_have_the_types_and_values_that_they_have_alone(table: list[list[str | None]]) -> None:
     columns = [column(values) for values in table]

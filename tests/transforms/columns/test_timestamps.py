@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.transforms.columns.text import Times, read_times
@@ -19,7 +19,6 @@ def times(*texts: str | None, unit: str = "ms") -> Times:
 ZONES = st.one_of(st.none(), st.integers(-23 * 60 - 59, 23 * 60 + 59))
 
 
-@settings(deadline=None)
 @given(
     moment=st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),
     zone=ZONES,

@@ -75,7 +75,6 @@ def _is_beyond_float32(value: Any) -> bool:
 
 
 @given(ROWS)
-@settings(max_examples=100, deadline=None)
 def test_every_row_fits_the_features_of_all(rows: list[dict[str, Any]]) -> None:
     types = types_of(rows)
     features = {name: column.feature(name, len(rows)) for name, column in types.items()}
@@ -271,7 +270,7 @@ NESTED = st.one_of(
 
 
 @given(st.lists(NESTED, min_size=1, max_size=12), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_partition_in_any_order_merges_to_the_type_of_all(values: list[Any], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(values))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -72,7 +72,6 @@ def with_header(text: str, version: int = 1, data: bytes = b"") -> bytes:
     st.sampled_from("<>"),
     st.sampled_from([(1, 0), (2, 0), (3, 0)]),
 )
-@settings(max_examples=100, deadline=None)
 def test_any_array_in_any_order_of_axes_and_bytes(
     array: np.ndarray, axes: Any, order: Any, version: tuple[int, int]
 ) -> None:
@@ -195,7 +194,6 @@ def test_a_header_of_python_2(recwarn: pytest.WarningsRecorder) -> None:
 
 
 @given(st.binary(max_size=60), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
 def test_noise_behind_the_magic(noise: bytes, version: int) -> None:
     begun, disturbed = b"\x93NUMPY" + bytes([version, 0]) + noise, GOOD[:20] + noise + GOOD[20 + len(noise) :]
     for data in (noise, b"\x93NUMPY" + noise, begun, disturbed):

@@ -251,13 +251,13 @@ def check_anything(data: bytes) -> None:
 
 
 @given(st.one_of(st.just(b""), st.sampled_from([*MAGICS, b"II*\0", b"MM\0*"])), st.binary(max_size=80))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_noise_is_an_image_error_or_an_image(magic: bytes, noise: bytes) -> None:
     check_anything(magic + noise)
 
 
 @given(st.sampled_from(sorted(IMAGES)), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_changed_byte_is_an_image_error_or_an_image(name: str, data: st.DataObject) -> None:
     image = bytearray(IMAGES[name])
     for _ in range(3):

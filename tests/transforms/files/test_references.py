@@ -182,7 +182,7 @@ def planned(keys: list[tuple[int, int]]) -> pa.RecordBatch:
 
 
 @given(FOUND_ROWS, st.integers(1, 8), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_batches_hold_the_rows_in_order_and_travel(rows: list[tuple[Any, ...]], size: int, data: st.DataObject) -> None:
     made, coder = list(to_batches(rows, FOUND, size)), RecordBatchCoder()
 
@@ -223,7 +223,7 @@ KEY = st.integers(0, 2) | st.integers(0, (1 << 64) - 1)
 
 
 @given(st.lists(st.tuples(KEY, st.integers(0, 9)), min_size=1, max_size=40, unique=True), st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sorting_forgets_how_rows_arrived(keys: list[tuple[int, int]], shuffle: Any) -> None:
     shuffled = list(keys)
     shuffle.shuffle(shuffled)

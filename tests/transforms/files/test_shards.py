@@ -169,7 +169,7 @@ def edit(tree: Tree, what: str, one: int, other: int) -> None:
 
 
 @given(NIGHTS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_script_of_edits_gives_the_bytes_of_full_builds(nights: list[tuple[list[Any], int, int]]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         tree = Tree(Path(temporary) / "texts")

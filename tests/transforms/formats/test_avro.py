@@ -148,7 +148,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=ROWS, block_bytes=st.integers(0, 500), block_size=st.integers(1, 3000))
 def test_any_blocks_have_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row], block_bytes: int, block_size: int
@@ -341,7 +341,7 @@ def test_where_no_block_follows_the_rest_is_estimated(tmp_path: Path, block_size
     assert f"the block at byte {at:,} " in reject.reason
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(at=st.integers(START, len(GOOD) - 1), byte=st.integers(0, 255), codec=st.sampled_from(["null", "deflate"]))
 def test_any_byte_that_is_damaged_is_no_crash(
     tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, codec: str

@@ -63,7 +63,7 @@ RAW = st.lists(
     max_size=40,
 ).map("".join)
 SMALL = st.integers(1, 20)
-many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @many

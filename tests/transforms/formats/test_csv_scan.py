@@ -58,7 +58,7 @@ def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[ScannedR
 
 
 @given(NASTY, st.integers(1, 9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_scan_in_parts_is_that_of_the_whole(data: bytes, size: int) -> None:
     whole = scan_range(data, CSV)
     with pytest.MonkeyPatch.context() as patch:

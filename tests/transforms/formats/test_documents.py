@@ -54,7 +54,7 @@ PIECES = ["a", "b c", " ", "\n", "\r\n", "\n\n", "é", "—", END, "<|", "--", "
 
 @pytest.mark.parametrize("separator", [END, "--", "\n--\n", "é", ""])
 @given(parts=st.lists(st.sampled_from(PIECES), max_size=25), block=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_cut_reads_what_the_whole_is(
     tmp_path_factory: pytest.TempPathFactory, separator: str, parts: list[str], block: int
 ) -> None:

@@ -222,7 +222,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), max_size=12), st.integers(1, 200))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_block_size_gives_the_rows(
     tmp_path_factory: pytest.TempPathFactory, objects: list[Row], block_size: int
 ) -> None:

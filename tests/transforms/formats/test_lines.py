@@ -54,7 +54,7 @@ TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
 
 
 @given(TEXTS, st.integers(1, 60), st.booleans(), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_block_size_gives_the_lines(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, block_size: int, zipped: bool, with_numbers: bool
 ) -> None:
@@ -87,7 +87,7 @@ ENCODINGS = [
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @given(st.text(st.sampled_from("ab \n\r\x00zé~{}"), max_size=60), st.integers(1, 50), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_encoding_gives_utf8(
     tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str, block_size: int, zipped: bool
 ) -> None:
@@ -199,7 +199,6 @@ def read_pairs(file: FileRef, size: int, encoding: str = "utf-8") -> tuple[list[
     return [(row["line_number"], row["de"], row["en"]) for row in rows], rejects, blank
 
 
-@settings(deadline=None)
 @given(lines=PAIRS, size=st.integers(1, 200), ends=st.tuples(*[st.sampled_from(("\n", "\r\n"))] * 2))
 def test_lines_belong_together(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[str, str]], size: int, ends: tuple[str, str]

@@ -178,7 +178,7 @@ TYPES = st.one_of(
 
 
 @given(COLUMNS, TYPES, st.integers(1, 4), st.none() | st.sampled_from(["0", "1.5", "x", "true"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_values_become_what_those_of_json_do(
     tmp_path_factory: pytest.TempPathFactory,
     values: tuple[pa.DataType, list[Any]],

@@ -60,7 +60,7 @@ MEMBERS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(MEMBERS, st.sampled_from(FORMATS[1:]), st.sampled_from([0, 1.5]))
 def test_every_member_is_where_tarfile_has_it(members: list[tuple[str, bytes]], kind: int, mtime: float) -> None:
     data = tar(members, kind, mtime)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
@@ -80,7 +80,6 @@ def test_what_tensorflow_writes(tmp_path: Path, compression: str, size: int) -> 
 
 
 @given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 2000), st.booleans())
-@settings(max_examples=100, deadline=None)
 def test_any_block_size_gives_the_records(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_size: int, zipped: bool
 ) -> None:

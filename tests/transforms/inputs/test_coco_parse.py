@@ -85,7 +85,6 @@ def parse_compiled(text: str) -> tuple[Any, ...] | None:
 
 
 @given(annotations(odd=False), st.sampled_from([None, 1]), st.booleans())
-@settings(max_examples=100)
 def test_usual_annotations_are_parsed_alike(items: list[dict[str, Any]], indent: int | None, ascii_only: bool) -> None:
     text = text_of(items, indent, ascii_only)
     compiled = parse_compiled(text)

@@ -4,7 +4,7 @@ from collections import Counter
 from functools import reduce
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.transforms.columns.arrow import to_batches
@@ -104,7 +104,6 @@ def combine(*halves: list[InputSummary]) -> InputSummary:
 
 
 @given(st.lists(PARTS, max_size=8), st.data())
-@settings(max_examples=100, deadline=None)
 def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(parts))
     cut = data.draw(st.integers(0, len(parts)))

@@ -159,7 +159,7 @@ def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) 
     assert np.diff(bounds).tolist() == [int((parts == part).sum()) for part in range(len(cuts) + 1)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(keys_and_groups, st.integers(1, 5), st.integers(1, 400), st.booleans(), st.data())
 def test_slices_of_any_runs_merge_to_the_same_shards(
     tmp_path_factory: pytest.TempPathFactory,
@@ -359,7 +359,7 @@ def shard_bytes(runs: list[Run], segment_bytes: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "python"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(VALUES, st.integers(1, 9), st.integers(1, 300), st.booleans())
 def test_values_left_in_files_are_in_the_shards(
     tmp_path_factory: pytest.TempPathFactory,

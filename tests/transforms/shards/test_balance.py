@@ -26,7 +26,6 @@ def test_example_cuts(examples: int, shards: int, cuts: list[int]) -> None:
 
 
 @given(st.integers(1, 10**9), st.integers(1, 2000))
-@settings(max_examples=100, deadline=None)
 def test_example_cuts_differ_by_at_most_one(examples: int, shards: int) -> None:
     counted = parts(examples, example_cuts(examples, min(shards, examples)))
 
@@ -75,7 +74,7 @@ def check_bytes(sizes: np.ndarray, shards: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_bytes_differ_by_at_most_the_largest_record(data: st.DataObject) -> None:
     size = st.one_of(st.integers(1, 10), st.integers(1, 10**7), st.just(1), st.just(10**9))
     sizes = data.draw(st.lists(size, min_size=1, max_size=80))
@@ -216,7 +215,6 @@ def test_stratum_cuts(size: int, fractions: tuple[Fraction, ...], cuts: list[int
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 1000), min_size=1, max_size=6))
-@settings(max_examples=100, deadline=None)
 def test_stratum_shares_are_within_one_of_exact(size: int, weights: list[int]) -> None:
     fractions = [Fraction(weight, sum(weights)) for weight in weights]
     ends = [0, *balance.cut_stratum(fractions, "", size), size]

@@ -244,7 +244,7 @@ def as_pairs(cuts: Cuts) -> list[Pair]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_cuts_are_those_of_a_sort_for_any_batches_and_order(data: st.DataObject) -> None:
     pairs = data.draw(PAIRS)
     borders = sorted(data.draw(st.sets(st.integers(1, len(pairs)), max_size=6)) | {len(pairs)})
@@ -278,7 +278,7 @@ def test_bins_are_the_leading_bits() -> None:
 
 
 @given(st.lists(st.lists(st.tuples(KEYS, st.integers(0, 10**12)), max_size=20), max_size=5), st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_merge_knows_no_order(batches: list[list[tuple[int, int]]], random: object) -> None:
     def of(rows: list[tuple[int, int]]) -> Histogram:
         return make_histogram(

@@ -85,7 +85,6 @@ def number_stats(values: list[int]) -> NumberStats:
 
 
 @given(st.lists(NUMBERS, max_size=5), st.randoms())
-@settings(max_examples=100, deadline=None)
 def test_numbers_know_no_order(parts: list[list[int]], random: st.DataObject) -> None:
     whole = number_stats([value for part in parts for value in part])
     merged = NumberStats()
@@ -99,7 +98,7 @@ def test_numbers_know_no_order(parts: list[list[int]], random: st.DataObject) ->
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=50))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_numbers_are_those_of_the_statistics_module(values: list[int]) -> None:
     found = number_stats(values).summary().to_json()
 

@@ -154,7 +154,6 @@ def check(sums: ExactSums, values: list[Fraction]) -> None:
     assert sums.std_dev() == nearest_root(variance)
 
 
-@settings(deadline=None)
 @given(INTEGERS)
 def test_integers(values: list[int]) -> None:
     sums = sums_of(values)
@@ -163,7 +162,6 @@ def test_integers(values: list[int]) -> None:
     check(sums, [Fraction(value) for value in values])
 
 
-@settings(deadline=None)
 @given(FLOATS)
 def test_floats(values: np.ndarray) -> None:
     check(sums_of(values), [Fraction(value) for value in values.tolist()])
@@ -198,7 +196,6 @@ def test_sums_of_integers_and_of_floats_do_not_mix() -> None:
 VALUES = st.lists(st.binary(max_size=300) | st.binary(max_size=2), max_size=30)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20))
 def test_mixed_integers_come_back(values: list[int]) -> None:
     numbers = np.array(values, np.uint64)
@@ -206,7 +203,6 @@ def test_mixed_integers_come_back(values: list[int]) -> None:
     assert unmix(mix(numbers)).tolist() == values
 
 
-@settings(deadline=None)
 @given(VALUES, st.integers(0, 10), st.integers(0, 10))
 def test_a_hash_is_xxh3_of_the_value_alone(values: list[bytes], skip: int, length: int) -> None:
     array = pa.array(values, pa.large_binary())
@@ -297,7 +293,7 @@ def test_hashes_of_many_values_may_repeat() -> None:
     assert same(sketch, distinct_of(np.arange(1500)))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.integers(0, 5000), st.sampled_from([3, 2000, 1 << 62]), st.lists(st.integers(0, 5000), max_size=4), st.booleans()
 )

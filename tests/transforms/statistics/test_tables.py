@@ -86,7 +86,7 @@ def test_what_does_not(name: str) -> None:
     st.integers(1, 5),
     st.randoms(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_no_batch_and_no_order_shows(rows: list[tuple[int | None, int]], parts: int, random: Any) -> None:
     values, labels = zip(*rows, strict=True)
     order = random.sample(range(parts), parts)
@@ -232,7 +232,7 @@ TABLES = {size: table_of(size) for size in (0, 1, 50, 1100, 7000)}
 TEXTS = {size: text_of(TableStats.from_batch(table, ties_of(size), labels=["label"])) for size, table in TABLES.items()}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.sampled_from(sorted(TABLES)),
     st.lists(st.integers(0, 7000), max_size=6),
@@ -257,7 +257,7 @@ def test_any_batches_in_any_order_give_the_same(size: int, cuts: list[int], orde
     assert parts[0].examples == added.examples == size
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 99))
 def test_any_order_of_rows_gives_the_same(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(1100)

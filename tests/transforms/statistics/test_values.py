@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.transforms.statistics.sketches import mix
@@ -36,7 +36,6 @@ def strings(values: list[bytes]) -> dict[str, Any]:
     return json_of(StringStats(), values, pa.large_binary())
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=6) | st.sampled_from([b"", b"rose", b"x" * 60]), min_size=1, max_size=60))
 def test_strings(values: list[bytes]) -> None:
     stats, lengths = strings(values), [len(value) for value in values]
@@ -108,7 +107,6 @@ def floats(values: list[float] | np.ndarray) -> dict[str, Any]:
     return json_of(NumericStats.for_floats(), values, pa.float32())
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-70, 70), min_size=1, max_size=60))
 def test_integers(values: list[int]) -> None:
     stats = integers(values)
@@ -126,7 +124,6 @@ def test_integers(values: list[int]) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, 2.0**-149, float("nan")]), max_size=60))
 def test_floats(values: list[float]) -> None:
     stats, finite = floats(values), [value for value in values if np.isfinite(value)]
