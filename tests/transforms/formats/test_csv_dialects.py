@@ -38,6 +38,34 @@ def test_tsv_and_other_quotes(tmp_path: Path) -> None:
     assert read(CsvFormat("\t", "'"), file, {"b\tc": ColumnType("bytes", None, 1)})[:2] == ([{"b\tc": b"x\n'y\""}], [2])
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "text"),
+    [
+        ("||", 'a||b\n1||x\n2||"y||  z"\n'),
+        ("::", 'a::b\n1::x\n2::"y||  z"\n'),
+        (r"\s+", 'a \t b\n 1   x\n2\t"y||  z" \n'),
+    ],
+)
+def test_delimiters_of_several_characters(tmp_path: Path, delimiter: str, text: str) -> None:
+    found = read_each_size(tmp_path, text, types(a="int64", b="bytes"), delimiter=delimiter)
+    assert found == ([{"a": 1, "b": b"x"}, {"a": 2, "b": b"y||  z"}], [2, 3], [], 0)
+
+
+def test_comments(tmp_path: Path) -> None:
+    found = read_each_size(tmp_path, "# one\na,b\n1,2\n# two\n3,#4\n", types(a="int64", b="bytes"), comment="#")
+    assert found == ([{"a": 1, "b": b"2"}, {"a": 3, "b": b"#4"}], [3, 5], [], 0)
+
+
+def test_types_of_separated_lists(tmp_path: Path) -> None:
+    file = write(tmp_path, "a,b,c\n1;2,x y,1;2\n3;4,z,3;4\n")
+    types = infer(CsvFormat(list_separators=(("a", ";"), ("b", " "))), file).types
+    assert {name: (found.dtype, found.length) for name, found in types.items()} == {
+        "a": ("int64", 2),
+        "b": ("bytes", -1),
+        "c": ("bytes", None),
+    }
+
+
 def test_without_quotes(tmp_path: Path) -> None:
     found = read_each_size(tmp_path, 'a,b\n"1,2\n5" disk,"\n', types(a="bytes", b="bytes"), quote="")
     assert found[:3] == ([{"a": b'"1', "b": b"2"}, {"a": b'5" disk', "b": b'"'}], [2, 3], [])
