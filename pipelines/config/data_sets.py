@@ -101,7 +101,7 @@ def _read_tfds(files: Any, folder: str, described: bytes, data: bytes) -> InputD
     try:
         shards = _shards_of_tfds(json.loads(data))
         features = parse_features(described, read_names)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(
             f"--input {folder}: {DATASET_INFO} or {FEATURES} is not as TFDS writes it: {error}; --input"
             f" '{folder}/*record*' reads the files without them"

@@ -275,7 +275,7 @@ def _describe_rejects(sources: ReportSources) -> dict[str, Any]:
             reject = json.loads(line)
             reason, source, number = str(reject["reason"]), str(reject["source"]), reject["line"]
             unsaid.add(reason, int(reject.get("records") or 1), source)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             deque(lines, 0)  # at whose end it is known whether the file is the one that was written
             raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
         known = reason in counts if has_counts else unsaid.is_counted(reason)

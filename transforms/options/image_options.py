@@ -192,7 +192,7 @@ def parse_mask_colors(value: Any) -> MaskColors:
         try:
             text = read_option_file("mask_colors", value).decode("utf-8-sig")
             pairs = _colors_of_json(text) if value.lower().endswith(".json") else _colors_of_lines(text)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(f"--mask_colors {value} is no list of names and colours: {error}") from None
     else:
         pairs = [(str(name), color) for name, color in (value.items() if isinstance(value, Mapping) else value)]

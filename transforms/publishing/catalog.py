@@ -134,7 +134,7 @@ def read_failed_mark(directory: str) -> dict[str, str]:
     """Return the content of the mark in the folder of a failed version; {} without a valid one."""
     try:
         found = json.loads(storage.read_bytes(storage.join(directory, file_names.FAILED_MARK)))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 

@@ -499,6 +499,9 @@ def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     return {name: check for name, check in checks.items() if file_names.is_inside(name)}
 
 
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError, RecursionError)  # of content that is not as expected
+
+
 def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
     """Return the faults of a metadata file; a wrong checksum is only reported if there is no other fault."""
     try:
@@ -517,7 +520,7 @@ def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check
     except OSError as error:
         raise_if_store_failed(error, dataset.directory)
         return [f"cannot be read: {error.strerror or error}"]
-    except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError, DecodeError) as error:
+    except (*_MALFORMED, text_format.ParseError, DecodeError) as error:
         return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
 
 

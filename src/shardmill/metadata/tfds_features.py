@@ -19,7 +19,7 @@ def parse_features(text: str | bytes, read_names: ReadNames) -> Features:
     """
     try:
         return tuple(_walk(json.loads(text), (), (), False, read_names))
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"no features.json of TFDS: {error!r}") from None
 
 

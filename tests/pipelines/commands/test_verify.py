@@ -137,7 +137,8 @@ def test_metadata_missing_and_damaged(directory: Path, name: str) -> None:
     (directory / name).write_bytes(b"\xff\xfe")
     (fault,) = _faults(directory)
     assert fault.startswith(f"{name}: is not such a file: {kind}")
-    for text in ("[]", "{", "feature: 7") if name.endswith((".json", ".pbtxt")) else ():
+    texts = ("[]", "{", "feature: 7", "[" * 100_000, '{"a":' * 100_000, "feature { struct_domain { " * 10_000)
+    for text in texts if name.endswith((".json", ".pbtxt")) else ():
         (directory / name).write_text(text)
         (fault,) = _faults(directory)
         assert fault.startswith(f"{name}: is not such a file: ")
