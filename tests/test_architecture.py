@@ -283,7 +283,7 @@ def is_name(name: str) -> bool:
     return re.search(rf"\b{following}\b", PATHS[module].read_text()) is not None
 
 
-@pytest.mark.parametrize("path", [*PATHS.values(), *(SOURCE / "shardmill").glob("*.c")], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*PATHS.values(), *(SOURCE / "shardmill").glob("*.[ch]")], ids=lambda path: path.name)
 def test_names_of_modules_and_paths_in_texts_are_there(path: Path) -> None:
     text = path.read_text()
     assert [name for name in _NAME.findall(text) if not is_name(name)] == []

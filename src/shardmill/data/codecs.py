@@ -3,16 +3,15 @@
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, cast
 
 from shardmill.errors import CorruptDataError
 
 if TYPE_CHECKING:
     from shardmill.data.spans import RecordBlock
-
-T = TypeVar("T")
 
 
 class ShardEncoder(Protocol):
@@ -59,21 +58,18 @@ class Codec:
         return _PassThroughEncoder()
 
     def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
-        """Yield the serialized examples of an open shard and verify every checksum.
+        """Yield the serialized examples of an open shard, as `read_blocks` does."""
+        return chain.from_iterable(self.read_blocks(file, name))
+
+    def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
+        """Yield the serialized examples of an open shard, some at a time, and verify every checksum.
+
+        Errors number the records from `record` on, which begins at byte `offset`, where the file is read from. Both are
+        0 unless the codec keeps offsets.
 
         Raises:
             CorruptDataError: if a record cannot be read, after all records before it were yielded; the message begins
                 with `name` and a colon.
-        """
-        from shardmill.data.tfrecord import read_records
-
-        return read_records(file, name)
-
-    def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
-        """Yield what `read_records` yields, some records at a time and several times as fast; raise the same errors.
-
-        They number the records from `record` on, which begins at byte `offset`, where the file is read from. Both are 0
-        unless the codec keeps offsets.
         """
         from shardmill.data.spans import read_blocks
 
@@ -121,11 +117,14 @@ class GzipCodec(Codec):
     def encoder(self) -> ShardEncoder:
         return zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_FRAMING)
 
-    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
-        return _read_compressed(super().read_records, file, name, lambda _: 1)
-
     def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
-        return _read_compressed(super().read_blocks, file, name, len)
+        count = 0
+        try:
+            for block in super().read_blocks(cast(BinaryIO, _GzipFile(file)), name):
+                count += len(block)
+                yield block
+        except _GZIP_ERRORS as error:
+            raise CorruptDataError(f"{name}: the gzip stream is damaged after record {count}: {error}") from error
 
 
 _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -158,19 +157,6 @@ class _GzipFile:
         return data[:size]
 
 
-def _read_compressed(
-    read: Callable[[BinaryIO, str], Iterable[T]], file: BinaryIO, name: str, number: Callable[[T], int]
-) -> Iterator[T]:
-    """Yield what `read` yields from the compressed `file`; `number` counts the records in each item."""
-    count = 0
-    try:
-        for found in read(cast(BinaryIO, _GzipFile(file)), name):
-            count += number(found)
-            yield found
-    except _GZIP_ERRORS as error:
-        raise CorruptDataError(f"{name}: the gzip stream is damaged after record {count}: {error}") from error
-
-
 @dataclass(frozen=True)
 class ArrayRecordCodec(Codec):
     """ArrayRecord files as TFDS writes them: each record is compressed alone."""
@@ -185,9 +171,6 @@ class ArrayRecordCodec(Codec):
         from shardmill.data.array_record import ArrayRecordEncoder
 
         return ArrayRecordEncoder()
-
-    def read_records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
-        return (record for block in self.read_blocks(file, name) for record in block)
 
     def read_blocks(self, file: BinaryIO, name: str, record: int = 0, offset: int = 0) -> Iterator["RecordBlock"]:
         from shardmill.data.array_record import read_blocks

@@ -6,17 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, BinaryIO
+from typing import Any
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmill.errors import CorruptDataError
-
 OVERHEAD = 16  # bytes of framing a record: 8 of length, 4 and 4 of checksums
 _MASK_DELTA = 0xA282EAD8  # kMaskDelta of tsl/lib/hash/crc32c.h, by which a stored checksum is masked
-_TFRECORD_HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 
@@ -58,39 +55,6 @@ def is_valid_record(framed: bytes) -> bool:
         and framed[:12] == record_header(len(payload))
         and framed[-4:] == record_footer((payload,))
     )
-
-
-def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the payloads of an uncompressed TFRecord `file` and verify every checksum.
-
-    Raises:
-        CorruptDataError: if a record is cut short or fails its checksum; the message names `name`, record and offset.
-    """
-    offset = index = 0
-    while head := _read_fully(file, _TFRECORD_HEADER.size):
-        where = f"{name}: record {index} at byte {offset}"
-        if len(head) < _TFRECORD_HEADER.size:
-            raise CorruptDataError(f"{where} is cut short: {len(head)} of {_TFRECORD_HEADER.size} header bytes")
-        size, crc = _TFRECORD_HEADER.unpack(head)
-        if mask_crc(google_crc32c.value(head[:8])) != crc:
-            raise CorruptDataError(f"{where} has a length that fails its checksum")
-        body = _read_fully(file, size + 4)
-        if len(body) < size + 4:
-            raise CorruptDataError(f"{where} is cut short: {len(body)} of {size + 4} bytes")
-        payload = body[:size]
-        if mask_crc(google_crc32c.value(payload)) != _CRC.unpack(body[size:])[0]:
-            raise CorruptDataError(f"{where} fails its checksum")
-        yield payload
-        offset += OVERHEAD + size
-        index += 1
-
-
-def _read_fully(file: BinaryIO, size: int) -> bytes:
-    """Read up to `size` bytes, fewer only at the end of the file; remote file objects may return short reads."""
-    data = file.read(size)
-    while len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
 
 
 _TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cache

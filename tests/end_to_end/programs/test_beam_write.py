@@ -20,7 +20,7 @@ from PIL import Image
 
 import shardmill
 import shardmill.beam
-from shardmill.data.tfrecord import read_records
+from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands import convert as commands
@@ -177,7 +177,9 @@ def test_images_and_objects_are_written_as_of_parquet(tmp_path: Path) -> None:
 
 def test_examples_are_written_as_reshard_does(lines: Path, tmp_path: Path) -> None:
     convert("jsonl", lines, tmp_path / "first")
-    records = list(read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first"))
+    records = list(
+        PLAIN_CODEC.read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first")
+    )
     expected = convert("reshard", tmp_path / "first" / "d" / "1.0.0", tmp_path / "command", key="id", num_shards=3)
 
     assert write(records[::-1], tmp_path / "pipeline", key="id", num_shards=3) == expected
@@ -322,7 +324,9 @@ def test_a_function_changes_rows_alike_however_they_are_divided(
 
 def test_a_function_changes_examples(lines: Path, tmp_path: Path) -> None:
     convert("jsonl", lines, tmp_path / "first")
-    records = list(read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first"))
+    records = list(
+        PLAIN_CODEC.read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first")
+    )
     write(records, tmp_path / "made", map=lambda row: {"n": row["id"][0], "word": row["word"][0].upper()})
     made = shardmill.examples(tmp_path / "made" / "d" / "1.0.0", "train")
     assert sorted((row["n"], row["word"]) for row in made) == [(n, f"W{n % 7}".encode()) for n in range(700)]

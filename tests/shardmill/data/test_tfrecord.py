@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
+from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.data.spans import read_blocks
-from shardmill.data.tfrecord import OVERHEAD, frame_record, read_records
+from shardmill.data.tfrecord import OVERHEAD, frame_record
 from shardmill.errors import CorruptDataError
 
 RECORDS = st.lists(st.one_of(st.binary(max_size=10), st.integers(0, 400).map(bytes)), max_size=8)
@@ -26,15 +27,12 @@ class ShortReads(io.BytesIO):
         return super().read(min(size, self.most) if size is not None and size > 0 else size)
 
 
-def outcome(data: bytes, block_bytes: int | None, file: type[io.BytesIO] = io.BytesIO) -> tuple[list[bytes], str]:
+def outcome(data: bytes, block_bytes: int, file: type[io.BytesIO] = io.BytesIO) -> tuple[list[bytes], str]:
     """What comes out, and the error."""
     found: list[bytes] = []
     try:
-        if block_bytes is None:
-            found.extend(read_records(file(data), "shard"))
-        else:
-            for records in read_blocks(file(data), "shard", block_bytes):
-                found.extend(records)
+        for records in read_blocks(file(data), "shard", block_bytes):
+            found.extend(records)
     except CorruptDataError as error:
         return found, str(error)
     return found, ""
@@ -70,14 +68,14 @@ def test_damage(records: list[bytes], block_bytes: int, data: st.DataObject) -> 
     else:
         del damaged[data.draw(st.integers(1, len(damaged))) :]
 
-    assert outcome(bytes(damaged), block_bytes) == outcome(bytes(damaged), None)
+    assert outcome(bytes(damaged), block_bytes) == outcome(bytes(damaged), 1 << 20)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5])
 def test_short_reads(cut: int) -> None:
     data = b"".join(map(frame_record, [b"x" * 50, b"", b"y" * 9]))[: -cut or None]
 
-    assert outcome(data, 1000, ShortReads) == outcome(data, None)
+    assert outcome(data, 1000, ShortReads) == outcome(data, 1 << 20)
 
 
 # What tf.io.TFRecordWriter writes for the one record b"abc".
@@ -88,7 +86,7 @@ STARTS = [0, OVERHEAD + 5, 2 * OVERHEAD + 5, 3 * OVERHEAD + 505]
 
 
 def read(data: bytes) -> list[bytes]:
-    return list(read_records(io.BytesIO(data), "shard"))
+    return list(PLAIN_CODEC.read_records(io.BytesIO(data), "shard"))
 
 
 def test_golden_bytes() -> None:
@@ -119,7 +117,7 @@ def test_round_trip(records: list[bytes]) -> None:
 def test_short_reads_are_continued(most: int) -> None:
     file = ShortReads(FILE)
     file.most = most
-    assert list(read_records(file, "shard")) == THREE_RECORDS
+    assert list(PLAIN_CODEC.read_records(file, "shard")) == THREE_RECORDS
 
 
 def test_a_file_cut_short_names_the_record_and_what_there_is_of_it() -> None:
@@ -128,7 +126,7 @@ def test_a_file_cut_short_names_the_record_and_what_there_is_of_it() -> None:
         there, whole = size - STARTS[index], len(THREE_RECORDS[index]) + 4
         left = f"{there} of 12 header bytes" if there < 12 else f"{there - 12} of {whole} bytes"
         sentence = f"shard: record {index} at byte {STARTS[index]} is cut short: {left}" if there else ""
-        assert outcome(FILE[:size], None) == (THREE_RECORDS[:index], sentence)
+        assert outcome(FILE[:size], 1 << 20) == (THREE_RECORDS[:index], sentence)
 
 
 def test_a_flipped_bit() -> None:
@@ -139,7 +137,7 @@ def test_a_flipped_bit() -> None:
         for bit in range(8 * (STARTS[index + 1] - start)):
             data = bytearray(FILE)
             data[start + bit // 8] ^= 1 << bit % 8
-            assert outcome(bytes(data), None) == (THREE_RECORDS[:index], header if bit < 8 * 12 else record)
+            assert outcome(bytes(data), 1 << 20) == (THREE_RECORDS[:index], header if bit < 8 * 12 else record)
 
 
 def test_a_length_beyond_the_file() -> None:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from shardmill.data import example
+from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.data.example import decode_example
 from shardmill.data.features import Feature
-from shardmill.data.tfrecord import read_records
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
@@ -212,7 +212,7 @@ def encode(root: Path, *rows: dict[str, Any], layout: ArrayLayout = LAYOUT) -> E
 
 
 def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
-    return [decode_example(record) for record in read_records(io.BytesIO(chunk.framed), "chunk")]
+    return [decode_example(record) for record in PLAIN_CODEC.read_records(io.BytesIO(chunk.framed), "chunk")]
 
 
 def test_an_example(tmp_path: Path) -> None:

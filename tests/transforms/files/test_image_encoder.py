@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.data.example import decode_example, encode_entry, encode_int64_feature
-from shardmill.data.tfrecord import read_records
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.files.image_codec import Reencode
 from shardmill.transforms.files.image_encoder import ImageEncoder
@@ -158,7 +158,7 @@ def image_stats(chunk: EncodedChunk) -> ImageStats:
 
 
 def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
-    decoded = [decode_example(record) for record in read_records(io.BytesIO(chunk.framed), "chunk")]
+    decoded = [decode_example(record) for record in PLAIN_CODEC.read_records(io.BytesIO(chunk.framed), "chunk")]
     assert len(decoded) == chunk.examples
     return [{name: list(values) for name, values in example.items()} for example in decoded]
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
+from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, data_of
 from shardmill.transforms.columns.example_bytes import HEADER_BYTES
@@ -78,7 +79,7 @@ def write_run(path: str, keyed: KeyedRecords, self_contained: bool = False) -> R
 
 
 def keys_of(data: bytes) -> list[Key]:
-    payloads = tfrecord.read_records(io.BytesIO(data), "run")
+    payloads = PLAIN_CODEC.read_records(io.BytesIO(data), "run")
     return [tuple(map(int, payload.decode().rstrip(".").split("/"))) for payload in payloads]  # type: ignore[misc]
 
 
