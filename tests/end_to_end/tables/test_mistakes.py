@@ -14,7 +14,6 @@ from tests.support.command import image, npy, tree_bytes
 from tests.support.framed_records import WHOLE
 from tests.support.jobs import Files, Jobs
 from tests.support.table_results import TOLERANT, check_consistent, parquet
-from tests.support.tokenizer_files import tokenizer_json
 
 GOOD = "id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
 SCHEMA = 'feature { name: "%s" type: INT shape {} presence { min_fraction: 1.0 } }'
@@ -27,9 +26,6 @@ TAGGED = {
 LISTS = {"a.jsonl": '{"tags": ["a"], "deep": [["a"]], "n": [1]}\n{"tags": ["b", "a"], "deep": [["b"]], "n": []}\n'}
 PHOTOS = parquet(pa.table({"photo": [image(1)], "many": [[image(1)]], "n": [1]}))
 ARRAY = npy(np.zeros((6, 5), np.float32))
-TEXTS = {"a.txt": "w1 w2\nw3\n", "b.txt": "w4\n"}
-TOKENS = {"../t.json": tokenizer_json(), "../cls.json": tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))}
-PACKED = "text --tokenizer t.json --pack_to 8"
 # The files of folder `in`, and by a command line in the folder above it, the sentence; `…` is any text
 MISTAKES: list[tuple[Files, dict[str, str]]] = [
     ({"a.csv": 'a,b\n1,2\n3,"x\n5,6\n'}, {"csv": "a.csv, line 3…never closed…--quote ''"}),
@@ -173,42 +169,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
         {"x/a.txt": "a\n", "l": "y\n"},
         {"text --labels_file in/l": "class 'x' is in the input but not in --labels_file"},
     ),
-    (
-        TEXTS | TOKENS,
-        {
-            "text --tokenizer t.json --tokenize txt": "--tokenize txt: no such column…did you mean text?",
-            "text --tokenizer t.json --max_length 0": "--max_length 0: expected at least 1",
-            "text --tokenizer cls.json --max_length 2": "puts 2 tokens around each text",
-            "text --tokenizer t.json --pack_to 1": "--pack_to 1: expected at least 2",
-            f"{PACKED} --end_of_text no": "--end_of_text no…has no such token",
-            "text --tokenizer t.json --end_of_text w1": "--end_of_text needs --pack_to",
-            f"{PACKED} --keep_text": "--keep_text and --pack_to",
-            f"{PACKED} --balance bytes": "--balance bytes…8 tokens",
-            f"{PACKED} --line_numbers": "--pack_to and --line_numbers",
-            f"{PACKED} --stratify_by label --splits a=1": "--pack_to and --stra",
-            "text --tokenizer t.json --record file": "--tokenizer needs --record line",
-            "text --pack_to 8": "--pack_to needs --tokenizer",
-            "text --max_length 8": "--max_length needs --tokenizer",
-            "text --balance tokens": "--balance tokens needs --tokenizer",
-            "text --tokenizer t.json --pack_to 1000000": "split 'train' has…fewer than one block",
-        },
-    ),
-    (
-        TOKENS | {"a.csv": "id,body\n1,w1\n"},
-        {
-            f"csv --tokenizer t.json {flags}": words
-            for flags, words in {
-                "": "--tokenize text: no such column…id, body",
-                "--tokenize id": "--tokenize id: the column holds int64",
-                "--tokenize body --label body": "--tokenize body: the column holds classes",
-                "--tokenize body --label id --pack_to 4": "--pack_to and --label",
-            }.items()
-        },
-    ),
-    (
-        TOKENS | {"a.csv": "input_ids,body\n1,w1\n"},
-        {"csv --tokenizer t.json --tokenize body": "has a column 'input_ids' already…--drop input_ids"},
-    ),
     ({"a.pq": parquet(pa.table({"": [1]}))}, {"parquet": "a column without a name"}),
     ({"a.pq": parquet(pa.table({}))}, {"parquet": "has no rows"}),
     ({"a.pq": parquet(pa.table([[1], [2]], names=["a", "a"]))}, {"parquet": "a.pq: column 'a' is there twice"}),
@@ -283,16 +243,12 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(jobs: Jobs, files: Files,
             "record 1 at byte 0 is no record: the file begins as PNG images do",
         ),
         ("arrays --shape 5,6 --dtype float32", "a.npy", ARRAY, "float32 of 6 x 5; expected float32 of 5 x 6, as"),
-        (
-            *("jsonl --tokenizer in/t", "a.jsonl", '{"text": ""}\n{"text": " "}\n'),
-            "2 of 2 records were rejected…an empty text: t makes no token of it",
-        ),
     ],
 )
 def test_records_none_of_which_can_be_read(
     jobs: Jobs, tmp_path: Path, command: str, name: str, content: bytes | str, sentence: str
 ) -> None:
-    jobs.fail(command, sentence, files={name: content, "t": tokenizer_json()})
+    jobs.fail(command, sentence, files={name: content})
     assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
 
 
