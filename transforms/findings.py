@@ -9,7 +9,7 @@ import csv
 import io
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
@@ -116,16 +116,11 @@ class TableFlags(Protocol):
         """The texts that mean a missing value; () for formats without such texts."""
 
     @property
-    def are_types_open(self) -> bool:
-        """True if no schema gives the types of columns."""
-
-    @property
-    def typed_columns(self) -> Collection[str]:
-        """The columns whose type a flag decides."""
-
-    @property
     def has_json_columns(self) -> bool:
         """True if there is a flag --json_columns."""
+
+    def has_open_type(self, column: str) -> bool:
+        """Return True if neither a schema nor a flag decides a column's type."""
 
     def missing_remedy(self) -> str:
         """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
@@ -190,9 +185,6 @@ class Findings(dict[type[Finding], Finding]):
         """Return the notices about all `rows`, by rank."""
         ordered = sorted(self.values(), key=lambda finding: finding.rank)
         return [notice for finding in ordered for notice in finding.notices(flags, rows)]
-
-
-NO_FINDINGS = Findings()  # of those that nobody adds to
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +384,7 @@ class OddTexts(Finding):
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
         for name, odd in sorted(self.columns.items()):
-            if name in flags.typed_columns or not flags.are_types_open:
+            if not flags.has_open_type(name):
                 continue
             if odd.numbers and odd.numbers >= MOST_NUMBERS * odd.present:
                 yield odd.describe(name, rows, flags)
@@ -421,4 +413,4 @@ class IgnoredNames(Finding):
     names: frozenset[str] = merged_by(first_names, default=frozenset())
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
-        return () if flags.are_types_open else flags.extra_column_notices(sorted(self.names))
+        return flags.extra_column_notices(sorted(self.names))

@@ -1,11 +1,10 @@
 """Beam graphs for jobs that make one example per file: conversion and dry run."""
 
 import os
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import apache_beam as beam
@@ -18,35 +17,42 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject
 from shardmill.metadata.versions import describe_published_versions
 from shardmill.pipelines.config.files import FilesConfig, ListedFilesConfig
-from shardmill.pipelines.jobs.graph_steps import prepare_output, publish_options, rename_build, report_divisions
+from shardmill.pipelines.jobs.skeleton import (
+    CutInput,
+    DryRun,
+    WrittenShards,
+    prepare_output,
+    publish_options,
+    rename_build,
+    save_dry_run,
+    write_and_publish,
+)
 from shardmill.pipelines.reports.summary import (
     JobWork,
-    dry_run_rejects,
     format_range,
     human_size,
     join_first_and_last,
     shorten_name,
 )
-from shardmill.text import plural, to_printable
+from shardmill.text import plural
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOrder, PlanShards
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
 from shardmill.transforms.files.shards import FileShards, PreviousVersion
+from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.manifest_files import LineResolver
 from shardmill.transforms.inputs.sources import IndexedFiles, ListFiles, ReadManifest
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.options.job_options import CONTENT, LATEST, NO, RECORD
-from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.catalog import read_latest
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.shards.balance import ShardKey, shard_count
-from shardmill.transforms.shards.divisions import Divisions
-from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_folder, read_index
-from shardmill.transforms.shards.writing import REJECTS, WriteShards
+from shardmill.transforms.shards.sources import FileIndex, index_folder, read_index
+from shardmill.transforms.shards.writing import REJECTS
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.statistics.files import SplitStats, file_stats, merge_by_split
+from shardmill.transforms.statistics.files import SplitStats, file_stats
 from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Analysis, Gathered
@@ -125,17 +131,6 @@ class FileRoute:
     observer: ImageObserver | None = None  # of an add-on
 
 
-@dataclass(frozen=True, slots=True)
-class FilesPlan:
-    """The small results of the index and plan phases."""
-
-    summary: beam.PCollection[InputSummary]
-    layout: beam.PCollection[Layout]
-    divisions: beam.PCollection[Divisions]
-    shards: beam.PCollection[tuple[ShardKey, pa.RecordBatch]]
-    rejects: beam.PCollection[RejectsPart]
-
-
 def find_files(
     config: ListedFilesConfig, reserved: tuple[str, ...]
 ) -> Callable[[str | None], beam.PTransform[Any, IndexedFiles]]:
@@ -158,7 +153,7 @@ def find_files(
 
 def plan_files(
     root: beam.Pipeline, config: FilesConfig, route: FileRoute, options: PublishOptions | None = None
-) -> FilesPlan:
+) -> tuple[beam.PCollection[InputSummary], CutInput]:
     """Index the input and plan its shards; only a job with `options` writes, and only to its temporary folder."""
     temporary = options.folder if options is not None else None
     indexed = root | "Index" >> route.index(temporary)
@@ -182,7 +177,7 @@ def plan_files(
         planned = planned | "KeepOrder" >> KeepOrder()
     shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
     rejects = (indexed.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
-    return FilesPlan(indexed.summary, layout, divisions, shards, rejects)
+    return indexed.summary, CutInput(layout, divisions, shards, [rejects])
 
 
 def _make_file_layout(
@@ -212,47 +207,26 @@ def build_files(
     Workers on this machine report progress to `progress_folder`.
     """
     options = publish_options(config)
-    plan = plan_files(root, config, route, options)
+    summary, cut = plan_files(root, config, route, options)
     reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
     if reuse is not None:
         options = replace(options, index_options=reuse.index_options)
     shards = partial(_make_shard_source, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
-    report_divisions(plan.divisions, progress_folder)
     if route.make_encoder is None:
         source = shards(route.encoder)
     else:
-        source = plan.layout | "Encoder" >> beam.Map(_make_layout_source, route.make_encoder, shards)
-    write = WriteShards(
-        config.directory,
-        config.name,
-        source,
-        plan.divisions,
-        options.folder,
-        config.codec,
-        config.file_template,
-        config.read_threads,
-        progress_folder,
-        config.analysis,
-        index=config.index,
-        lock_share=DECODING_LOCK_SHARE if config.is_decoding else 0.0,
-    )
+        source = cut.layout | "Encoder" >> beam.Map(_make_layout_source, route.make_encoder, shards)
     # Packed, because Beam holds all of a shard's references until it is written
     pack = beam.MapTuple(lambda shard, batch: (shard, pack_batch(batch))).with_output_types(tuple[ShardKey, bytes])
-    written = plan.shards | "Pack" >> pack | "ByShard" >> beam.GroupByKey() | "Write" >> write
-    rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
-    return plan.summary | "Publish" >> beam.FlatMap(
-        _publish_files,
-        AsSingleton(plan.layout),
-        AsSingleton(plan.divisions),
-        AsIter(written["shards"]),
-        AsIter(rejects),
-        route.describe,
-        f"{config.kind.plural}, as they are stored",
-        route.observer,
-        options,
-        config.analysis,
-        config.line_resolver,
-    ).with_output_types(str)
+    cut = replace(cut, parts=cut.parts | "Pack" >> pack)
+    content = f"{config.kind.plural}, as they are stored"
+    sides = (AsSingleton(summary), route.describe, route.observer, content, config.analysis, config.line_resolver)
+    how: dict[str, Any] = {
+        "analysis": config.analysis,
+        "lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0,
+    }
+    how |= {"source": source, "threads": config.read_threads}
+    return write_and_publish(cut, config, options, progress_folder, _describe_files, sides, **how)
 
 
 # Any: Beam checks annotations, and cannot check protocols
@@ -276,32 +250,22 @@ def _resolve(batch: pa.RecordBatch, layout: Layout, options: PlanOptions, tempor
     yield from (TaggedOutput(REJECTS, part) for part in rejects)
 
 
-def _publish_files(
-    summary: InputSummary,
-    layout: Layout,
-    divisions: Divisions,
-    shards: Iterable[ShardInfo],
-    rejects: Iterable[RejectsPart],
-    describe: Describe,
-    content: str,
-    observer: ImageObserver | None,
+def _describe_files(
+    written: WrittenShards,
     options: PublishOptions,
+    summary: InputSummary,
+    describe: Describe,
+    observer: ImageObserver | None,
+    content: str,
     analysis: Analysis | None,
     lines_of: LineResolver | None,
-) -> list[str]:
-    written = list(shards)
-    if (done := publish.find_published_shards(written, options)) is not None:
-        return done
-    stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
+) -> tuple[Build, Features]:
+    layout, shards, stats = written.layout, written.shards, written.merge_stats()
     features, notices = describe(summary, layout, list(map(file_stats, stats.values())))
-    constants = Gathered()  # for --transform, of all shards
-    for shard in written:
-        if shard.gathered is not None:
-            constants.merge(shard.gathered)
-    gathered, records = gather_rejects(rejects, summary.total_records, summary.size_bytes, lines_of)
+    constants = reduce(merged, (shard.gathered for shard in shards), Gathered())  # for --transform
+    rejects, records = gather_rejects(written.rejects, summary.total_records, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
-    equal = find_duplicates(content, [shard.section for shard in written if shard.section is not None], names)
-    observed = [shard.observed for shard in written if shard.observed is not None]
+    observed = [shard.observed for shard in shards if shard.observed is not None]
     renames = Renames.of(options.configuration)
     transform = None if analysis is None else partial(transform_files, analysis, constants, features, renames)
     build = Build(
@@ -309,17 +273,17 @@ def _publish_files(
         size_bytes=summary.size_bytes,
         fingerprint=summary.fingerprint,
         splits=layout.splits,
-        divisions=divisions,
-        shards=written,
-        rejects=gathered,
+        divisions=written.divisions,
+        shards=shards,
+        rejects=rejects,
         stats=stats,
         notices=(*layout.notices, *notices),
-        duplicates=equal,
+        duplicates=find_duplicates(content, [shard.section for shard in shards if shard.section is not None], names),
         sections={} if observer is None else {observer.key: observer.search(observed)},
         make_further_files=transform,
         further_file_notices=transform_notices,
     )
-    return publish.publish(*rename_build(build, features, options), options)
+    return rename_build(build, features, options)
 
 
 # Part of the core time of decoding and resizing an image under Python's lock (bench_lock.py)
@@ -328,24 +292,20 @@ _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first
 
 
 @dataclass(frozen=True, slots=True)
-class FilesDryRun:
-    """The plan of a job over whole files, pickled by its dry run."""
+class FilesDryRun(DryRun):
+    """The plan of a job over whole files."""
 
-    summary: InputSummary
-    layout: Layout
     shards: dict[ShardKey, tuple[int, int]]  # (examples, approximate bytes) of each shard
     labels: Counter[tuple[str, int]]  # records by split and class id
-    rejects: list[RejectsPart]
     features: Features = ()  # as far as known before files are read
 
 
 def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
     """Index and plan the input, and pickle the FilesDryRun to `path`."""
-    planned = plan_files(root, config, route)
-    shards = planned.shards | "CountShard" >> beam.MapTuple(_count_shard)
-    _ = planned.summary | "Save" >> beam.Map(
-        _save_dry_run, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), route.describe, path
-    )
+    summary, cut = plan_files(root, config, route)
+    shards = cut.parts | "CountShard" >> beam.MapTuple(_count_shard)
+    sides = (AsSingleton(cut.layout), AsIter(shards), AsIter(cut.rejects[0]), route.describe)
+    _ = summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
 
 
 def _count_shard(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:
@@ -354,14 +314,13 @@ def _count_shard(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int,
     return shard, len(batch), int(batch["size"].to_numpy().sum()), labels
 
 
-def _save_dry_run(
+def _make_dry_run(
     summary: InputSummary,
     layout: Layout,
     counts: Iterable[tuple[ShardKey, int, int, Counter[int]]],
     rejects: Iterable[RejectsPart],
     describe_features: Describe,
-    path: str,
-) -> None:
+) -> FilesDryRun:
     shards: dict[ShardKey, tuple[int, int]] = {}
     labels: Counter[tuple[str, int]] = Counter()
     for shard, examples, size_bytes, by_label in counts:
@@ -369,19 +328,13 @@ def _save_dry_run(
         shards[shard] = (before[0] + examples, before[1] + size_bytes)
         labels.update({(shard[0], label): number for label, number in by_label.items()})
     features, _ = describe_features(summary, layout, ())
-    with open(path, "wb") as file:
-        pickle.dump(FilesDryRun(summary, layout, shards, labels, list(rejects), features), file)
+    return FilesDryRun(summary, layout, list(rejects), shards, labels, features)
 
 
 def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
     """Describe the dry run of a job over whole files as text."""
-    summary, layout = plan.summary, plan.layout
-    lines = [
-        f"Dry run: nothing is written. Would write {config.directory}",
-        f"Input: {config.source}: {plural(summary.records, 'file')}, {human_size(summary.size_bytes)}",
-    ]
-    lines += dry_run_rejects(plan.rejects)
-    for split in layout.splits:
+    lines = []
+    for split in plan.layout.splits:
         sizes = [size for (name, _), size in sorted(plan.shards.items()) if name == split]
         if not sizes:
             lines.append(f"Split {split}: empty")
@@ -395,7 +348,7 @@ def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
     lines += _describe_classes(plan, config)
     if config.analysis is not None:
         lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.describe_outputs(plan.features))]
-    return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
+    return plan.describe(config, [plural(plan.summary.records, "file"), human_size(plan.summary.size_bytes)], lines)
 
 
 def files_work(plan: FilesDryRun, config: FilesConfig) -> JobWork:

@@ -5,18 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import metadata
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-import shardmill
 from shardmill.data.features import Feature, Features, Renames, mark_labels
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import MappedConfig, MappedFilesConfig, RecordsConfig
+from shardmill.pipelines.jobs.skeleton import DryRun
 from shardmill.quality.duplicates import Duplicates
 from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
@@ -29,12 +28,10 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import common_header, wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.options.job_options import CONTENT, OutputOptions
-from shardmill.transforms.publishing import publish
-from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.options.job_options import CONTENT
+from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.records.images import add_object_features
 from shardmill.transforms.records.run_file import Run, read_keys
-from shardmill.transforms.records.shard_sources import TransformedShards
 from shardmill.transforms.records.staging import (
     AnalyzeRuns,
     CountKinds,
@@ -50,13 +47,10 @@ from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.statistics.files import rename_stats
 from shardmill.transforms.values.analyzers import Analysis
 from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
 from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
-from shardmill.transforms.workers.elements import get_single
-from shardmill.transforms.workers.rejects import RejectsPart
-from shardmill.transforms.workers.running import report_plan
+from shardmill.transforms.workers.elements import MergeFn, get_single
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +64,10 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsDryRun:
-    """The plan of a job over records inside files, pickled by its dry run."""
+class RecordsDryRun(DryRun):
+    """The plan of a job over records inside files."""
 
-    summary: InputSummary
     inferred: Inferred  # the types of all rows
-    layout: TableLayout
-    rejects: list[RejectsPart]
     tasks: int  # parts of the input that become one run each
     blocks: int  # parts of the input that are read at once
     reads_per_block: int  # how often each block is read
@@ -373,20 +364,13 @@ def find_equal_contents(
 
 def cut_by_weights(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
     """Find where shards begin, so that the weights of their records differ by at most one record's."""
-    sizes = staged.runs | "SizesOfRun" >> beam.Map(_run_sizes) | "Sizes" >> beam.CombineGlobally(_sum_sizes)
+    sizes = staged.runs | "SizesOfRun" >> beam.Map(_run_sizes) | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
     count = partial(shard_count, config.shard_counts)
     return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)
 
 
 def _run_sizes(run: Run) -> dict[str, int]:
     return {part.group: part.size_bytes for part in run.parts}
-
-
-def _sum_sizes(sizes: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for each in sizes:
-        total.update(each)
-    return dict(total)
 
 
 def transform_graph(
@@ -430,57 +414,3 @@ def _make_graph(
         counts = check_examples(staged, analysis.splits)
         files = module_files(analysis.module, graph, to_pbtxt(renamed), found, counts)
     return StagedGraph.write(options.folder, files, mark_labels(renamed, options.configuration))
-
-
-def transformed_shards(graph: StagedGraph, source: str) -> Any:
-    """Return the ShardSource of examples transformed by `graph`; typed Any because Beam cannot check protocols."""
-    return TransformedShards(graph, source)
-
-
-Layout = TypeVar("Layout")
-
-
-def publish_options(config: JobConfig) -> PublishOptions:
-    """Return the options of publishing and describing the data set of a job with `config`."""
-    libraries = (*config.libraries, *filter(None, [config.codec.library]))
-    return PublishOptions(
-        **vars(config.subset(OutputOptions)),
-        codec=config.codec,
-        shard_counts=config.shard_counts,
-        source=config.pattern,
-        configuration=config.to_json(),
-        job=config.job,
-        schema_constraints=config.schema_requests,
-        checks=config.checks,
-        build_record=config.record,
-        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
-    )
-
-
-def rename_build(build: Build, features: Features, options: PublishOptions) -> tuple[Build, Features]:
-    """Return the results of a job and its features with the names that --rename gives."""
-    renames = Renames.of(options.configuration)
-    return replace(build, stats=rename_stats(build.stats, renames)), renames.rename_features(features)
-
-
-def prepare_output(layout: Layout, options: PublishOptions) -> Layout:
-    """Create the job's temporary folder and return `layout`; see transforms.publishing.publish.prepare_folder.
-
-    It depends on the layout so that most of a user's mistakes are found before anything is written.
-    """
-    publish.prepare_folder(options)
-    return layout
-
-
-def report_divisions(divisions: beam.PCollection[Divisions], progress_folder: str | None) -> None:
-    """Report the planned amount of output to a launcher on the same machine as its workers."""
-    if progress_folder is not None:
-        _ = divisions | "ReportPlan" >> beam.Map(_report_totals, progress_folder)
-
-
-def _report_totals(divisions: Divisions, progress_folder: str) -> None:
-    report_plan(
-        progress_folder,
-        sum(division.examples for division in divisions.values()),
-        sum(division.size_bytes for division in divisions.values()),
-    )

@@ -1,6 +1,5 @@
 """Beam graphs for jobs over records inside files: conversion and dry run."""
 
-import pickle
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from shardmill.data.features import Feature, Renames
+from shardmill.data.features import Feature, Features, Renames
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
@@ -23,19 +22,23 @@ from shardmill.pipelines.jobs.graph_steps import (
     check_ids,
     cut_by_weights,
     find_equal_contents,
-    prepare_output,
-    publish_options,
     published_features,
     read_indexed,
     read_layout,
-    rename_build,
-    report_divisions,
     schema_notices,
     transform_graph,
-    transformed_shards,
 )
-from shardmill.pipelines.reports.summary import JobWork, dry_run_rejects, human_size, join_first_and_last
-from shardmill.text import plural, to_printable
+from shardmill.pipelines.jobs.skeleton import (
+    CutInput,
+    WrittenShards,
+    prepare_output,
+    publish_options,
+    rename_build,
+    save_dry_run,
+    write_and_publish,
+)
+from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_and_last
+from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.features.rows import Written
 from shardmill.transforms.findings import Findings
@@ -44,12 +47,12 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import FOLDER
-from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.mapped_files import FileMap, MapFiles
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
+from shardmill.transforms.records.shard_sources import TransformedShards
 from shardmill.transforms.records.staging import (
     FindRepeatedKeys,
     KeyStrata,
@@ -64,9 +67,7 @@ from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
 from shardmill.transforms.shards.divisions import Divisions
-from shardmill.transforms.shards.sources import ShardInfo
-from shardmill.transforms.shards.writing import REJECTS, SHARDS_AT_ONCE, WriteShards
-from shardmill.transforms.statistics.files import SplitStats, merge_by_split
+from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.graph_process import quiet_tensorflow
 from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
@@ -158,7 +159,9 @@ def _build(
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
-    staging, repeated = _make_staging(config), None
+    weigh = next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None)
+    how_to_read = (config.format, config.encoder, config.key_options, config.block_bytes, config.run_size)
+    staging, repeated = Staging(*how_to_read, config.analysis, weigh), None
     if config.on_duplicate_key == "reject":
         find = FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
         repeated = reading.indexed.tasks | "Keys" >> find
@@ -169,49 +172,20 @@ def _build(
     if plan is not None or config.materialize:
         graph = transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
     if config.materialize:
-        source = graph | "Shards" >> beam.Map(transformed_shards, config.source)
+        source = graph | "Shards" >> beam.Map(lambda graph, source: TransformedShards(graph, source), config.source)
     else:
         source = _make_shard_source(layout, config)
-    write = WriteShards(
-        config.directory,
-        config.name,
-        source,
-        divisions,
-        options.folder,
-        config.codec,
-        config.file_template,
-        config.threads,
-        progress_folder,
-        shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
-        index=config.index,
-    )
-    written = slices | "ByShard" >> beam.GroupByKey() | "Write" >> write
-    report_divisions(divisions, progress_folder)
-    rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
-    return layout | "Publish" >> beam.FlatMap(
-        _publish_records,
-        AsSingleton(divisions),
+    cut = CutInput(layout, divisions, slices, [reading.indexed.rejects, staged.rejects])
+    sides = (
         AsIter(staged.staged),
-        AsIter(written["shards"]),
-        AsIter(rejects),
         () if graph is None else AsIter(graph),
         None if repeated is None else AsSingleton(repeated),
         reading.mapped,
         config,
-        options,
-    ).with_output_types(str)
-
-
-def _make_staging(config: RecordsConfig) -> Staging:
-    return Staging(
-        config.format,
-        config.encoder,
-        config.key_options,
-        config.block_bytes,
-        config.run_size,
-        config.analysis,
-        next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None),
     )
+    at_once = SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE
+    how = {"source": source, "threads": config.threads, "shards_at_once": at_once}
+    return write_and_publish(cut, config, options, progress_folder, _describe_records, sides, **how)
 
 
 def _stage(
@@ -259,21 +233,16 @@ def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsCon
     return RunShards()
 
 
-def _publish_records(
-    layout: TableLayout,
-    divisions: Divisions,
+def _describe_records(
+    written: WrittenShards,
+    options: PublishOptions,
     all_staged: Iterable[StagedFindings],
-    shards: Iterable[ShardInfo],
-    rejects: Iterable[RejectsPart],
     graphs: Iterable[StagedGraph],
     repeated: RepeatedKeys | None,
     mapped: Iterable[Findings],
     config: RecordsConfig,
-    options: PublishOptions,
-) -> list[str]:
-    shards = list(shards)
-    if (done := publish.find_published_shards(shards, options)) is not None:
-        return done
+) -> tuple[Build, Features]:
+    layout, divisions, shards = written.layout, written.divisions, written.shards
     table, analysis = config.table_options, config.analysis
     assembly = config.assembly
     staged = get_single(all_staged, StagedFindings()).in_order_of(layout.splits)
@@ -294,7 +263,7 @@ def _publish_records(
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)
     graph = get_single(graphs, StagedGraph())
-    gathered, records = gather_rejects(rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
+    gathered, records = gather_rejects(written.rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
     renames = Renames.of(options.configuration)
     transform = None if analysis is None else partial(transform_files, analysis, staged.gathered, features, renames)
     build = Build(
@@ -313,27 +282,21 @@ def _publish_records(
         make_further_files=transform,
         further_file_notices=transform_notices,
     )
-    written = Written(staged.stats, shards, divisions)
-    for counts, added in (add_on.describe(written) for add_on in config.row_add_ons):
+    made = Written(staged.stats, shards, divisions)
+    for counts, added in (add_on.describe(made) for add_on in config.row_add_ons):
         build = replace(build, counts={**build.counts, **counts}, notices=(*build.notices, *added))
     if assembly is not None:
         features = layout.features
-        build = replace(build, are_gathered=assembly.key is not None, stats=_merge_shard_stats(shards))
+        build = replace(build, are_gathered=assembly.key is not None, stats=written.merge_stats())
     if graph.features and analysis is None:
         build = replace(build, make_further_files=graph.read)
     if graph.features and config.materialize:
-        return publish.publish(
-            replace(build, stats=_merge_shard_stats(shards), make_further_files=graph.read), graph.features, options
-        )
-    return publish.publish(*rename_build(build, features, options), options)
+        return replace(build, stats=written.merge_stats(), make_further_files=graph.read), graph.features
+    return rename_build(build, features, options)
 
 
 def _make_shards(layout: TableLayout, assembly: Any) -> Any:  # an Assembly; Beam cannot check protocols
     return assembly.make_shards(layout)
-
-
-def _merge_shard_stats(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
-    return merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
 
 
 _SHOWN = 30  # features, by --dry_run
@@ -361,23 +324,20 @@ def _plan(reading: Reading, config: RecordsConfig, path: str) -> None:
     infers_apart = reading.inferred != () and reading.indexed.inferred is None
     reads_per_block = 1 + infers_apart + (config.on_mixed == "reject") + (config.stratify_by is not None)
     blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
-    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)
-    _ = reading.indexed.summary | "Save" >> beam.Map(_save_dry_run, *side, path)
+    sides = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)
+    _ = reading.indexed.summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
 
 
-def _save_dry_run(
+def _make_dry_run(
     summary: InputSummary,
     inferred: Iterable[Inferred],
     layout: TableLayout,
     rejects: Iterable[RejectsPart],
     blocks: Iterable[int],
     reads_per_block: int,
-    path: str,
-) -> None:
-    blocks = list(blocks)
-    counts = (len(blocks), sum(blocks), reads_per_block)
-    plan = RecordsDryRun(summary, get_single(inferred, Inferred()), layout, list(rejects), *counts)
-    storage.write_bytes(path, pickle.dumps(plan))
+) -> RecordsDryRun:
+    blocks, types = list(blocks), get_single(inferred, Inferred())
+    return RecordsDryRun(summary, layout, list(rejects), types, len(blocks), sum(blocks), reads_per_block)
 
 
 def _describe_module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
@@ -414,14 +374,11 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     """Describe the dry run of a job over records inside files as text."""
     counted = [plural(_count_files(plan, config), "file"), human_size(plan.summary.size_bytes)] if config.inputs else []
     counted += [plural(plan.inferred.rows, "row")] if plan.inferred.rows else []
-    lines = [
-        f"Dry run: nothing is written. Would write {config.directory}",
-        f"Input: {config.source}: {', '.join(counted)}",
-        *dry_run_rejects(plan.rejects),
-    ]
     fractions = plan.layout.fractions
-    for index, split in enumerate(plan.layout.splits):
-        lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
+    lines = [
+        f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}"
+        for index, split in enumerate(plan.layout.splits)
+    ]
     features = config.renames.rename_features(plan.layout.features)
     unread = "none, as no row can be read; the job says why of each"
     none = "those of the records" if config.spec.is_passed_through else unread
@@ -434,7 +391,7 @@ def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
     if config.module_file is not None:
         outputs = _describe_module_outputs(plan, config)
         lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]
-    return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
+    return plan.describe(config, counted, lines)
 
 
 def _describe_feature(feature: Feature) -> str:

@@ -100,19 +100,13 @@ class TableOptions:
     texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
 
     @property
-    def are_types_open(self) -> bool:
-        """True if no schema gives the types of columns."""
-        return self.schema is None
-
-    @property
-    def typed_columns(self) -> set[str]:
-        """Columns whose type a flag decides."""
-        return {*self.types, *self.label_columns, *self.images, *self.times}
-
-    @property
     def has_json_columns(self) -> bool:
         """True if there is a flag --json_columns."""
         return self.nesting is not None
+
+    def has_open_type(self, column: str) -> bool:
+        """Return True if neither a schema nor a flag decides a column's type."""
+        return self.schema is None and column not in (*self.types, *self.label_columns, *self.images, *self.times)
 
     def missing_remedy(self) -> str:
         """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
@@ -132,7 +126,7 @@ class TableOptions:
         """Return a notice of columns that neither the schema nor a flag names."""
         named = {feature.name for feature in self.schema or ()} | {*self.drop, *self.helper_columns}
         extra = [name for name in names if name not in named]
-        if not extra or self.only:
+        if not extra or self.only or self.schema is None:
             return []
         columns = f"{'column' if len(extra) == 1 else 'columns'} {quote_names(extra)}"
         return [f"left out what {self.schema_name} does not have: {columns}"]

@@ -23,7 +23,7 @@ from shardmill.transforms.columns.types import (
     Inferred,
     ScalarType,
 )
-from shardmill.transforms.findings import NO_FINDINGS, Finding, Findings, TableFlags
+from shardmill.transforms.findings import Finding, Findings, TableFlags
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import (
@@ -79,7 +79,7 @@ class Records(NamedTuple):
     values: Sequence[dict[str, Any]] | pa.RecordBatch
     lines: np.ndarray  # int64 (records,): first line of each
     rejects: Sequence[Reject] = ()
-    findings: Findings = NO_FINDINGS
+    findings: Findings = Findings()
 
 
 def read_records(

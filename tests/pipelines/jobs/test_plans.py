@@ -44,7 +44,7 @@ def test_a_plan_of_records(kind: str, features: tuple[Feature, ...], shown: list
     config = KINDS[kind].make_config({"name": "n", "input": "x", "output": "out"})
     assert isinstance(config, RecordsConfig)
     layout = TableLayout({}, features, (), {}, ("train", "test"), (Fraction(3, 4), Fraction(1, 4)), ("odd",))
-    plan = RecordsDryRun(summarize_files([("a", 10)]), Inferred({}, 7), layout, [], 1, 1, 1)
+    plan = RecordsDryRun(summarize_files([("a", 10)]), layout, [], Inferred({}, 7), 1, 1, 1)
 
     assert describe_records_plan(plan, config).splitlines() == [
         "Dry run: nothing is written. Would write out/n/1.0.0",
@@ -75,9 +75,9 @@ NOTICES = ("passed over 1 .txt file",)
 PLAN = FilesDryRun(
     InputSummary(records=1234, size_bytes=5_000_000),
     Layout(("train", "test", "rest"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")), notices=NOTICES),
+    [],
     {("train", 1): (500, 2_000_000), ("train", 0): (501, 2_100_000), ("test", 0): (233, 900_000)},
     Counter({("train", 0): 1000, ("train", 1): 1, ("test", 0): 233}),
-    [],
 )
 
 
