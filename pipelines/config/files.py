@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS, LabelOptions
@@ -17,11 +18,8 @@ from shardmill.transforms.options.job_options import (
     NO,
     ReuseOptions,
     SplitOptions,
-    parse_delimiter,
     parse_manifests,
-    parse_names,
     parse_path,
-    parse_types,
 )
 from shardmill.transforms.values.options import DeclaredOptions
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from shardmill.transforms.inputs.folders import NameRules
     from shardmill.transforms.inputs.found_files import Companion, MaskSource
     from shardmill.transforms.inputs.manifest_files import LineResolver, ManifestFile, ObjectsColumn
-    from shardmill.transforms.inputs.manifest_rows import ManifestNames
+    from shardmill.transforms.inputs.manifest_table import ManifestNames
     from shardmill.transforms.layout.options import FileLayoutOptions
     from shardmill.transforms.values.analyzers import Analysis
 
@@ -187,7 +185,7 @@ def parse_split_lists(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
+class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     """The configuration of jobs whose files a --manifest may list."""
 
     title: ClassVar[str] = "input"
@@ -227,46 +225,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         default_words="none",
         to_json=lambda pairs: [split for split, _ in pairs],
     )
-    label_separator: str | None = newer_flag(
-        None, "Separator between the classes in a manifest label with several classes", group="labels"
-    )
     file_suffix: str = flag("", "Suffix to append to file names in a manifest, for example .jpg", to_json=_or_none)
     file_root: str = flag(
         "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
     )
     split_column: str = newer_flag("split", "Manifest column with the splits")
-    delimiter: str | None = newer_flag(
-        None,
-        "Delimiter between the fields of a manifest: a character, or tab",
-        parse=parse_delimiter,
-        default_words="a comma; a tab in .tsv files",
-    )
-    columns: tuple[str, ...] = newer_flag(
-        (), "Comma-separated column names, for a manifest without a header line", parse=parse_names, to_json=list
-    )
-    drop: tuple[str, ...] = newer_flag(
-        (), "Comma-separated manifest columns to leave out", parse=parse_names, to_json=list
-    )
-    only: tuple[str, ...] = newer_flag(
-        (),
-        "Comma-separated manifest columns to keep in addition to files, labels and splits; all others are left out",
-        parse=parse_names,
-        to_json=list,
-    )
-    types: tuple[tuple[str, str], ...] = newer_flag(
-        (),
-        "Type of a manifest column: int64, float32, bytes or bool; rows with another value are rejected; repeatable",
-        parse=parse_types,
-        repeats=True,
-        metavar="COLUMN=TYPE,…",
-        default_words="types come from all rows",
-        to_json=dict,
-    )
-    on_duplicate_key: str = newer_flag(
-        "allow",
-        "Action if several manifest rows name one file: keep all (allow), keep the first (reject), or fail the job",
-        choices=("allow", "reject", "fail"),
-    )
     imagefolder: str | None = flag(
         None,
         "Folder that was searched for metadata files, which are used as manifests",
@@ -284,11 +247,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         self._check_names()
         if self.manifest:
             from shardmill.transforms.inputs.listing import is_glob
-            from shardmill.transforms.inputs.manifest_rows import is_textual
+            from shardmill.transforms.inputs.manifest_table import manifest_format
 
             for _, path in self.manifest:
                 if not is_glob(path):
-                    is_textual(path)
+                    self.check_format(manifest_format(path), f"--manifest {path}")
             if self.folders is not None:
                 raise UserError(
                     f"--folders {self.folders} is about the folders of --input; leave it out with a --manifest,"
@@ -296,11 +259,6 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
                 )
         elif self.allow_outside and not self.annotation_flag:
             raise UserError("--allow_outside is about the names in a --manifest; leave it out with --input")
-        elif self.on_duplicate_key != "allow":
-            raise UserError(
-                "--on_duplicate_key is about the rows of a --manifest; leave it out with --input, where each"
-                " file is there once"
-            )
         elif self.transform is not None:
             raise UserError("--transform is about the columns of a --manifest; leave it out with --input")
         for name in ("label_pattern", "split_lists"):
@@ -330,11 +288,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     def manifests(self) -> "tuple[ManifestFile, ...]":
         """Return the manifests that files and globs match; raises UserError if a glob matches none."""
         from shardmill.transforms.inputs.manifest_files import find_manifests
-        from shardmill.transforms.inputs.manifest_rows import is_textual
+        from shardmill.transforms.inputs.manifest_table import manifest_format
 
         found = find_manifests(self.manifest)
         for manifest in found:
-            is_textual(manifest.path)
+            self.check_format(manifest_format(manifest.path), f"--manifest {manifest.path}")
         return found
 
     @property
@@ -367,7 +325,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         object.__setattr__(self, "input", None)
         if self._has_several_files and not self.file_column:
             from shardmill.transforms.inputs.found_files import file_name_columns
-            from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, peek_columns
+            from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
 
             columns_of_metadata = peek_columns(found[0][1])
             known = (*getattr(self, "mask_column", ()), *FILE_COLUMNS)
@@ -383,18 +341,13 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
 
     def _check_names(self) -> None:
         """Check the flags for a manifest's columns and file names, some of which its folder's metadata may have set."""
-        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 
         for name, value in (
             ("--file_column", self.file_column),
             ("--file_suffix", self.file_suffix),
             ("--file_root", self.file_root),
             ("--split_column", "" if self.split_column == "split" else self.split_column),
-            ("--delimiter", self.delimiter),
-            ("--columns", ",".join(self.columns)),
-            ("--drop", ",".join(self.drop)),
-            ("--only", ",".join(self.only)),
-            ("--types", ",".join(map("=".join, self.types))),
         ):
             about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
             if value and not about:
@@ -404,15 +357,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
             )
-        if self.label_separator is not None and not self.manifest:
-            raise UserError(
-                f"--label_separator {self.label_separator!r} is about the labels of a --manifest; leave it out"
-                " with --input"
-            )
-        if self.label_separator is not None and not self.label_separator.strip():
-            raise UserError(
-                f"--label_separator {self.label_separator!r}: expected a separator of classes, such as ';' or '|'"
-            )
+        if not self.manifest and (given := self.subset(TableReadOptions).first_given_flag):
+            raise UserError(f"{given} is about a --manifest; leave it out with --input")
+        for name, separator in (self.label_separator or {}).items():
+            if name not in ("", self.label_column):
+                raise UserError(f"--label_separator {name}={separator}: --label_column is {self.label_column}")
         if self.drop and self.only:
             raise UserError("give --drop or --only, not both")
         if self.label_column in self.file_columns or self.label_column in ("", self.split_column, *FILE_COLUMNS):
@@ -437,7 +386,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
 
     @property
     def layout_options(self) -> "FileLayoutOptions":
-        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 
         notices: tuple[str, ...] = ()
         if self.imagefolder is not None and self.input is None:
@@ -453,13 +402,18 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             is_annotated=bool(self.annotation_flag) or objects is not None,
             in_manifest=objects is not None,
             has_class_ids=objects is not None and objects.has_class_ids and not objects.names,
-            separators={} if self.label_separator is None else {"label": self.label_separator},
+            separators={"label": self._label_separator} if self._label_separator else {},
             file_column=self.file_column or FILE_COLUMNS[0],
             input_notices=notices,
             has_name_rules=bool(self.label_pattern or self.split_lists),
             split_source=self._split_source,
             on_duplicate_key=self.on_duplicate_key,
         )
+
+    @property
+    def _label_separator(self) -> str:
+        """Return the text between the classes of a label; "" for labels of one class."""
+        return next(iter((self.label_separator or {}).values()), "")
 
     @property
     def _split_source(self) -> str:
@@ -488,6 +442,15 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
                     raise UserError(f"--split_lists: {name!r} is in the lists of {splits[name]} and of {split}")
         return NameRules(self.label_pattern, splits)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the options that shape the output; those of tables only if they are given."""
+        table = {option.field: option.default for option in options_of(TableReadOptions)}
+        return {
+            name: value
+            for name, value in super().to_json().items()
+            if name not in table or getattr(self, name) != table[name]
+        }
+
     @property
     def companions(self) -> "tuple[Companion, ...]":
         """Return the further files of each example."""
@@ -496,22 +459,28 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     @property
     def manifest_names(self) -> "ManifestNames":
         """Return how the manifest names files and labels."""
-        from shardmill.transforms.inputs.manifest_rows import ManifestNames
+        from shardmill.transforms.formats.csv import CsvFormat
+        from shardmill.transforms.formats.json_lines import JsonLinesFormat
+        from shardmill.transforms.formats.parquet import ParquetFormat
+        from shardmill.transforms.inputs.manifest_table import ManifestNames
 
         return ManifestNames(
             next(iter(self.file_columns), ""),
             self.label_column,
             self.file_suffix,
             self.file_root.rstrip("/") or self.file_root,
-            self.label_separator or "",
+            self._label_separator,
             self.companions,
             self.objects_column,
             self.split_column,
-            self.delimiter or "",
-            self.columns,
             self.drop,
             self.only,
             self.types,
+            tuple(filter(None, (self.group_by, self.stratify_by))),
+            replace(CsvFormat.of(self), strip=True, remarks_spaces=True),
+            JsonLinesFormat(DEFAULT_BLOCK_SIZE, self.fill, self.nesting, encoding=self.text_encoding),
+            ParquetFormat(self.fill, self.nesting),
+            is_encoding_given=self.encoding is not None,
         )
 
     @property
@@ -550,7 +519,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         if self.input is not None:
             return super().root
         from shardmill.transforms.inputs.manifest_files import common_folder
-        from shardmill.transforms.inputs.manifest_rows import manifest_folder
+        from shardmill.transforms.inputs.manifest_table import manifest_folder
 
         return common_folder([manifest_folder(manifest.path) for manifest in self.manifests])
 

@@ -177,7 +177,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         """Check the flags for masks and further files; raises UserError."""
         from shardmill.transforms.inputs.found_files import STEM, MaskPattern
         from shardmill.transforms.inputs.listing import is_glob
-        from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS, RESERVED
+        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, RESERVED
 
         mask_flag = self.mask_flag
         if self.masks_seen and not mask_flag:
@@ -347,7 +347,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     @cached_property
     def objects_column(self) -> "ObjectsColumn | None":
         """Return the manifest's column of objects in images, or None. --labels_file names ids without names."""
-        from shardmill.transforms.inputs.manifest_rows import find_objects_column
+        from shardmill.transforms.inputs.manifest_table import find_objects_column
 
         found = find_objects_column(self.manifests[0].path) if self.manifest else None
         if found is None:

@@ -11,7 +11,14 @@ from shardmill.data.features import Features, TimeUnit
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.formats.conventions import MISSING
-from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, read_option_file
+from shardmill.transforms.options.declare import (
+    Options,
+    OptionValueError,
+    flag,
+    newer_flag,
+    options_of,
+    read_option_file,
+)
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import (
     Stack,
@@ -29,6 +36,7 @@ from shardmill.transforms.options.job_options import (
 from shardmill.transforms.values.options import TransformOptions
 
 if TYPE_CHECKING:
+    from shardmill.transforms.columns.nested import Nesting
     from shardmill.transforms.features.rows import Assembly, RowAddOn
 
 
@@ -94,79 +102,72 @@ def _check_comment(mark: str) -> str | None:
 
 
 DEFAULT_BLOCK_SIZE = 4 << 20  # bytes: large enough for vectorised work; ten times as much is in memory a thread
-_MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
-
-
-def _parse_separator(value: str) -> str:
-    return value.replace("\\n", "\n").replace("\\t", "\t")
-
-
-_input_flag = partial(flag, group="input", is_about_files=True)
-_newer_input_flag = partial(newer_flag, group="input", is_about_files=True)
+table_input_flag = partial(flag, group="input", is_about_files=True)
+newer_input_flag = partial(newer_flag, group="input", is_about_files=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC):
-    """The options of all record formats; options that a format has no flag for keep their defaults."""
+class TableReadOptions(Options, ABC):
+    """Options for reading tables, which are record files or manifests."""
 
     title: ClassVar[str] = "features"
 
-    input: str | None = input_flag(required=True)
-    delimiter: str | None = _input_flag(
+    delimiter: str | None = table_input_flag(
         None,
-        r"Delimiter between fields: a character, tab, several characters such as ::, or \s+ for any white space",
+        r"Delimiter between fields of CSV: a character, tab, several characters such as ::, or \s+ for any white space",
         parse=parse_separator,
         default_words="a comma; a tab in .tsv files",
     )
-    quote: str | None = _input_flag(
-        None, "Quote character of fields; '' turns quoting off", parse=parse_quote, default_words='"'
+    quote: str | None = table_input_flag(
+        None, "Quote character of CSV fields; '' turns quoting off", parse=parse_quote, default_words='"'
     )
-    columns: tuple[str, ...] | None = _input_flag(
-        None, "Comma-separated column names, for files without a header line", parse=parse_names, to_json=list
+    columns: tuple[str, ...] | None = table_input_flag(
+        None, "Comma-separated column names, for CSV files without a header line", parse=parse_names, to_json=list
     )
-    header: str = _newer_input_flag(
+    header: str = newer_input_flag(
         "auto",
         "Content of the first line: column names (first) or a row (none); auto takes names, and stops the job "
         "if they look like a row",
         choices=("auto", "first", "none"),
     )
-    skip_lines: int = _newer_input_flag(
+    skip_lines: int = newer_input_flag(
         0,
         "Number of lines to skip at the start of each file",
         check=lambda count: None if count >= 0 else "expected a number of lines, 0 or more",
     )
-    comment: str = _newer_input_flag(
+    comment: str = newer_input_flag(
         "",
         "Text that begins a comment, for example '#': lines that begin with it are skipped",
         check=_check_comment,
         default_words="no comments",
     )
-    strip: bool = _newer_input_flag(False, "Remove spaces and tabs around values, column names and missing values")
-    encoding: str | None = _input_flag(None, "Text encoding of the input, for example latin-1", default_words="utf-8")
-    missing: tuple[str, ...] = _input_flag(
+    encoding: str | None = table_input_flag(
+        None, "Text encoding of the input, or of a manifest, for example latin-1", default_words="utf-8"
+    )
+    missing: tuple[str, ...] = table_input_flag(
         MISSING,
         "Comma-separated texts that mean a missing value, in addition to an empty field",
         parse=parse_missing,
         default_words=",".join(MISSING[1:]),
         to_json=list,
     )
-    escape: str = _newer_input_flag(
+    escape: str = newer_input_flag(
         "",
         "Character that makes a quote part of a quoted field, for example a backslash",
         parse=parse_quote,
         default_words="quotes are doubled",
     )
-    decimal: str = _newer_input_flag(
+    decimal: str = newer_input_flag(
         ".", "Decimal mark of numbers: a point or a comma", choices=(".", ","), metavar="CHAR"
     )
-    thousands: str = _newer_input_flag(
+    thousands: str = newer_input_flag(
         "",
         "Mark between groups of three digits: a comma, point, space, apostrophe or '_'",
         choices=("", ",", ".", " ", "'", "_"),
         metavar="CHAR",
         default_words="none",
     )
-    list_separator: tuple[tuple[str, str], ...] = _newer_input_flag(
+    list_separator: tuple[tuple[str, str], ...] = newer_input_flag(
         (),
         "Text between the values in a column that holds lists, for example pixels=' '; repeatable",
         parse=parse_fill,
@@ -182,11 +183,6 @@ class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC
         metavar="COLUMN=VALUE",
         to_json=dict,
     )
-    schema: GivenSchema | None = flag(
-        None,
-        "File schema.pbtxt to use instead of inferring types; rows that do not match it are rejected",
-        parse=read_schema,
-    )
     types: tuple[tuple[str, str], ...] = newer_flag(
         (),
         "Type of a column: int64, float32, bytes or bool, for example zip=bytes; rows with another value are "
@@ -199,13 +195,10 @@ class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC
     )
     drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names, to_json=list)
     only: tuple[str, ...] = flag(
-        (), "Comma-separated columns to keep; all others are left out", parse=parse_names, to_json=list
-    )
-    on_other_columns: str = _newer_input_flag(
-        "fail",
-        "Action if files have different columns: fail the job, reject files that differ from most, or use the "
-        "union of all columns",
-        choices=("fail", "reject", "union"),
+        (),
+        "Comma-separated columns to keep; all others are left out, except for a manifest's files, labels and splits",
+        parse=parse_names,
+        to_json=list,
     )
     flatten: bool = newer_flag(
         False,
@@ -219,13 +212,6 @@ class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC
         metavar="COLUMN,…",
         to_json=list,
     )
-    label: tuple[str, ...] | None = flag(
-        None,
-        "Column or feature with the label, or comma-separated columns; strings become class ids,"
-        " numbers are kept, a list holds several classes",
-        parse=parse_names,
-        to_json=lambda names: names[0] if len(names) == 1 else list(names),
-    )
     label_separator: Mapping[str, str] | None = newer_flag(
         None,
         "Separator between the classes in a label with several classes; tags=; sets it for the label `tags` alone",
@@ -233,79 +219,11 @@ class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC
         to_json=lambda separators: separators[""] if "" in separators else dict(separators),
         group="labels",
     )
-    image: tuple[str, ...] = newer_flag(
-        (),
-        "Comma-separated columns of encoded images; each image is checked, and records with a damaged one are rejected",
-        parse=parse_names,
-        to_json=list,
-    )
-    timestamp: tuple[tuple[str, TimeUnit], ...] = newer_flag(
-        (),
-        "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
-        "at=ms; repeatable",
-        parse=parse_timestamps,
-        repeats=True,
-        metavar="COLUMN=UNIT",
-        default_words="times stay text",
-        to_json=dict,
-    )
-    hive_partitioning: bool = _newer_input_flag(False, "Make columns of folders such as year=2024/month=1")
-    stack: tuple[Stack, ...] = newer_flag(
-        (),
-        "Feature to make of many columns of numbers, for example image=pixel*:uint8:28,28; the type and the "
-        "shape are optional; repeatable",
-        parse=parse_stacks,
-        repeats=True,
-        metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
-        to_json=lambda stacks: [str(stack) for stack in stacks],
-    )
-    key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
     on_duplicate_key: str = newer_flag(
         "allow",
-        "Action for records with the same --key: keep all (allow), keep the first (reject), or fail the job",
+        "Action for records with the same --key, or manifest rows with the same file: keep all (allow), keep the "
+        "first (reject), or fail the job",
         choices=("allow", "reject", "fail"),
-    )
-    text_unit: str = _newer_input_flag(
-        "auto",
-        "Unit of text that becomes one example; auto takes lines, and stops the job if a line is only an "
-        "end-of-text token",
-        choices=("auto", "line", "paragraph", "file"),
-        name="record",
-    )
-    separator: str = _newer_input_flag(
-        "",
-        r"Text between documents, for example '<|endoftext|>'; each document becomes one example; \n and \t "
-        "mean line end and tab",
-        parse=_parse_separator,
-        default_words="none",
-    )
-    line_numbers: bool = _input_flag(False, "Add the features filename and line_number")
-    on_mixed: str = flag(
-        "fail",
-        "Action for a record with a feature of another kind than in most records or in --schema: fail"
-        " the job, or reject the record",
-        choices=("fail", "reject"),
-    )
-    key_until: str = _newer_input_flag(
-        "",
-        "End of the key in a member's name: its first dot, as in WebDataset, or its last dot",
-        choices=("", "first_dot", "last_dot"),
-        default_words="first_dot; the job stops if that looks wrong",
-    )
-    record_type: str = _newer_input_flag(
-        "example",
-        "Type of the records: tf.train.Example, or raw for any other type, which is copied without parsing",
-        choices=("example", "raw"),
-    )
-    block_size: int = flag(
-        DEFAULT_BLOCK_SIZE,
-        "Size of the blocks in which input files are read; four times as much for tar files and tables of more than"
-        " 4,096 columns",
-        parse=parse_size,
-        check=lambda size: None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB",
-        group="run",
-        default_words="4MiB",
-        affects_output=False,
     )
 
     def __post_init__(self) -> None:
@@ -328,6 +246,145 @@ class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC
             raise UserError(
                 f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"
             )
+
+    @property
+    def quote_char(self) -> str:
+        """Return the quote character; "" for none."""
+        return '"' if self.quote is None else self.quote
+
+    @property
+    def text_encoding(self) -> str:
+        """Return the encoding of the input's text."""
+        return "utf-8" if self.encoding is None else self.encoding
+
+    def check_format(self, name: str, source: str) -> None:
+        """Check that the format called `name` has the given options; raise a UserError about `source` otherwise."""
+        formats = {"encoding": ("csv", "jsonl")} | dict.fromkeys(("flatten", "json_columns"), ("jsonl", "parquet"))
+        for option in options_of(TableReadOptions):
+            takes = name in formats.get(option.field, ("csv",) if option.group == "input" else (name,))
+            if not takes and getattr(self, option.field) != option.default:
+                raise UserError(f"{source} is of a format without --{option.name}; leave it out")
+
+    @property
+    def nesting(self) -> "Nesting":
+        """Return how nested values are stored."""
+        from shardmill.transforms.columns.nested import Nesting
+
+        return Nesting(self.flatten, self.json_columns, self.drop, self.fill)
+
+
+# The order of options in manifest.json, in which versions of earlier releases have them
+_RECORDED_ORDER = (
+    *("delimiter", "quote", "columns", "header", "skip_lines", "comment", "strip", "encoding", "missing", "escape"),
+    *("decimal", "thousands", "list_separator", "fill", "schema", "types", "drop", "only", "on_other_columns"),
+    *("flatten", "json_columns", "label", "label_separator", "image", "timestamp", "hive_partitioning", "stack", "key"),
+    "on_duplicate_key",
+)
+_MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
+
+
+def _parse_separator(value: str) -> str:
+    return value.replace("\\n", "\n").replace("\\t", "\t")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC):
+    """The options of all record formats; options that a format has no flag for keep their defaults."""
+
+    title: ClassVar[str] = "features"
+
+    input: str | None = input_flag(required=True)
+    schema: GivenSchema | None = flag(
+        None,
+        "File schema.pbtxt to use instead of inferring types; rows that do not match it are rejected",
+        parse=read_schema,
+    )
+    strip: bool = newer_input_flag(False, "Remove spaces and tabs around values, column names and missing values")
+    on_other_columns: str = newer_input_flag(
+        "fail",
+        "Action if files have different columns: fail the job, reject files that differ from most, or use the "
+        "union of all columns",
+        choices=("fail", "reject", "union"),
+    )
+    label: tuple[str, ...] | None = flag(
+        None,
+        "Column or feature with the label, or comma-separated columns; strings become class ids,"
+        " numbers are kept, a list holds several classes",
+        parse=parse_names,
+        to_json=lambda names: names[0] if len(names) == 1 else list(names),
+    )
+    image: tuple[str, ...] = newer_flag(
+        (),
+        "Comma-separated columns of encoded images; each image is checked, and records with a damaged one are rejected",
+        parse=parse_names,
+        to_json=list,
+    )
+    timestamp: tuple[tuple[str, TimeUnit], ...] = newer_flag(
+        (),
+        "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
+        "at=ms; repeatable",
+        parse=parse_timestamps,
+        repeats=True,
+        metavar="COLUMN=UNIT",
+        default_words="times stay text",
+        to_json=dict,
+    )
+    hive_partitioning: bool = newer_input_flag(False, "Make columns of folders such as year=2024/month=1")
+    stack: tuple[Stack, ...] = newer_flag(
+        (),
+        "Feature to make of many columns of numbers, for example image=pixel*:uint8:28,28; the type and the "
+        "shape are optional; repeatable",
+        parse=parse_stacks,
+        repeats=True,
+        metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
+        to_json=lambda stacks: [str(stack) for stack in stacks],
+    )
+    key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
+    text_unit: str = newer_input_flag(
+        "auto",
+        "Unit of text that becomes one example; auto takes lines, and stops the job if a line is only an "
+        "end-of-text token",
+        choices=("auto", "line", "paragraph", "file"),
+        name="record",
+    )
+    separator: str = newer_input_flag(
+        "",
+        r"Text between documents, for example '<|endoftext|>'; each document becomes one example; \n and \t "
+        "mean line end and tab",
+        parse=_parse_separator,
+        default_words="none",
+    )
+    line_numbers: bool = table_input_flag(False, "Add the features filename and line_number")
+    on_mixed: str = flag(
+        "fail",
+        "Action for a record with a feature of another kind than in most records or in --schema: fail"
+        " the job, or reject the record",
+        choices=("fail", "reject"),
+    )
+    key_until: str = newer_input_flag(
+        "",
+        "End of the key in a member's name: its first dot, as in WebDataset, or its last dot",
+        choices=("", "first_dot", "last_dot"),
+        default_words="first_dot; the job stops if that looks wrong",
+    )
+    record_type: str = newer_input_flag(
+        "example",
+        "Type of the records: tf.train.Example, or raw for any other type, which is copied without parsing",
+        choices=("example", "raw"),
+    )
+    block_size: int = flag(
+        DEFAULT_BLOCK_SIZE,
+        "Size of the blocks in which input files are read; four times as much for tar files and tables of more than"
+        " 4,096 columns",
+        parse=parse_size,
+        check=lambda size: None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB",
+        group="run",
+        default_words="4MiB",
+        affects_output=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.materialize and self.schema is not None and self.schema.constraints:
             raise UserError(
                 f"--materialize: {self.schema.origin} has constraints on raw values, which transformed examples"
@@ -342,19 +399,12 @@ class RecordOptions(TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC
         for options in self.add_ons:
             options.check(self)
 
-    @property
-    def quote_char(self) -> str:
-        """Return the quote character; "" for none."""
-        return '"' if self.quote is None else self.quote
-
-    @property
-    def text_encoding(self) -> str:
-        """Return the encoding of the input's text."""
-        return "utf-8" if self.encoding is None else self.encoding
-
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the default quote and encoding if none are given."""
-        return super().to_json() | {"quote": self.quote_char, "encoding": self.text_encoding}
+        shaping = super().to_json() | {"quote": self.quote_char, "encoding": self.text_encoding}
+        start = list(shaping).index(_RECORDED_ORDER[0])
+        before, others = dict(list(shaping.items())[:start]), dict(list(shaping.items())[start:])
+        return before | {name: others[name] for name in _RECORDED_ORDER if name in others} | others
 
     def _check_times(self) -> None:
         if self.schema is None or not self.timestamp or not self.schema.constraints:

@@ -22,7 +22,6 @@ from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.data_sets import InputDataSet
-    from shardmill.transforms.columns.nested import Nesting
     from shardmill.transforms.columns.types import ScalarType
     from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.listing import RecordFiles
@@ -206,13 +205,6 @@ class RecordsConfig(RecordOptions):
     def mapped(self) -> "RecordsConfig":
         """Return the configuration of what the function returns; without a function, this one."""
         return self if self.function is None else MappedConfig.of(self)
-
-    @property
-    def nesting(self) -> "Nesting":
-        """Return how nested values are stored."""
-        from shardmill.transforms.columns.nested import Nesting
-
-        return Nesting(self.flatten, self.json_columns, self.drop, self.fill)
 
     @property
     def encoder(self) -> "RecordEncoder":

@@ -29,7 +29,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_masks import CompanionEncoder
     from shardmill.transforms.files.image_objects import ObjectEncoder
-    from shardmill.transforms.inputs.manifest_rows import RESERVED
+    from shardmill.transforms.inputs.manifest_table import RESERVED
     from shardmill.transforms.inputs.sources import ReadAnnotations
     from shardmill.transforms.layout.objects import coordinate_columns
 

@@ -1,7 +1,7 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -193,27 +193,10 @@ class ReshardKind(RecordsKind):
 
 
 def _make_csv(config: RecordsConfig) -> "RecordFormat":
-    from shardmill.transforms.columns.text import NumberStyle
     from shardmill.transforms.formats.csv import CsvFormat
 
-    return CsvFormat(
-        config.delimiter or "",
-        config.quote_char,
-        config.columns,
-        config.text_encoding,
-        config.missing,
-        config.fill,
-        config.block_size,
-        config.header,
-        config.skip_lines,
-        config.comment,
-        config.strip,
-        is_quote_given=config.quote is not None,
-        escape=config.escape,
-        numbers=NumberStyle(config.decimal, config.thousands),
-        list_separators=config.list_separator,
-        checks_rows=config.on_damaged_file == "reject",
-    )
+    checks_rows = config.on_damaged_file == "reject"
+    return replace(CsvFormat.of(config), block_size=config.block_size, strip=config.strip, checks_rows=checks_rows)
 
 
 def _make_json_lines(config: RecordsConfig) -> "RecordFormat":

@@ -75,22 +75,35 @@ class _ImagesOptions(_Options, total=False):
     transform: _Value
     analyze_splits: _Value
     transform_graph: _Value
+    delimiter: _Value
+    quote: _Value
+    columns: _Value
+    header: Literal["auto", "first", "none"]
+    skip_lines: int
+    comment: str
+    encoding: str
+    missing: _Value
+    escape: _Value
+    decimal: Literal[".", ","]
+    thousands: Literal[",", ".", " ", "'", "_"]
+    list_separator: _Value
+    fill: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     manifest: _Value
     allow_outside: bool
     file_column: str
     label_column: str
     label_pattern: _Value
     split_lists: _Value
-    label_separator: str
     file_suffix: str
     file_root: str
     split_column: str
-    delimiter: _Value
-    columns: _Value
-    drop: _Value
-    only: _Value
-    types: _Value
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     coco: _Value
     voc: _Value
     yolo: _Value
@@ -126,22 +139,35 @@ class _ArraysOptions(_Options, total=False):
     transform: _Value
     analyze_splits: _Value
     transform_graph: _Value
+    delimiter: _Value
+    quote: _Value
+    columns: _Value
+    header: Literal["auto", "first", "none"]
+    skip_lines: int
+    comment: str
+    encoding: str
+    missing: _Value
+    escape: _Value
+    decimal: Literal[".", ","]
+    thousands: Literal[",", ".", " ", "'", "_"]
+    list_separator: _Value
+    fill: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     manifest: _Value
     allow_outside: bool
     file_column: str
     label_column: str
     label_pattern: _Value
     split_lists: _Value
-    label_separator: str
     file_suffix: str
     file_root: str
     split_column: str
-    delimiter: _Value
-    columns: _Value
-    drop: _Value
-    only: _Value
-    types: _Value
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     feature: _Value
     shape: _Value
     dtype: Literal[
@@ -170,22 +196,35 @@ class _AudioOptions(_Options, total=False):
     transform: _Value
     analyze_splits: _Value
     transform_graph: _Value
+    delimiter: _Value
+    quote: _Value
+    columns: _Value
+    header: Literal["auto", "first", "none"]
+    skip_lines: int
+    comment: str
+    encoding: str
+    missing: _Value
+    escape: _Value
+    decimal: Literal[".", ","]
+    thousands: Literal[",", ".", " ", "'", "_"]
+    list_separator: _Value
+    fill: _Value
+    types: _Value
+    drop: _Value
+    only: _Value
+    flatten: bool
+    json_columns: _Value
+    label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     manifest: _Value
     allow_outside: bool
     file_column: str
     label_column: str
     label_pattern: _Value
     split_lists: _Value
-    label_separator: str
     file_suffix: str
     file_root: str
     split_column: str
-    delimiter: _Value
-    columns: _Value
-    drop: _Value
-    only: _Value
-    types: _Value
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     decode_audio: bool
 
 class _CsvOptions(_Options, total=False):
@@ -213,7 +252,6 @@ class _CsvOptions(_Options, total=False):
     header: Literal["auto", "first", "none"]
     skip_lines: int
     comment: str
-    strip: bool
     encoding: str
     missing: _Value
     escape: _Value
@@ -221,18 +259,19 @@ class _CsvOptions(_Options, total=False):
     thousands: Literal[",", ".", " ", "'", "_"]
     list_separator: _Value
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
+    label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    strip: bool
     on_other_columns: Literal["fail", "reject", "union"]
     label: _Value
-    label_separator: _Value
     timestamp: _Value
     hive_partitioning: bool
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
 
 class _JsonlOptions(_Options, total=False):
@@ -256,19 +295,19 @@ class _JsonlOptions(_Options, total=False):
     materialize: bool
     encoding: str
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
     flatten: bool
     json_columns: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    label: _Value
     timestamp: _Value
     hive_partitioning: bool
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
 
 class _ParquetOptions(_Options, total=False):
@@ -295,21 +334,21 @@ class _ParquetOptions(_Options, total=False):
     module_file: _Value
     materialize: bool
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
-    on_other_columns: Literal["fail", "reject", "union"]
     flatten: bool
     json_columns: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    on_other_columns: Literal["fail", "reject", "union"]
+    label: _Value
     image: _Value
     timestamp: _Value
     hive_partitioning: bool
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
 
 class _AvroOptions(_Options, total=False):
     no_shuffle: bool
@@ -333,21 +372,21 @@ class _AvroOptions(_Options, total=False):
     module_file: _Value
     materialize: bool
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
-    on_other_columns: Literal["fail", "reject", "union"]
     flatten: bool
     json_columns: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    on_other_columns: Literal["fail", "reject", "union"]
+    label: _Value
     image: _Value
     timestamp: _Value
     hive_partitioning: bool
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
 
 class _WebdatasetOptions(_Options, total=False):
@@ -374,17 +413,17 @@ class _WebdatasetOptions(_Options, total=False):
     module_file: _Value
     materialize: bool
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    label: _Value
     timestamp: _Value
     hive_partitioning: bool
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     key_until: Literal["first_dot", "last_dot"]
     block_size: _Value
 
@@ -393,10 +432,10 @@ class _ReshardOptions(_Options, total=False):
     no_shuffle: bool
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
+    on_duplicate_key: Literal["allow", "reject", "fail"]
     schema: _Value
     label: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     on_mixed: Literal["fail", "reject"]
     record_type: Literal["example", "raw"]
     block_size: _Value
@@ -446,19 +485,19 @@ class _SqlOptions(_Options, total=False):
     module_file: _Value
     materialize: bool
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
     flatten: bool
     json_columns: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    label: _Value
     image: _Value
     timestamp: _Value
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
     url: _Value
     query: _Value
@@ -484,19 +523,19 @@ class _BigqueryOptions(_Options, total=False):
     module_file: _Value
     materialize: bool
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
     flatten: bool
     json_columns: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    label: _Value
     image: _Value
     timestamp: _Value
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
     query: _Value
     table: _Value
@@ -787,19 +826,19 @@ class _WriteOptions(TypedDict, total=False):
     module_file: _Value
     materialize: bool
     fill: _Value
-    schema: _Value
     types: _Value
     drop: _Value
     only: _Value
     flatten: bool
     json_columns: _Value
-    label: _Value
     label_separator: _Value
+    on_duplicate_key: Literal["allow", "reject", "fail"]
+    schema: _Value
+    label: _Value
     image: _Value
     timestamp: _Value
     stack: _Value
     key: str
-    on_duplicate_key: Literal["allow", "reject", "fail"]
     block_size: _Value
     no_shuffle: bool
 

@@ -1,7 +1,5 @@
 """References to files, with the split, label, order key and record size of each."""
 
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.data import example, tfrecord
+from shardmill.data import tfrecord
 from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import concatenate, convert_batch, split_large_batch
-from shardmill.transforms.columns.text import key_texts_of_values
-from shardmill.transforms.columns.types import TRUE, ColumnError, ColumnType, ScalarType, check_shape, leaf_values
+from shardmill.transforms.columns.arrow import as_text, concatenate, convert_batch, split_large_batch, to_batch
+from shardmill.transforms.columns.example_encoding import encode_entries
+from shardmill.transforms.columns.text import key_texts
+from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
 from shardmill.transforms.inputs.folders import normalize_split
-from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION, parse_columns
+from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION, columns_of
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
@@ -87,55 +86,12 @@ def sort_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
-def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:
-    """Return the entries of an Example for columns in order; raise a ColumnError for wrong shapes or large numbers."""
-    entries = []
-    for name, column in types.items():
-        value = row.get(name)
-        if value is None or (value == "" and column.dtype != "bytes"):
-            if not column.is_variable:
-                continue  # without an entry; lists of variable length are never missing but empty
-            value = []
-        try:
-            if column.length is not None or isinstance(value, list):
-                check_shape(value, column)
-            if type(value) is int and column.dtype == "int64":
-                entries.append(example.encode_int64_entry(renames(name), value))
-            else:
-                entries.append(example.encode_entry(renames(name), _encode_feature(leaf_values(value), column.dtype)))
-        except ColumnError as error:
-            raise ColumnError(f"column {name!r}: {error}") from None
-    return b"".join(entries)
-
-
-def _encode_feature(values: list[Any], dtype: ScalarType) -> bytes:
-    if dtype == "int64":
-        return example.encode_int64_feature(map(_to_int, values))
-    if dtype == "bool":
-        return example.encode_int64_feature(
-            int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values
-        )
-    if dtype == "float32":
-        return example.encode_float_feature(_to_float(value) for value in values)
-    return example.encode_bytes_feature(
-        (value if isinstance(value, str) else json.dumps(value)).encode() for value in values
-    )
-
-
-def _to_int(value: Any) -> int:
-    """Return an integer; 3.0 is one, as the type of its column says."""
-    return int(value.partition(".")[0] if isinstance(value, str) else value)
-
-
-def _to_float(value: Any) -> float:
-    """Return a number, or the text of one, as a float32; raise a ColumnError if it is out of range."""
-    with np.errstate(over="ignore"):
-        number = float(np.float32(value))
-    # Infinity is a number too, if it is written: its text has an "n", and JSON's 1e400 is no infinity when it comes
-    # here.
-    if math.isinf(number) and (not math.isinf(value) if isinstance(value, int | float) else "n" not in value.lower()):
-        raise ColumnError(f"{value} is beyond the range of float32")
-    return number
+def encode_columns(batch: pa.RecordBatch, types: Iterable[str], renames: Renames = NO_RENAMES) -> pa.Array:
+    """Return the entries of each file's Example for its further columns of `types`, in order."""
+    columns = columns_of(batch)
+    absent = {name for name in types if name not in columns}
+    arrays = {renames(name): columns[name] for name in types if name not in absent}
+    return encode_entries(to_batch(arrays, len(batch))).cast(pa.binary())
 
 
 # Bytes of an image's Example without payload, name and columns: keys, lengths, label, height, width
@@ -156,15 +112,15 @@ class PlanOptions:
 
 def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -> Iterator[pa.RecordBatch | Reject]:
     """Find the label, split and key of found files; yield batches of planned files, and Rejects of invalid ones."""
-    rows, kept = [], []
+    rows, kept, names = [], list[int](), list[str | None]()
     objects, unknown = None, dict[int, str]()
     if layout.object_classes is not None:
         objects = plan_objects(batch, layout.object_classes.ids)
         unknown = find_unknown_classes(batch, objects, layout.object_classes.source)
-    files = batch.select([item for item in FOUND.names if item != "columns"])
-    columns = (column.to_pylist() for column in files.columns)
-    found = zip(range(len(batch)), *columns, parse_columns(batch), strict=True)
-    for row, name, size, uri, label, split, line, identity, values in found:
+    encoded = encode_columns(batch, layout.columns, options.renames).to_pylist()
+    columns = (column.to_pylist() for column in batch.select(FOUND.names).columns)
+    found = zip(range(len(batch)), *columns, encoded, strict=True)
+    for row, name, size, uri, label, split, line, identity, entries in found:
         if line is None:
             folder_split, folder_label = layout.folders.locate(name)
             split, label = split or folder_split, label or folder_label
@@ -172,22 +128,19 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file is in no split folder, or the column 'split' is empty"
-        entries = b""
-        try:
-            entries = encode_columns(values, layout.columns, options.renames)
-        except ColumnError as error:
-            problem = problem or str(error)
         if problem is not None:
             yield Reject(name, line, "index", problem)
             continue
         payload = size if options.record_bytes is None else options.record_bytes
         planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
-        values["label"] = label
+        names.append(label)
         kept.append(row)
         split = normalize_split(split or "")
-        rows.append((name, planned, uri, label_id, line, entries or None, split, values, identity))
+        rows.append((name, planned, uri, label_id, line, entries or None, split, identity))
     if rows:
-        planned_rows = _make_planned(rows, layout, options)
+        by = filter(None, (options.split.group_by, options.split.stratify_by))
+        keys = {column: _key_texts(batch.take(pa.array(kept)), column, names) for column in by}
+        planned_rows = _make_planned(rows, layout, options, keys)
         for field in (COMPANIONS, REVISION):
             if field.name in batch.schema.names:
                 planned_rows = planned_rows.append_column(field, batch[field.name].take(pa.array(kept)))
@@ -223,19 +176,21 @@ def _find_label(label: str | None, layout: Layout) -> tuple[Any, str | None]:
     return ids if layout.label_lists else ids[0], None
 
 
-def _make_planned(rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions) -> pa.RecordBatch:
-    names, sizes, uris, labels, lines, entries, splits, values, identities = map(list, zip(*rows, strict=True))
+def _make_planned(
+    rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions, keys: Mapping[str, list[str | None]]
+) -> pa.RecordBatch:
+    names, sizes, uris, labels, lines, entries, splits, identities = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
     order, tie = _make_order_keys(names, lines, options.split.seed)
     if layout.folders.group is not None or (group_by == FOLDER and FOLDER not in layout.columns):
         groups = list(map(layout.folders.find_group, names))
     else:
-        groups = _fill_column(values, group_by, names) if group_by else names
+        groups = _fill(keys[group_by], names) if group_by else names
     split_key = balance.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
         indices = balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))
         splits = [layout.splits[index] for index in indices]
-    strata = _fill_column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
+    strata = _fill(keys[stratify_by], [""] * len(rows)) if stratify_by else [None] * len(rows)
     stored_key = split_key if stratify_by else [None] * len(rows)
     one = [None] * len(rows) if layout.label_lists else labels
     columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
@@ -249,9 +204,17 @@ def _make_order_keys(names: list[str], lines: list[int | None], seed: int) -> tu
     return balance.order_keys(names, [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], seed)
 
 
-def _fill_column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
-    """Return a column's values as texts of groups or strata, with replacements for missing values."""
-    found = [None if row.get(column) == "" else row.get(column) for row in values]
-    if column != "label":  # whose values are names of classes, among which "1" and "1.0" are two
-        found = [None if text is None else text.decode() for text in key_texts_of_values(found).to_pylist()]
-    return [instead if text is None else text for text, instead in zip(found, missing, strict=True)]
+def _key_texts(batch: pa.RecordBatch, column: str, labels: list[str | None]) -> list[str | None]:
+    """Return a column's values as texts of groups or strata, None for missing ones."""
+    columns = columns_of(batch)
+    if column == "label" and column not in columns:  # names of classes, among which "1" and "1.0" are two
+        return labels
+    found = columns.get(key_column_name(column))
+    if found is None:
+        found = key_texts(columns[column]) if column in columns else pa.nulls(len(batch))
+    return [as_text(text) if text else None for text in found.to_pylist()]
+
+
+def _fill(texts: list[str | None], missing: list[str]) -> list[str]:
+    """Return texts with replacements for missing ones."""
+    return [instead if text is None else text for text, instead in zip(texts, missing, strict=True)]

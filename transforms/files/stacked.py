@@ -289,7 +289,7 @@ def _rows(
             raise changed_error(path)
     revision = hash_revision(found[array.file])
     for row, text in enumerate(texts):
-        yield f"{array.name}/{row}", size, None, text, array.split or None, row + 1, None, None, revision
+        yield f"{array.name}/{row}", size, None, text, array.split or None, row + 1, None, revision
 
 
 def _split_row_path(path: str) -> tuple[str, str, int]:

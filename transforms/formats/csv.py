@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +94,9 @@ _UNIT = b"\x1f"  # in place of separators of several characters: the unit separa
 WHITE_SPACE = r"\s+"
 
 
+SPACED_ROWS = "row has spaces around values, which are left out\nrows have spaces around values, which are left out"
+
+
 @dataclass(frozen=True)
 class CsvFormat(RecordFormat):
     """A row for each record of a CSV file: RFC 4180 as Arrow reads it.
@@ -117,11 +121,31 @@ class CsvFormat(RecordFormat):
     skip_lines: int = 0  # lines to pass over at the start of each file
     comment: str = ""  # lines that begin with this text are passed over; "" for none
     strip: bool = False  # whether spaces and tabs around values and names are removed
+    remarks_spaces: bool = False  # True to add a remark on the rows that `strip` changes
     is_quote_given: bool = False  # True if the user chose the quote: long quoted fields are then not doubted
     escape: str = ""  # character that makes a quote part of a quoted field, such as a backslash; "" for none
     numbers: NumberStyle = field(default_factory=NumberStyle)  # how numbers are spelled
     list_separators: tuple[tuple[str, str], ...] = ()  # (column, text between the values of a field)
     checks_rows: bool = False  # True if `index` also reads all rows, and raises the UserErrors that `read` would
+
+    @classmethod
+    def of(cls, options: Any) -> "CsvFormat":
+        """Return the format that options for reading tables, `TableReadOptions`, describe."""
+        return cls(
+            options.delimiter or "",
+            options.quote_char,
+            options.columns,
+            options.text_encoding,
+            options.missing,
+            options.fill,
+            header_line=options.header,
+            skip_lines=options.skip_lines,
+            comment=options.comment,
+            is_quote_given=options.quote is not None,
+            escape=options.escape,
+            numbers=NumberStyle(options.decimal, options.thousands),
+            list_separators=options.list_separator,
+        )
 
     def __post_init__(self) -> None:
         fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
@@ -301,7 +325,16 @@ class CsvFormat(RecordFormat):
         limit = sample_limit(len(floats))
         rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name], limit))}
         taken = MissingTexts({key: count for key, count in missing.items() if key[0] in types})
-        return Rows(batch, lines, left_out, parsed.findings.merge(Findings.of(RoundedNumbers(rounded), taken)))
+        findings = Findings.of(RoundedNumbers(rounded), taken, self._find_spaces(parsed, block.file.name))
+        return Rows(batch, lines, left_out, parsed.findings.merge(findings))
+
+    def _find_spaces(self, parsed: Parsed, name: str) -> Remarks:
+        """Return a remark on the rows that `strip` changes, if there are any and they are to be remarked on."""
+        if not self.remarks_spaces:
+            return Remarks()
+        flags = [_is_spaced(column) for column in parsed.columns if column.null_count < len(column)]
+        rows = np.flatnonzero(np.logical_or.reduce([np.zeros(parsed.rows, bool), *flags]))
+        return Remarks({SPACED_ROWS: Occurrences(len(rows), (name, int(parsed.lines[rows[0]])))} if len(rows) else {})
 
     def _texts(
         self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
@@ -511,6 +544,12 @@ class CsvFormat(RecordFormat):
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:
                 yield BlockRef(file, offset, stop - offset, line, columns)
+
+
+def _is_spaced(column: pa.Array) -> Positions:
+    """Return the rows whose text begins or ends with a space or a tab: bool, shape (rows,)."""
+    found = pc.match_substring_regex(column.view(pa.string()), r"\A[ \t]|[ \t]\z")
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
 
 
 def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Array]) -> bool:

@@ -1,14 +1,11 @@
 """Batches of references to input files: their schema, their URIs and their sizes."""
 
-import json
 import os
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +15,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.arrow import convert_batch
-from shardmill.transforms.columns.types import ColumnError, ColumnType, ScalarType, common_type, value_type
-from shardmill.transforms.findings import merged
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.format import KEY_PREFIX
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.stores import storage
@@ -282,7 +279,7 @@ def _hash_stem(name: str) -> int:
 
 
 # A file as found: `name` relative to the input's root; `uri` only where the file is elsewhere; the rest from a
-# manifest's row.
+# manifest's row. Its further columns, if there are any, are the fields of COLUMNS in addition.
 FOUND = pa.schema(
     {
         "name": pa.string(),
@@ -291,18 +288,41 @@ FOUND = pa.schema(
         "label": pa.string(),
         "split": pa.string(),
         "line": pa.int64(),
-        "columns": pa.string(),  # JSON object of the manifest's further columns
         # Changes with the file, see shardmill.transforms.stores.streams; null where nobody asked, or nobody knows
         "identity": pa.uint64(),
     }
 )
 
 
-def parse_columns(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the further columns of found files by name, {} of a file without any."""
-    # One call for all takes a third of the time
-    rows: list[dict[str, Any]] = json.loads(f"[{','.join(text or '{}' for text in batch['columns'].to_pylist())}]")
-    return rows
+COLUMNS = "columns"
+
+
+def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return the further columns of found files by name."""
+    if COLUMNS not in batch.schema.names:
+        return {}
+    found = batch[COLUMNS]
+    return dict(zip([field.name for field in found.type], found.flatten(), strict=True))
+
+
+def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return found files with these further columns."""
+    if COLUMNS in batch.schema.names:
+        batch = batch.drop_columns([COLUMNS])
+    if not columns:
+        return batch
+    return batch.append_column(COLUMNS, pa.StructArray.from_arrays(list(columns.values()), list(columns)))
+
+
+def present_types(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """Return the types of the further columns that have a value, over these rows; others than `types` are plain."""
+    found = {}
+    for name, array in columns_of(batch).items():
+        present = len(array) - array.null_count
+        if present and not name.startswith(KEY_PREFIX):
+            plain = ColumnType("int64" if pa.types.is_integer(array.type) else "bytes", None, 0)
+            found[name] = replace(types.get(name, plain), present=present, empty=0, minority_types=())
+    return found
 
 
 # below the folder, and in its normal form
@@ -335,30 +355,25 @@ def resolve_name(
 
 
 NO_SUCH_FILE = "no such file"
-_SMALL_INTEGER = 1 << 62  # integers nearer to 0 need no look at their size
 _FileStat = tuple[int, int | None, int | None]  # size in bytes, identity, hash of the revision
 
 
 def measure_rows(
     batch: pa.RecordBatch,
     root: str,
-    textual: bool,
     allow_outside: bool = False,
     map_: Callable[..., Iterable[_FileStat | str]] = map,
     identities: bool = False,
     companions: Sequence[Companion] = (),
-    asked_types: Mapping[str, str] | None = None,
-) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
-    """Look up the sizes of the files in manifest rows; return the rows, the column types, and a Reject per bad row.
+) -> tuple[pa.RecordBatch, list[Reject]]:
+    """Look up the sizes of the files in manifest rows; return the rows, and a Reject for each without a file.
 
     If companions come from a listed folder, the rows hold the companions' sizes, identities and revisions. A row's size
     is the sum of all its files.
 
     Args:
-        textual: True if the values of the columns are text.
         allow_outside: True if symbolic links may lead out of `root`.
         map_: map function for look-ups that are requests to a store; local ones take microseconds.
-        asked_types: data types of columns that are not inferred; a value of another type is a Reject.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
     inside = None if allow_outside or not storage.is_local(root) else LinksInside(root)
@@ -377,20 +392,12 @@ def measure_rows(
             companion_stats = ([next(results) for _ in row] for row in companion_files)
         rows = zip(sizes, companion_files, companion_stats, strict=True)
         sizes = [_combine_sizes(file_stat, companions, row, known, root) for file_stat, row, known in rows]
-    types = _RowTypes(textual, asked_types or {})
-    rejects: list[Reject] = []
-    keep: list[bool] = []
-    for file_stat, columns in zip(sizes, parse_columns(batch), strict=True):
-        problem = file_stat if isinstance(file_stat, str) else None
-        if problem is None:
-            try:
-                types.add(columns)
-            except ColumnError as error:
-                problem = str(error)
-        if problem is not None:
-            row = len(keep)
-            rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
-        keep.append(problem is None)
+    rejects = [
+        Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem)
+        for row, problem in enumerate(sizes)
+        if isinstance(problem, str)
+    ]
+    keep = [not isinstance(file_stat, str) for file_stat in sizes]
     known = [(0, None, None) if isinstance(file_stat, str) else file_stat for file_stat in sizes]
     batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, *_ in known], pa.int64()))
     if identities:
@@ -401,7 +408,7 @@ def measure_rows(
         batch = batch.set_column(batch.schema.get_field_index(REVISION.name), REVISION, revisions)
     else:
         batch = batch.append_column(REVISION, revisions)
-    return batch.filter(pa.array(keep, pa.bool_())), types.merged_types(), rejects
+    return batch.filter(pa.array(keep, pa.bool_())), rejects
 
 
 def _combine_sizes(
@@ -437,51 +444,6 @@ def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) ->
             reject.reason.removeprefix(prefix) for reject in rejects if reject.reason.startswith(prefix)
         ]
     return {kind: (len(missing), min(missing)) for kind, missing in names.items() if missing}
-
-
-class _RowTypes:
-    """The merged types of the columns of rows; rows of small integers alone are frequent, so they are only counted."""
-
-    def __init__(self, textual: bool, asked: Mapping[str, str]) -> None:
-        self._textual, self._asked = textual, asked
-        self._types: dict[str, ColumnType] = {}
-        self._plain: Counter[tuple[str, ...]] = Counter()
-
-    def add(self, columns: dict[str, Any]) -> None:
-        """Add a row; raise a ColumnError if a value has no supported type."""
-        if (
-            not self._textual
-            and not self._asked
-            and all(type(value) is int and -_SMALL_INTEGER < value < _SMALL_INTEGER for value in columns.values())
-        ):
-            self._plain[tuple(columns)] += 1
-        else:
-            self._types = merged(self._types, _infer_row_types(columns, self._textual, self._asked))
-
-    def merged_types(self) -> dict[str, ColumnType]:
-        """Return the types over all rows added."""
-        for names, rows in self._plain.items():
-            types = _infer_row_types(dict.fromkeys(names, 0), self._textual, self._asked)
-            found = {name: replace(column_type, present=rows) for name, column_type in types.items()}
-            self._types = merged(self._types, found)
-        self._plain.clear()
-        return self._types
-
-
-def _infer_row_types(columns: dict[str, Any], textual: bool, asked: Mapping[str, str]) -> dict[str, ColumnType]:
-    types = {}
-    for name, value in columns.items():
-        try:
-            column = value_type(value, textual)
-            if column is not None and (dtype := asked.get(name)) is not None:
-                if common_type(column.dtype, cast(ScalarType, dtype)) != dtype:
-                    raise ColumnError(f"{value!r} is not {dtype}")
-                column = replace(column, dtype=dtype)
-        except ColumnError as error:
-            raise ColumnError(f"column {name!r}: {error}") from None
-        if column is not None:
-            types[name] = column
-    return types
 
 
 def _look_up(path: str, inside: LinksInside | None, identities: bool) -> _FileStat | str:

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import BATCH_ROWS, split_large_batch
+from shardmill.transforms.columns.arrow import BATCH_ROWS, as_text, split_large_batch
 from shardmill.transforms.columns.types import MAX_VALUES, DeclaredObjects, preview_value
-from shardmill.transforms.formats.format import BOX, LABELS
+from shardmill.transforms.formats.format import BOX, KEY_PREFIX, LABELS
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.annotations import OBJECTS, Object, ObjectField, build_object_lists
 from shardmill.transforms.inputs.coco import is_finite_number, is_integer, is_number
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, normalize_split
-from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.inputs.found_files import columns_of, with_columns
 from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, input_root, is_glob, list_input
 from shardmill.transforms.shards.balance import hash_strings, rows_by_group
 from shardmill.transforms.stores import storage
@@ -168,8 +168,7 @@ def _list_metadata_files(folder: str) -> list[str]:
     return [path for path in paths if path in listed]
 
 
-# FOUND, and a hash of all that the row says: of equal rows, the second and later are left out
-PARSED = FOUND.append(pa.field("digest", pa.binary(16)))
+DIGEST = pa.field("digest", pa.binary(16))  # a hash of all that a row says; of equal rows, only the first one is kept
 _PART_BYTES = 1 << 20  # of a manifest: some ten thousand rows
 _MOST_PARTS = 1024
 _ROWS_A_PART = 256  # below which a batch is mostly metadata
@@ -300,11 +299,13 @@ def _check_value(is_valid: bool, number: int, value: Any, name: str, expected: s
 
 def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:
     """Move the objects in manifest rows to columns of their own; also return rejects and counts of ignored keys."""
-    kept_rows, columns, objects, sizes, rejects = [], [], [], [], []
+    kept_rows, objects, sizes, rejects = [], [], [], []
     ignored_keys: Counter[str] = Counter()
-    for row, text in enumerate(batch["columns"].to_pylist()):
-        values = json.loads(text) if text else {}
-        value, sides = values.pop(COLUMN, None), [values.pop(side, None) for side in SIZE_COLUMNS]
+    further, absent = columns_of(batch), pa.nulls(len(batch))
+    texts = further.pop(COLUMN, absent).to_pylist()
+    widths, heights = (further.pop(side, absent).to_pylist() for side in SIZE_COLUMNS)
+    for row, (text, *sides) in enumerate(zip(texts, widths, heights, strict=True)):
+        value = json.loads(text) if text else None
         name, line = batch["name"][row].as_py(), batch["line"][row].as_py()
         try:
             check_image_size(sides)
@@ -314,14 +315,10 @@ def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Re
             continue
         sizes.append(sides)
         ignored_keys.update(column.find_ignored_keys(value))
-        if column.image_id:
-            values[column.image_id] = name
         kept_rows.append(row)
-        columns.append(json.dumps(values))
-    column_index = batch.schema.get_field_index("columns")
-    result = batch.take(pa.array(kept_rows, pa.int64())).set_column(
-        column_index, batch.schema.field(column_index), pa.array(columns, pa.string())
-    )
+    if column.image_id:
+        further[column.image_id] = batch["name"].cast(pa.large_binary())
+    result = with_columns(batch, further).take(pa.array(kept_rows, pa.int64()))
     objects_batch = build_objects_batch(sizes, objects)
     for field, values in zip(OBJECTS, objects_batch.columns, strict=True):
         result = result.append_column(field, values)
@@ -368,17 +365,13 @@ def find_image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, s
     Examples would hold these names as mere text. A column is left out if its first name is not a file in `root`.
     """
     found: dict[str, tuple[int, str]] = {}
-    others: set[str] = set()
-    for columns in batch["columns"].drop_null().to_pylist():
-        for column, value in json.loads(columns).items():
-            if value is None or column in others:
-                continue
-            if isinstance(value, str) and IMAGES.accepts(value):
-                number, first = found.get(column, (0, value))
-                found[column] = (number + 1, first)
-            else:
-                others.add(column)
-    return {column: named for column, named in found.items() if column not in others and _is_file_in(root, named[1])}
+    for column, array in columns_of(batch).items():
+        if array.type != pa.large_binary() or column.startswith(KEY_PREFIX):
+            continue
+        names = list(map(as_text, array.drop_null().to_pylist()))
+        if names and all(map(IMAGES.accepts, names)) and _is_file_in(root, names[0]):
+            found[column] = (len(names), names[0])
+    return found
 
 
 def _is_file_in(root: str, name: str) -> bool:

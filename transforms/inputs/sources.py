@@ -1,19 +1,19 @@
 """PTransforms that find the files of an input: by listing, from manifests or from annotations."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import TaggedOutput
+from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, convert_batch, split_large_batch, to_batches
+from shardmill.transforms.columns.conversion import RoundedNumbers
 from shardmill.transforms.inputs.annotations import (
     ANNOTATED,
     IMAGE_ID,
@@ -39,11 +39,12 @@ from shardmill.transforms.inputs.found_files import (
     count_missing,
     hash_revision,
     measure_rows,
+    present_types,
     resolve_name,
+    with_columns,
 )
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
 from shardmill.transforms.inputs.manifest_files import (
-    PARSED,
     ManifestFile,
     ObjectsColumn,
     drop_duplicates,
@@ -53,14 +54,13 @@ from shardmill.transforms.inputs.manifest_files import (
     rows_at_once,
     split_by_name,
 )
-from shardmill.transforms.inputs.manifest_rows import (
-    DEFAULT_NAMES,
+from shardmill.transforms.inputs.manifest_table import (
     RESERVED,
+    ManifestColumns,
+    ManifestFindings,
     ManifestNames,
-    Oddities,
-    is_textual,
-    read_all_rows,
-    row_digest,
+    ManifestReader,
+    infer_columns,
 )
 from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
@@ -146,34 +146,33 @@ class ReadManifest(beam.PTransform):
     root: str  # common folder that all names become relative to
     allow_outside: bool  # True if files may be elsewhere
     reserved: tuple[str, ...] = RESERVED  # names that no further column may have
-    names: ManifestNames = DEFAULT_NAMES  # column and file names of the manifests
+    names: ManifestNames = field(default_factory=ManifestNames)  # column and file names of the manifests
     identities: bool = False  # True to record file identities, for the detection of changes
     is_first_kept: bool = False  # True to reject all rows of a file but the first
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
-        """Parse on one worker; drop duplicate rows and look up file sizes on all."""
+        """Read twice on one worker, for types and for rows; drop duplicate rows and look up file sizes on all."""
         revisions = [_find_revision(manifest.path) for manifest in self.manifests]
-        parse = beam.FlatMap(_parse, revisions, self.allow_outside, self.reserved, self.names, self.temporary)
+        files = pbegin | "Manifests" >> beam.Create([tuple(self.manifests)])
+        infer = beam.Map(_infer_columns, revisions, self.reserved, self.names)
+        columns = AsSingleton(files | "Columns" >> infer.with_output_types(ManifestColumns))
+        read = beam.FlatMap(
+            _read_rows, columns, revisions, self.allow_outside, self.reserved, self.names, self.temporary
+        )
         measure = _MeasureRowsFn(
             self.root,
             self.allow_outside,
             self.identities,
             self.temporary,
             self.names.companions,
-            textual=is_textual(self.manifests[0].path),
             objects=self.names.objects,
             paths=[manifest.path for manifest in self.manifests],
-            asked_types=dict(self.names.types),
             is_first_kept=self.is_first_kept,
         )
-        rows = (
-            pbegin
-            | "Path" >> beam.Create([tuple(self.manifests)])
-            | "Parse" >> with_findings(parse, "rows", tuple[int, pa.RecordBatch])
-        )
+        rows = files | "Read" >> with_findings(read, "rows", tuple[int, pa.RecordBatch])
         by_name = rows["rows"] | "ByName" >> beam.GroupByKey()
-        measured = by_name | "Measure" >> with_findings(beam.ParDo(measure), "files")
+        measured = by_name | "Measure" >> with_findings(beam.ParDo(measure, columns), "files")
         return IndexedFiles(measured["files"], *combine_outputs(measured, rows))
 
 
@@ -186,8 +185,16 @@ def _find_revision(path: str) -> str:
         return ""
 
 
-def _parse(
+def _infer_columns(
+    manifests: Sequence[ManifestFile], revisions: Sequence[str], reserved: tuple[str, ...], names: ManifestNames
+) -> ManifestColumns:
+    _check_manifests(manifests, revisions)
+    return infer_columns(manifests, reserved, names)
+
+
+def _read_rows(
     manifests: Sequence[ManifestFile],
+    columns: ManifestColumns,
     revisions: Sequence[str],
     allow_outside: bool,
     reserved: tuple[str, ...],
@@ -199,28 +206,23 @@ def _parse(
     Raise a JobError if a manifest no longer has its one of `revisions`, before or after it is read.
     """
     _check_manifests(manifests, revisions)
-    found, oddities = FoundInput(temporary), Oddities()
-    missing = ("", None) if is_textual(manifests[0].path) else (None,)
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for row in read_all_rows(manifests, allow_outside, reserved, names, oddities):
-            if isinstance(row, Reject):
-                found.reject(row)
-                continue
-            columns = json.dumps({name: value for name, value in row.columns.items() if value not in missing})
-            fields = (row.name, 0, row.uri, row.label, row.split, row.line, columns, None, row_digest(row))
-            yield (*fields, list(row.companions)) if names.companions else fields
-
-    try:
-        parts = part_count(sum(storage.size(manifest.path) for manifest in manifests))
-    except OSError as error:  # which reading the rows reports
-        raise_if_store_failed(error, manifests[0].path)
-        parts = 1
-    schema = PARSED.append(COMPANIONS) if names.companions else PARSED
-    for batch in to_batches(rows(), schema, rows_at_once(parts)):
-        yield from split_by_name(batch, parts)
+    found, findings = FoundInput(temporary), ManifestFindings(names)
+    parts = part_count(sum(storage.size(manifest.path) for manifest in manifests))
+    waiting: list[pa.RecordBatch] = []
+    for item in ManifestReader(manifests, columns, names, allow_outside, reserved).read(findings):
+        if isinstance(item, Reject):
+            found.reject(item)
+            continue
+        waiting.append(item)
+        if sum(map(len, waiting)) >= rows_at_once(parts):
+            yield from split_by_name(concatenate(waiting), parts)
+            waiting = []
+    if waiting:
+        yield from split_by_name(concatenate(waiting), parts)
     _check_manifests(manifests, revisions)
-    found.summary.notices |= frozenset(oddities.notices())
+    source = " ".join(f"--manifest {manifest.path}" for manifest in manifests)
+    found.summary.notices |= frozenset((*columns.notices, *findings.notices(source)))
+    found.summary.rounded = findings.of_rows.find(RoundedNumbers).columns
     if names.objects is not None and names.objects.names:
         found.summary.class_lists = {names.objects.names: (1, manifests[0].path)}
     yield from found.outputs()
@@ -232,6 +234,9 @@ def _check_manifests(manifests: Sequence[ManifestFile], revisions: Sequence[str]
             raise changed_error(manifest.path)
 
 
+_NO_COLUMNS = ManifestColumns()
+
+
 @dataclass(eq=False)
 class _MeasureFn(beam.DoFn):
     """Look up the sizes of the files that rows name, in many threads if each is a request."""
@@ -241,10 +246,8 @@ class _MeasureFn(beam.DoFn):
     identities: bool
     temporary: str | None
     companions: Sequence[Companion] = ()
-    textual: bool = False  # True if the values of columns are text
     finds_image_names: bool = True  # True to look for columns that name image files
     objects: ObjectsColumn | None = None  # column of objects to extract
-    asked_types: Mapping[str, str] = field(default_factory=dict)  # data types of columns that are not inferred
 
     def setup(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "shardmill-size")
@@ -252,17 +255,17 @@ class _MeasureFn(beam.DoFn):
     def teardown(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def process(self, batch: Any) -> Iterator[Any]:
-        """Yield the batch with sizes; rejects and a summary, tagged."""
+    def process(self, batch: Any, columns: ManifestColumns = _NO_COLUMNS) -> Iterator[Any]:
+        """Yield the batch, whose further columns are `columns`, with sizes; rejects and a summary, tagged."""
         if self.objects is not None:
             batch, invalid, ignored = extract_objects(batch, self.objects)
             yield from FoundInput(self.temporary, invalid, ignored_properties=ignored).outputs()
-        how = (self._pool.map, self.identities, self.companions, self.asked_types)
-        measured, types, rejects = measure_rows(batch, self.root, self.textual, self.allow_outside, *how)
+        how = (self._pool.map, self.identities, self.companions)
+        measured, rejects = measure_rows(batch, self.root, self.allow_outside, *how)
         found = FoundInput(self.temporary, rejects, missing_files=count_missing(rejects, self.companions))
         if len(measured):
             yield from split_large_batch(measured)
-            found.summary.merge(summarize_batch(measured, types))
+            found.summary.merge(summarize_batch(measured, present_types(measured, columns.types)))
             if self.finds_image_names:
                 found.summary.image_names = find_image_names(measured, self.root)
         yield from found.outputs()
@@ -275,7 +278,9 @@ class _MeasureRowsFn(_MeasureFn):
     paths: Sequence[str] = ()  # of the manifests
     is_first_kept: bool = False  # True to reject all rows of a file but the first
 
-    def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
+    def process(
+        self, part: tuple[int, Iterable[pa.RecordBatch]], columns: ManifestColumns = _NO_COLUMNS
+    ) -> Iterator[Any]:
         """Yield the rows of one part, which holds all rows of each of its names."""
         rows, repeated = drop_duplicates(concatenate(part[1]), self.paths, self.is_first_kept)
         names = Counter(rows["name"].to_pylist())
@@ -283,7 +288,7 @@ class _MeasureRowsFn(_MeasureFn):
         counts = {SEVERAL_ROWS: (len(several), several[0])} if several else {}
         yield from FoundInput(self.temporary, repeated, peculiarities=counts).outputs()
         for start in range(0, len(rows), BATCH_ROWS):
-            yield from super().process(rows.slice(start, BATCH_ROWS))
+            yield from super().process(rows.slice(start, BATCH_ROWS), columns)
 
 
 _FILES_A_BATCH = 256  # of annotations, read by one worker at once
@@ -370,7 +375,7 @@ def _annotated_batches(
     Images without a mask are left out. The size, identity and revision columns hold those of the masks until the images
     are looked up.
     """
-    rows, kept_rows, companions, revisions = [], [], [], []
+    rows, kept_rows, companions, revisions, ids = [], [], [], [], []
     no_masks: Sequence[Mask] = [("", 0, None, None)] * len(files.images)
     for index, (image, mask) in enumerate(zip(files.images, masks or no_masks, strict=True)):
         if mask is None:
@@ -382,9 +387,8 @@ def _annotated_batches(
             continue
         path, size, identity, revision = mask
         width, height = image.size or (None, None)
-        columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
-        of_image = (image.label, image.split, image.position, _to_json(columns))
-        rows.append((name, size, uri, *of_image, identity, width, height))
+        ids.append(str(image.columns.get(IMAGE_ID, name)).encode() if image_id else image.columns.get(IMAGE_ID))
+        rows.append((name, size, uri, image.label, image.split, image.position, identity, width, height))
         kept_rows.append(index)
         companions.append([path])
         revisions.append(revision)
@@ -395,14 +399,10 @@ def _annotated_batches(
         if masks is not None:
             batch = batch.append_column(COMPANIONS, pa.array(companions, COMPANIONS.type))
             batch = batch.append_column(REVISION, pa.array(revisions, REVISION.type))
+        if image_id or any(image.columns for image in files.images):
+            kind = pa.large_binary() if image_id else pa.int64()
+            batch = with_columns(batch, {image_id or IMAGE_ID: pa.array(ids, kind)})
         yield from split_large_batch(batch)
-
-
-def _to_json(columns: Mapping[str, Any]) -> str:
-    image_id = columns.get(IMAGE_ID)
-    if len(columns) == 1 and type(image_id) is int:  # as COCO's images have; a fifth of the time
-        return f'{{"{IMAGE_ID}": {image_id}}}'
-    return json.dumps(columns)
 
 
 @dataclass(eq=False)
@@ -517,12 +517,12 @@ def index_listing(
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
                 revision = hash_revision(item)
                 if masks is None:
-                    yield item.name, item.size_bytes, None, label, split, None, None, identity, revision
+                    yield item.name, item.size_bytes, None, label, split, None, identity, revision
                 elif (mask := found.find_mask(masks, item.name)) is not None:
                     path, size, mask_identity, mask_revision = mask
                     identity = combined_identity(identity, [(path, mask_identity)]) if identities else None
                     revision = add_revisions([revision, mask_revision])
-                    yield item.name, item.size_bytes + size, None, label, split, None, None, identity, revision, [path]
+                    yield item.name, item.size_bytes + size, None, label, split, None, identity, revision, [path]
             else:
                 found.leave_out(item)
 

@@ -6,18 +6,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
 from shardmill.errors import UserError
 from shardmill.text import plural
-from shardmill.transforms.columns.conversion import Rounded, rounded_values, sample_limit
+from shardmill.transforms.columns.conversion import Rounded
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
 from shardmill.transforms.findings import Mergeable, merged_by
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
-from shardmill.transforms.inputs.found_files import parse_columns
 
 _MARK = "\0"  # with which no label begins
 
@@ -40,23 +38,18 @@ def is_encoded_list(label: str) -> bool:
 def count_label_lists(labels: Iterable[str | None]) -> tuple[Counter[str], Counter[str]]:
     """Return the number of rows of each class, "" for none, and counts of list labels.
 
-    The latter are `lists` and `single` (labels of one class), `several` (lists with several classes) and `repeated`
-    (classes repeated within a row).
+    The latter are `lists`, `several` (lists with several classes) and `repeated` (classes repeated within a row).
     """
     classes: Counter[str] = Counter()
     list_counts: Counter[str] = Counter()
-    single = 0
     for label in labels:
         names = decode_label_list(label) if label is not None else None
         if names is None:
             classes[label or ""] += 1
-            single += bool(label)
             continue
         distinct = set(names)
         classes.update(distinct or [""])
         list_counts.update(lists=1, several=int(len(distinct) > 1), repeated=len(names) - len(distinct))
-    if single:
-        list_counts["single"] = single
     return classes, +list_counts  # without those that none are of
 
 
@@ -189,19 +182,6 @@ def _count_texts(texts: pa.Array) -> Counter[str]:
     return Counter(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
 
 
-def _find_rounded(batch: pa.RecordBatch, types: Mapping[str, ColumnType]) -> dict[str, Rounded]:
-    """Return the numbers that float32 would change in the columns that hold one number a row."""
-    names = [name for name, column in types.items() if column.dtype in ("int64", "float32") and column.length is None]
-    rows = parse_columns(batch) if names else []
-    limit, found = sample_limit(len(names)), {}
-    for name in names:
-        values = [row[name] for row in rows if row.get(name) not in (None, "") and not isinstance(row[name], list)]
-        numbers = [float(value) if types[name].dtype == "float32" else int(value) for value in values]
-        with np.errstate(over="ignore"):  # such rows become rejects
-            found[name] = rounded_values(numbers, pa.array(np.array(numbers, np.float32)), limit)
-    return found
-
-
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
@@ -220,7 +200,6 @@ def summarize_batch(
         label_lists=lists,
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if has_splits else Counter(),
         columns=columns or {},
-        rounded=_find_rounded(batch, columns or {}),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         named_masks=(pc.sum(is_mask).as_py() or 0) if is_mask is not None else 0,
         objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),

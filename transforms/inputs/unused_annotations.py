@@ -17,7 +17,7 @@ from shardmill.text import listed, plural
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
 from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, find_exclusion, list_input
-from shardmill.transforms.inputs.manifest_rows import FILE_COLUMNS
+from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 from shardmill.transforms.inputs.summary import MASK_WORDS
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage

@@ -208,7 +208,9 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
             f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
             " 'label'"
         )
-    floats = {name: found for name, found in summary.rounded.items() if columns[name].dtype == "float32"}
+    floats = {
+        name: found for name, found in summary.rounded.items() if name in columns and columns[name].dtype == "float32"
+    }
     notices = (
         *options.input_notices,
         *missing,

@@ -333,15 +333,12 @@ def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> li
 
 
 def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
-    lists, single = summary.label_lists["lists"], summary.label_lists["single"]
-    if not lists:
+    if not summary.label_lists["lists"]:
         return []
     list_counts = {("label", kind): number for kind, number in summary.label_lists.items()}
-    found = LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, dict(options.separators))
-    notices = list(found.notices())
-    if single:
-        notices.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
-    return notices
+    return list(
+        LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, dict(options.separators)).notices()
+    )
 
 
 def _class_notices(class_names: ClassNames | None) -> list[str]:

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache, partial
 from typing import Any, ClassVar, TypeVar
@@ -76,6 +76,8 @@ class Option:
 
 def _command_line_text(value: Any) -> str:
     """Return `value` as written on a command line."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={text}" if key else str(text) for key, text in value.items())
     if isinstance(value, tuple):
         return ",".join("=".join(map(str, part)) if isinstance(part, tuple) else str(part) for part in value)
     return str(value) if value != "" else "''"
@@ -147,7 +149,8 @@ class Options:
     def first_given_flag(self) -> str:
         """The first option that is not its default, as on the command line; "" if none."""
         given = ((option, getattr(self, option.field)) for option in options_of(type(self)))
-        return next((f"--{option.name} {value}" for option, value in given if value != option.default), "")
+        flags = (f"--{option.name} {_command_line_text(value)}" for option, value in given if value != option.default)
+        return next(flags, "")
 
 
 def items_of(value: Any) -> Iterable[Any]:

@@ -1,7 +1,6 @@
 """Call a user's function with each file of the input, and spool the rows that it returns."""
 
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,11 +15,12 @@ from PIL import Image
 
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
-from shardmill.transforms.columns.types import TRUE, ColumnType
+from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
 from shardmill.transforms.inputs.folders import normalize_split
+from shardmill.transforms.inputs.found_files import columns_of
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.inputs.summary import decode_label_list
 from shardmill.transforms.layout.files import Layout
@@ -112,9 +112,10 @@ class _File:
 
 def _read_files(mapping: FileMap, batch: pa.RecordBatch, layout: Layout) -> Iterator[_File | Reject]:
     contents = mapping.encoder.read_values(batch)
-    names = ("name", "label", "split", "line", "columns")
+    names = ("name", "label", "split", "line")
+    found = {name: array.to_pylist() for name, array in columns_of(batch).items() if name in layout.columns}
     rows = zip(*(batch[name].to_pylist() for name in names), contents, strict=True)
-    for name, label, split, line, text, content in rows:
+    for row, (name, label, split, line, content) in enumerate(rows):
         if isinstance(content, Exception):
             yield Reject(name, line, "read", describe_refusal(content))
             continue
@@ -125,12 +126,9 @@ def _read_files(mapping: FileMap, batch: pa.RecordBatch, layout: Layout) -> Iter
             reason = "no split: the file is in no split folder, or the column 'split' is empty"
             yield Reject(name, line, "index", reason)
             continue
-        values = json.loads(text) if text else {}
-        try:
-            columns = {each: _typed(values.get(each), column) for each, column in layout.columns.items()}
-        except (ValueError, TypeError, OverflowError) as error:
-            yield Reject(name, line, "index", str(error))
-            continue
+        columns = {
+            each: _typed(found[each][row], column) if each in found else None for each, column in layout.columns.items()
+        }
         own = {} if layout.class_names is None else {"label": label if label is None else _labels(label)}
         by_folder = mapping.by_folder or layout.folders.group is not None
         group = layout.folders.find_group(name) if by_folder else name
@@ -144,18 +142,14 @@ def _labels(label: str) -> Any:
 
 
 def _typed(value: Any, column: ColumnType) -> Any:
-    """Return a manifest's value as the type of its column."""
-    if value is None or (value == "" and column.dtype != "bytes"):
-        return None
+    """Return a value of a manifest's column, in which booleans are 0 and 1, and nested lists are flat."""
     if isinstance(value, list):
-        return [_typed(item, column) for item in value]
-    if column.dtype == "int64":
-        return int(value.partition(".")[0] if isinstance(value, str) else value)
-    if column.dtype == "float32":
-        return float(value)
-    if column.dtype == "bool":
-        return value is True or (isinstance(value, str) and value.encode() in TRUE)
-    return value if isinstance(value, str) else json.dumps(value)
+        for size in reversed(column.item_shape):
+            value = [value[start : start + size] for start in range(0, len(value), size)]
+        return [_typed(item, replace(column, item_shape=())) for item in value]
+    if value is None or column.dtype in ("int64", "float32"):
+        return value
+    return bool(value) if column.dtype == "bool" else as_text(value)
 
 
 def _map_file(

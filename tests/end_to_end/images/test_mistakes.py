@@ -67,15 +67,15 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
         ({f"{label}/1.jpg": image(1), "bee/1.jpg": image(2)}, {"images": f"{label!r}…rename the class"})
         for label in (" lead", "trail ", "two\nlines")
     ),
-    ({"m.csv/": b""}, {"images --manifest in/m.csv": "--manifest in/m.csv…directory"}),
+    ({"m.csv/": b""}, {"images --manifest in/m.csv": "--manifest in/m.csv cannot be read: not a regular file"}),
     *(
         (TWO | {"m.csv": content}, {"images --manifest in/m.csv": f"--manifest in/m.csv…{words}"})
         for content, words in {
             "": "is empty…file_name",
             "file_name\n": "has no rows",
             "file_name,height\na.jpg,1\n": "line 2 gives None and 1 for width and height",
-            "file_name\na.jpg\n".encode("utf-16"): "header…UTF-8",
-            b"file_name,caf\xe9\na.jpg,1\n": "header…UTF-8",
+            "file_name\na.jpg\n".encode("utf-16"): "begins like UTF-16: give --encoding utf-16",
+            b"file_name,caf\xe9\na.jpg,1\n": "line 1: the header is not utf-8…--encoding cp1252",
             "file_name;label\na.jpg;ant\n": "no column file_name…file_name;label",
         }.items()
     ),

@@ -243,11 +243,11 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
         # Not Beam's --user_agent
-        (["--seperator", ";"], "^unknown flag --seperator; did you mean --label_separator\\?$"),
+        (["--seperator", ";"], "^unknown flag --seperator; did you mean --list_separator\\?$"),
         (["--image_fromat", "x"], "^unknown flag --image_fromat; did you mean --image_format\\?$"),
         (["--format", "x"], "^unknown flag --format; did you mean --file_format\\?$"),  # not --log_format
         (["--log_fromat", "x"], "^unknown flag --log_fromat; did you mean --log_format\\?$"),
-        (["--quite"], "^unknown flag --quite; did you mean --quiet\\?$"),
+        (["--quiett"], "^unknown flag --quiett; did you mean --quiet\\?$"),
         (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
         (["--labels", "x"], "^--label, or --labels, is Dataflow's here.* did you mean --labels_file"),
         (["--label", "x"], "^--label, or --labels, is Dataflow's here"),

@@ -292,7 +292,7 @@ SCANS = ArrayType("float32", (4, 3))
 
 def found(*names: str, uris: list[str | None] | None = None) -> pa.RecordBatch:
     nothing: list[None] = [None] * len(names)
-    return convert_batch([list(names), [1] * len(names), uris or nothing, *[nothing] * 5], FOUND)
+    return convert_batch([list(names), [1] * len(names), uris or nothing, *[nothing] * 4], FOUND)
 
 
 def test_the_first_file_of_all_batches_says_the_type(tmp_path: Path) -> None:

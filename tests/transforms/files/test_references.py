@@ -1,6 +1,5 @@
 """From planned files to shards; references between stages; from files found to files planned."""
 
-import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -17,15 +16,16 @@ from apache_beam.testing.util import assert_that
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.data import example
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch, to_batches
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
-from shardmill.transforms.files.references import PLANNED, PlanOptions, encode_columns, resolve_files, sort_by_key
+from shardmill.transforms.files.references import PLANNED, PlanOptions, resolve_files, sort_by_key
 from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
-from shardmill.transforms.inputs.found_files import FOUND
+from shardmill.transforms.inputs.found_files import FOUND, with_columns
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.shards import balance
 from shardmill.transforms.shards.balance import ShardCount, ShardKey, shard_count
@@ -169,7 +169,6 @@ FOUND_ROWS = st.lists(
         st.integers(0, 1 << 40),
         *(NAME, NAME, NAME),
         st.none() | st.integers(1, 1 << 40),
-        NAME,
         st.none() | st.integers(0, (1 << 64) - 1),
     ),
     max_size=30,
@@ -244,17 +243,18 @@ ResolveRow = tuple[Any, ...]
 
 
 def file(name: str, size: int = 1000) -> ResolveRow:
-    return name, size, None, None, None, None, None, None
+    return name, size, None, None, None, None, None
 
 
-def row(name: str, line: int, label: str | None = "ant", split: str | None = None, **columns: Any) -> ResolveRow:
-    return name, 1000, None, label, split, line, json.dumps(columns), None
+def row(name: str, line: int, label: str | None = "ant", split: str | None = None) -> ResolveRow:
+    return name, 1000, None, label, split, line, None
 
 
 def resolved(
-    rows: list[ResolveRow], layout: Layout = TREE, options: PlanOptions = PLAIN
+    rows: list[ResolveRow], layout: Layout = TREE, options: PlanOptions = PLAIN, **columns: list[Any]
 ) -> tuple[list[dict[str, Any]], list[Reject]]:
     (batch,) = to_batches(rows, FOUND)
+    batch = with_columns(batch, {name: pa.array(values) for name, values in columns.items()})
     rejects, found = [], []
     for item in resolve_files(batch, layout, options):
         if isinstance(item, Reject):
@@ -333,9 +333,9 @@ def test_rejects(item: ResolveRow, layout: Layout, good: str, reason: str) -> No
 
 def test_a_group_stays_in_one_split_and_rows_without_one_are_groups_of_their_own() -> None:
     def splits(users: Callable[[int], str], grouped_by: str | None) -> list[str]:
-        rows = [row(f"{index}.jpg", index + 2, user=users(index)) for index in range(400)]
-        options = PlanOptions(grouped(group_by=grouped_by)["split"])
-        return [item["split"] for item in resolved(rows, replace(TREE, columns=USER), options)[0]]
+        rows = [row(f"{index}.jpg", index + 2) for index in range(400)]
+        options, user = PlanOptions(grouped(group_by=grouped_by)["split"]), list(map(users, range(400)))
+        return [item["split"] for item in resolved(rows, replace(TREE, columns=USER), options, user=user)[0]]
 
     by_user = splits(lambda index: f"u{index % 20}", "user")
     assert by_user == by_user[:20] * 20
@@ -354,7 +354,7 @@ def test_strata_keep_what_decides_their_split() -> None:
 
 
 def test_two_rows_on_one_image_differ_by_their_tie() -> None:
-    found, _ = resolved([row("a", 2, x=1), row("a", 3, x=2)])
+    found, _ = resolved([row("a", 2), row("a", 3)], x=[1, 2])
 
     assert found[0]["key"] == found[1]["key"]
     assert found[0]["split"] == found[1]["split"]
@@ -363,16 +363,10 @@ def test_two_rows_on_one_image_differ_by_their_tie() -> None:
 
 def test_columns_are_encoded() -> None:
     types = {"price": ColumnType("int64", None, 1)}
-    found, _ = resolved([row("a", 2, price="7"), row("b", 3)], replace(TREE, columns=types))
+    rows = [row("a", 2), row("b", 3)]
+    found, _ = resolved(rows, replace(TREE, columns=types), price=[7, None], unknown=["x", "y"])
 
-    assert [item["columns"] for item in found] == [encode_columns({"price": "7"}, types), None]
-
-
-def test_truths_are_zeros_and_ones() -> None:
-    values = [True, False, "true", "FALSE", "TRUE"]
-    encoded = encode_columns({"x": values}, {"x": ColumnType("bool", 5, 1)})
-
-    assert encoded == encode_columns({"x": [1, 0, 1, 0, 1]}, {"x": ColumnType("int64", 5, 1)})
+    assert [item["columns"] for item in found] == [example.encode_int64_entry("price", 7), None]
 
 
 def test_planned_sizes_grow_with_what_is_written() -> None:

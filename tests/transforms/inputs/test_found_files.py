@@ -1,6 +1,5 @@
 """The input found; A folder of masks."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
@@ -26,6 +26,8 @@ from shardmill.transforms.inputs.found_files import (
     hash_revision,
     hash_statuses,
     measure_rows,
+    present_types,
+    with_columns,
 )
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
 from shardmill.transforms.inputs.manifest_files import ManifestFile
@@ -53,7 +55,7 @@ def test_a_listing_in_any_order_has_one_summary() -> None:
 
 def rows(*names: str, **columns: Any) -> Any:
     empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in FOUND}
-    known = {"name": list(names), "line": [index + 2 for index in range(len(names))], "columns": ["{}"] * len(names)}
+    known = {"name": list(names), "line": [index + 2 for index in range(len(names))]}
     return convert_batch(list((empty | known | columns).values()), FOUND)
 
 
@@ -61,22 +63,22 @@ def test_measure(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.jpg": b"12345", "c.jpg": b"123"})
     batch = rows("a.jpg", "b.jpg", "c", uri=[None, None, str(tmp_path / "c.jpg")])
 
-    measured, types, rejects = measure_rows(batch, str(tmp_path), True)
+    measured, rejects = measure_rows(batch, str(tmp_path))
 
     assert (measured["name"].to_pylist(), measured["size"].to_pylist()) == (["a.jpg", "c"], [5, 3])
     assert measured.schema == FOUND.append(REVISION)
-    assert types == {}
     assert rejects == [Reject("b.jpg", 3, "index", "no such file")]
 
 
-def test_measure_types_the_columns(tmp_path: Path) -> None:
-    write_files(tmp_path, {"a": b"", "b": b""})
-    columns = [json.dumps({"n": 1, "box": [1, 2]}), json.dumps({"n": 2.5, "bad": {"x": 1}})]
+def test_types_count_the_rows_with_a_value() -> None:
+    box = ColumnType("int64", 2, 9)
+    columns = {"n": [1, None], "box": [[1, 2], [3, 4]], "none": [None, None], "\0key:n": [b"1", None]}
+    batch = with_columns(rows("a", "b"), {name: pa.array(values) for name, values in columns.items()})
 
-    _, types, (reject,) = measure_rows(rows("a", "b", columns=columns), str(tmp_path), False)
-
-    assert types == {"n": ColumnType("int64", None, 1), "box": ColumnType("int64", 2, 1)}
-    assert reject.reason == "column 'bad': {\"x\": 1} is not a number, a string or a list of them"
+    assert present_types(batch, {"n": ColumnType("int64", None, 9), "box": box}) == {
+        "n": ColumnType("int64", None, 1),
+        "box": ColumnType("int64", 2, 2),
+    }
 
 
 def check(make: Callable[[], Any], read: Callable[[Any], Any], rejects: list[Any], files: Any, summary: Any) -> None:
@@ -142,11 +144,11 @@ def test_files_and_links_are_measured_alike(
         "b",
         "no",
     )
-    batch = rows(*names, columns=['{"x": 1}', *["{}"] * (len(names) - 1)])
+    batch = rows(*names)
 
-    found = measure_rows(batch, str(folder), False, allow_outside, identities=True)
+    found = measure_rows(batch, str(folder), allow_outside, identities=True)
     monkeypatch.setattr("shardmill.transforms.inputs.found_files.stat_plain_file", lambda path: None)
-    expected = measure_rows(batch, str(folder), False, allow_outside, identities=True)
+    expected = measure_rows(batch, str(folder), allow_outside, identities=True)
 
     assert found == expected
     assert found[0].num_rows == (6 if allow_outside else 4)
@@ -170,9 +172,9 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
     monkeypatch.setattr("shardmill.transforms.inputs.found_files.storage.stat_file", fails)
     batch = rows("a.jpg")
 
-    assert measure_rows(batch, "folder", textual=False)[2][0].reason.startswith("cannot be read")
+    assert measure_rows(batch, "folder")[1][0].reason.startswith("cannot be read")
     with pytest.raises(type(error)):
-        measure_rows(batch, "gs://bucket/folder", textual=False)
+        measure_rows(batch, "gs://bucket/folder")
 
 
 def masks(folder: Path, *names: str) -> MaskFolder:

@@ -39,19 +39,19 @@ def test_counts() -> None:
     classes, odd = count_label_lists(labels)
 
     assert classes == Counter({"a": 2, "b": 2, "": 2})
-    assert +odd == Counter(lists=3, several=1, repeated=1, single=1)
-    assert count_label_lists(["a", None]) == (Counter({"a": 1, "": 1}), Counter(single=1))
+    assert +odd == Counter(lists=3, several=1, repeated=1)
+    assert count_label_lists(["a", None]) == (Counter({"a": 1, "": 1}), Counter())
 
 
 Row = tuple[Any, ...]
 
 
 def file(name: str, size: int = 100) -> Row:
-    return name, size, None, None, None, None, None, None
+    return name, size, None, None, None, None, None
 
 
 def row(name: str, line: int, label: str | None = None, split: str | None = None) -> Row:
-    return name, 1, None, label, split, line, "{}", None
+    return name, 1, None, label, split, line, None
 
 
 def summary_of(rows: list[Row]) -> InputSummary:

@@ -163,7 +163,8 @@ def _list_matched_files(
 
 
 def _list_manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
-    from shardmill.transforms.inputs.manifest_rows import Row, read_all_rows, row_digest
+    from shardmill.transforms.inputs.found_files import companion_paths
+    from shardmill.transforms.inputs.manifest_table import ManifestFindings, ManifestReader, infer_columns
 
     several = len(config.manifests) > 1
     for manifest in config.manifests:
@@ -171,11 +172,18 @@ def _list_manifest_files(config: ListedFilesConfig) -> Iterator[_NamedFile]:
         yield f"{_MANIFEST}{suffix}", _stat_file(manifest.path)
     root, named = config.root, []
     seen: set[bytes] = set()
-    for row in read_all_rows(config.manifests, config.allow_outside, (), config.manifest_names):
-        if isinstance(row, Row) and (known := row_digest(row)) not in seen:
-            seen.add(known)
-            named.append((row.name, row.uri or storage.join(root, row.name)))
-            named += [(path, path) for path in row.companions]
+    names = config.manifest_names
+    columns = infer_columns(config.manifests, (), names)
+    reader = ManifestReader(config.manifests, columns, names, config.allow_outside, ())
+    for batch in reader.read(ManifestFindings(names)):
+        if isinstance(batch, Reject):
+            continue
+        cells = (batch[name].to_pylist() for name in ("digest", "name", "uri"))
+        for digest, name, uri, companions in zip(*cells, companion_paths(batch), strict=True):
+            if digest not in seen:
+                seen.add(digest)
+                named.append((name, uri or storage.join(root, name)))
+                named += [(path, path) for path in companions]
     yield from zip([name for name, _ in named], _stat_files([path for _, path in named]), strict=True)
 
 

@@ -1,45 +1,88 @@
 """Manifests, CSV and JSON lines; the rows of a manifest, dealt out by name."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import concatenate, to_batches
-from shardmill.transforms.inputs.found_files import FOUND
-from shardmill.transforms.inputs.manifest_files import PARSED, drop_duplicates, part_count, rows_at_once, split_by_name
-from shardmill.transforms.inputs.manifest_rows import ManifestNames, Row, is_textual, read_rows, row_digest
+from shardmill.transforms.inputs.found_files import FOUND, columns_of
+from shardmill.transforms.inputs.manifest_files import (
+    DIGEST,
+    ManifestFile,
+    drop_duplicates,
+    part_count,
+    rows_at_once,
+    split_by_name,
+)
+from shardmill.transforms.inputs.manifest_table import (
+    RESERVED,
+    ManifestFindings,
+    ManifestNames,
+    ManifestReader,
+    infer_columns,
+    manifest_format,
+)
 from tests.support.command import write_files
 
+NAMES = ManifestNames()
 
-def read(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Row | Reject]:
+
+class Row(NamedTuple):
+    line: int
+    name: str
+    uri: str | None
+    label: str | None
+    split: str | None
+    columns: dict[str, Any]
+
+
+def read_path(
+    path: Path, allow_outside: bool = False, names: ManifestNames = NAMES
+) -> Iterator[pa.RecordBatch | Reject]:
+    manifests = [ManifestFile(str(path))]
+    columns = infer_columns(manifests, RESERVED, names)
+    findings = ManifestFindings(names)
+    yield from ManifestReader(manifests, columns, names, allow_outside).read(findings)
+    findings.notices("--manifest")
+
+
+def batches(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Any]:
     (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return list(read_rows(str(folder / name), allow_outside))
+    return list(read_path(folder / name, allow_outside))
 
 
 def rows(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Row]:
-    found = read(folder, text, name, allow_outside)
-    assert all(isinstance(row, Row) for row in found), found
-    return [row for row in found if isinstance(row, Row)]
+    found = []
+    for batch in batches(folder, text, name, allow_outside):
+        assert not isinstance(batch, Reject), batch
+        columns = {column: array.to_pylist() for column, array in columns_of(batch).items()}
+        for place, row in enumerate(batch.to_pylist()):
+            values = {column: column_values[place] for column, column_values in columns.items()}
+            found.append(Row(row["line"], row["name"], row["uri"], row["label"], row["split"], values))
+    return found
 
 
 @pytest.mark.parametrize("path", ["a.csv", "a.CSV", "gs://b/a.jsonl", "a.ndjson", "a.parquet", "x.y/a.JSONL"])
-def test_kinds(path: str) -> None:
-    assert is_textual(path) is path.lower().endswith(".csv")
+def test_formats(path: str) -> None:
+    assert manifest_format(path) == path.lower().rpartition(".")[2].replace("ndjson", "jsonl")
 
 
 @pytest.mark.parametrize("path", ["a.xls", "a.json", "a", "folder.csv/a"])
 def test_unknown_kinds(path: str) -> None:
     words = "expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet"
     with pytest.raises(UserError, match=f"^--manifest {path}: {words}$"):
-        is_textual(path)
+        manifest_format(path)
 
 
 def test_csv(tmp_path: Path) -> None:
     assert rows(tmp_path, 'file_name,label,split,price,note\na.jpg,cat,train,7,"x, ""y"""\nd/b.jpg,,,,\n') == [
-        Row(2, "a.jpg", None, "cat", "train", {"price": "7", "note": 'x, "y"'}),
-        Row(3, "d/b.jpg", None, None, None, {"price": "", "note": ""}),
+        Row(2, "a.jpg", None, "cat", "train", {"price": 7, "note": b'x, "y"'}),
+        Row(3, "d/b.jpg", None, None, None, {"price": None, "note": None}),
     ]
 
 
@@ -48,8 +91,8 @@ def test_json_lines(tmp_path: Path) -> None:
     text = first + '\n\n{"image_uri": "b.jpg", "label": null}\n'
 
     assert rows(tmp_path, text, "meta.jsonl") == [
-        Row(1, "a.jpg", None, "3", "test", {"box": [1, 2.5], "ok": True}),
-        Row(3, "b.jpg", None, None, None, {}),
+        Row(1, "a.jpg", None, "3", "test", {"box": [1, 2.5], "ok": 1}),
+        Row(3, "b.jpg", None, None, None, {"box": None, "ok": None}),
     ]
 
 
@@ -80,7 +123,7 @@ def test_line_breaks_within_quotes(tmp_path: Path) -> None:
     long = "x" * 200_000
     found = rows(tmp_path, f'file_name,note\na.jpg,"one\ntwo"\nb.jpg,{long}\n')
 
-    assert [(row.line, row.columns["note"]) for row in found] == [(2, "one\ntwo"), (4, long)]
+    assert [(row.line, row.columns["note"]) for row in found] == [(2, b"one\ntwo"), (4, long.encode())]
 
 
 OUTSIDE = "lies outside the manifest's folder; give --allow_outside if that is meant"
@@ -88,7 +131,7 @@ WEB = "https:// is not read; download it first: img2dataset makes tar files"
 
 
 def reason(folder: Path, name: str, allow_outside: bool = False) -> str:
-    (found,) = read(folder, f"file_name\n{name}\n", allow_outside=allow_outside)
+    (found,) = batches(folder, f"file_name\n{name}\n", allow_outside=allow_outside)
     assert isinstance(found, Reject)
     return found.reason
 
@@ -137,35 +180,33 @@ FIRST = '{"file_name": "x"}\n'
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("file_name,a\nx.jpg\n", "the row has 1 fields; the header has 2"),
-        ("file_name,a\nx.jpg,1,2\n", "the row has 3 fields; the header has 2"),
+        ("file_name,a\nx.jpg\ny.jpg,1\nz.jpg,1", "the row has 1 field; expected 2"),
+        ("file_name,a\nx.jpg,1,2\ny.jpg,1\nz.jpg,1", "the row has 3 fields; expected 2"),
         ("file_name,a\n,1\n", "the row has no file_name or image_uri"),
-        (b"file_name,a\nx.jpg,\xff\n", "the row is not UTF-8"),
         (f'{FIRST}{{"a": 1}}\n', "the row has no file_name or image_uri"),
-        (f'{FIRST}{{"file_name": 5}}\n', "the row has no file_name or image_uri"),
         (f"{FIRST}[1]\n", "not a JSON object"),
         (f'{FIRST}{{"file_name": \n', "not JSON: "),
         (FIRST + "[" * 200_000 + "\n", "not JSON: "),
         (f'{FIRST}{{"file_name": "y", "n": {"9" * 5000}}}\n', "not JSON: "),
-        (FIRST.encode() + b'{"file_name": "\xff"}\n', "the row is not UTF-8"),
-        (f'{FIRST}{{"file_name": "\\ud800"}}\n', "the row is not UTF-8"),
+        (f'{FIRST}{{"file_name": "y", "n": {{"x": 1}}}}\n', "column 'n': "),
+        (f'{FIRST}{{"file_name": "\\ud800"}}\n', "not JSON: "),
         (f'{FIRST}{{"file_name": "a\\u0000b"}}\n', "the file name holds a NUL byte"),
-        (f'{FIRST}{{"file_name": "y", "label": 1.5}}\n', "label or split 1.5 is not a string or an integer"),
-        (f'{FIRST}{{"file_name": "y", "split": [1]}}\n', "label or split [1] is not a string"),
-        (f'{FIRST}{{"file_name": "y", "label": true}}\n', "label or split true is not a string"),
+        (f'{FIRST}{{"file_name": "y", "label": ["a", ""]}}\n', 'label ["a", ""] has an empty name in it'),
+        (f'{FIRST}{{"file_name": "y", "label": ["a", null]}}\n', "column 'label': "),
+        (f'{FIRST}{{"file_name": "y", "split": [1]}}\n', "column 'split': "),
     ],
 )
 def test_bad_rows(tmp_path: Path, text: str | bytes, reason: str) -> None:
     name = "meta.jsonl" if text[:1] in ("{", b"{") else "meta.csv"
-    rejects = [row for row in read(tmp_path, text, name) if isinstance(row, Reject)]
+    rejects = [row for row in batches(tmp_path, text, name) if isinstance(row, Reject)]
 
     assert [(reject.line, reject.stage) for reject in rejects] == [(2, "index")]
     assert rejects[0].reason.startswith(reason)
 
 
 def test_equal_rows_have_one_digest(tmp_path: Path) -> None:
-    found = rows(tmp_path, "file_name,label,note\na,x,1\na,x,2\na,x,1\nb,x,1\na,x,1\n")
-    digests = [row_digest(row) for row in found]
+    (batch,) = batches(tmp_path, "file_name,label,note\na,x,1\na,x,2\na,x,1\nb,x,1\na,x,1\n")
+    digests = batch[DIGEST.name].to_pylist()
 
     assert digests[0] == digests[2] == digests[4]
     assert len(set(digests)) == 3
@@ -173,9 +214,9 @@ def test_equal_rows_have_one_digest(tmp_path: Path) -> None:
 
 def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
     text = '{"file_name": "a", "x": 1, "y": 2}\n{"y": 2, "x": 1, "file_name": "a"}\n'
-    first, second = rows(tmp_path, text, "meta.jsonl")
+    (batch,) = batches(tmp_path, text, "meta.jsonl")
 
-    assert row_digest(first) == row_digest(second)
+    assert len(set(batch[DIGEST.name].to_pylist())) == 1
 
 
 @pytest.mark.parametrize(
@@ -187,17 +228,18 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         ("file_name;x\na;b\n", "its columns are file_name;x; --delimiter ';' divides them"),
         ("file_name\tx\na\tb\n", "; --delimiter tab divides them"),
         ("a.png,7\n", "if line 1 is a row, give --columns, such as --columns file_name,label"),
-        ("file_name,a,a\n", "has the column 'a' twice"),
-        ("file_name,\n", "has a column without a name"),
+        ("file_name,a,a\n", "^--manifest .*meta.csv, line 1: the header names the column 'a' 2 times"),
+        (b"file_name,a\nx.jpg,caf\xe9\n", "1 row is not UTF-8, .* give --encoding cp1252"),
+        (FIRST.encode() + b'{"file_name": "caf\xe9"}\n', "1 row is not UTF-8, .* give --encoding cp1252"),
         ("file_name,filename\n", "has a column 'filename', which is the name of a feature that every example has"),
-        ('file_name,a\nx,"never closed\n', "from line 2: .*check the quotes"),
+        ('file_name,a\nx,"never closed\n', "^--manifest .*meta.csv, line 2: .*quote"),
         ('{"name": "a"}\n', "no row has a file_name or image_uri"),
         ('{"file_name": "a", "image": 1}\n', "has a column 'image', which"),
     ],
 )
-def test_bad_manifests(tmp_path: Path, text: str, sentence: str) -> None:
+def test_bad_manifests(tmp_path: Path, text: str | bytes, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        read(tmp_path, text, "meta.jsonl" if text.startswith("{") else "meta.csv")
+        batches(tmp_path, text, "meta.jsonl" if text[:1] in ("{", b"{") else "meta.csv")
 
 
 @pytest.mark.parametrize(
@@ -212,15 +254,15 @@ def test_bad_manifests(tmp_path: Path, text: str, sentence: str) -> None:
 def test_columns_that_flags_name_and_no_manifest_has(tmp_path: Path, names: ManifestNames, flag: str) -> None:
     path = write_files(tmp_path, {"m.csv": b"file_name,a\nx,1\n"}) / "m.csv"
     with pytest.raises(UserError, match=f"^{flag} zap: --manifest {path} has no such column; its columns are"):
-        list(read_rows(str(path), False, names=names))
+        list(read_path(path, names=names))
 
 
 def test_a_missing_manifest(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^--manifest .*/gone\.csv: no such file$"):
-        list(read_rows(str(tmp_path / "gone.csv"), False))
+        list(read_path(tmp_path / "gone.csv"))
 
 
-ROWS = [(f"{n % 90}.jpg", 0, None, "cat", None, n + 2, "{}", None, bytes([n % 90, n >= 180] * 8)) for n in range(200)]
+ROWS = [(f"{n % 90}.jpg", 0, None, "cat", None, n + 2, None, bytes([n % 90, n >= 180] * 8)) for n in range(200)]
 
 
 def test_duplicates_are_found_in_any_order() -> None:
@@ -228,7 +270,7 @@ def test_duplicates_are_found_in_any_order() -> None:
     outcomes = []
     for order, size in ((ROWS, 200), (ROWS[::-1], 7)):
         dealt: dict[int, list[object]] = {}
-        for batch in to_batches(order, PARSED, size):
+        for batch in to_batches(order, FOUND.append(DIGEST), size):
             for part, rows in split_by_name(batch, 5):
                 dealt.setdefault(part, []).append(rows)
         assert len(dealt) == 5
