@@ -224,17 +224,14 @@ def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = 
 
     with reach_stores(command, beam_options) as beam:
         refuse_template(beam, "`convert` waits for the job's end")
-        return run_config(*make_config(command, options), beam, progress)
+        kind, config = make_config(command, options)
+        return run_config(kind.make_job, config, beam, progress)
 
 
-def run_config(kind: "Kind", config: "JobConfig", beam: "PipelineOptions", progress: bool = False) -> "Published":
-    """Run the job of a configuration and wait for its end, see `convert`."""
-    return _run_config(kind.make_job, config, beam, progress)
-
-
-def _run_config(
-    make_job: "Callable[[Any], Job]", config: "JobConfig", beam: "PipelineOptions", progress: bool
+def run_config(
+    make_job: "Callable[[Any], Job]", config: "JobConfig", beam: "PipelineOptions", progress: bool = False
 ) -> "Published":
+    """Run the job of a configuration and wait for its end, see `convert`."""
     from shardmill.pipelines.jobs.job import check_job, run_recorded
     from shardmill.pipelines.jobs.outcome import begin_record
 
@@ -290,7 +287,7 @@ def write(
         make_job = partial(rows_job, rows=rows)
         if dry_run:
             return Plan(plan_job(make_job(config), config.name, beam, quiet=not progress))
-        return _run_config(make_job, config, beam, progress)
+        return run_config(make_job, config, beam, progress)
 
 
 def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> Plan:

@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ class Command:
     description: str  # at the top of its --help
     epilog: str = ""  # at the end of its --help: notes, then `Exit status: …`
     examples: Sequence[str]  # arguments, shown below that
-    add_arguments: Callable[[Parser], None]
+    add_arguments: Callable[[Parser], object]
     run: Callable[[Parser, Sequence[str]], int]  # runs the command with the words of a line, returns the exit status
 
     def parser(self) -> Parser:
@@ -183,12 +183,8 @@ def reach_paths(command: str, words: Sequence[str], *paths: str) -> Iterator[Non
     from shardmill.transforms.stores.clients import using_options
 
     options = store_options(Parser(prog=f"shardmill {command}"), to_words(words), paths)
-    with raise_job_errors():
-        if options is None:
-            yield
-        else:
-            with using_options(options):
-                yield
+    with raise_job_errors(), nullcontext() if options is None else using_options(options):
+        yield
 
 
 def to_words(beam_options: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ def _make_command(
     name: str,
     description: str,
     examples: Sequence[str],
-    add_arguments: Callable[[Parser], None],
+    add_arguments: Callable[[Parser], object],
     call: Callable[[argparse.Namespace], Any],
 ) -> Command:
     """Return the record of a command whose first argument is the folder of a data set."""
@@ -58,10 +58,6 @@ def _make_command(
         add_arguments=add_all,
         run=run_here(call),
     )
-
-
-def _add_versions_arguments(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="Print the list as one line of JSON")
 
 
 def _add_tag_arguments(parser: Parser) -> None:
@@ -108,7 +104,7 @@ COMMANDS = (
         "versions",
         "List the versions of a data set, the newest first.",
         ("datasets/flowers", "datasets/flowers --json"),
-        _add_versions_arguments,
+        lambda parser: parser.add_argument("--json", action="store_true", help="Print the list as one line of JSON"),
         lambda args: list_versions(args.directory),
     ),
     _make_command(

@@ -6,14 +6,14 @@ from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
-from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS, LabelOptions
+from shardmill.transforms.options.image_options import ELEMENTS, LabelOptions, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import (
     NO,
     ReuseOptions,
@@ -57,11 +57,7 @@ _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in w
 class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs that make one example per file."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_function()
-
-    def _check_function(self) -> None:
+    def check(self) -> None:
         """Check that a function can take the files, and that no option is for files alone; raises UserError."""
         if self.function is None:
             return
@@ -197,6 +193,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         "File or glob (.csv, .jsonl, .parquet) that lists the input in a column file_name or image_uri, with "
         "columns such as label; repeatable",
         parse=parse_manifests,
+        reads_file=True,
         repeats=True,
         metavar="[SPLIT=]FILE",
         affects_output=False,
@@ -238,11 +235,13 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         affects_output=False,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.input is not None:
-            object.__setattr__(self, "input", inside_archive(self.input))
-        self._apply_metadata()
+    def resolve(self) -> Self:
+        """Return this configuration inside the zip archive of --input, with metadata files of a folder as manifests."""
+        return self if self.input is None else replace(self, input=inside_archive(self.input))._with_metadata()
+
+    def check(self) -> None:
+        """Check the flags about the input, a manifest and names; raises UserError."""
+        super().check()
         self._check_inputs()
         self._check_names()
         if self.manifest:
@@ -305,34 +304,32 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         """Return the source of annotations; None for none."""
         return None
 
-    def _apply_metadata(self) -> None:
-        """Use the metadata files of a Hugging Face imagefolder as manifests, and its columns …_file_name as files."""
+    def _with_metadata(self) -> Self:
+        """Return this with the metadata files of a Hugging Face imagefolder as manifests."""
         from shardmill.transforms.inputs.listing import find_exclusion, is_glob
         from shardmill.transforms.inputs.manifest_files import find_metadata_files
 
-        if self.input is None or self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder:
-            return
-        if self.imagefolder is not None:  # a copy of a configuration, which looked already
-            return
-        found = () if is_glob(self.input) else find_metadata_files(self.input)
+        assert self.input is not None
+        given = self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder
+        found = () if given or is_glob(self.input) else find_metadata_files(self.input)
         root = f"{self.input.rstrip('/')}/"
-        if any(find_exclusion(path.removeprefix(root), self.exclude) for _, path in found):
-            found = ()
-        object.__setattr__(self, "imagefolder", self.input)
-        if not found:
-            return
-        object.__setattr__(self, "manifest", found)
-        object.__setattr__(self, "input", None)
-        if self._has_several_files and not self.file_column:
-            from shardmill.transforms.inputs.found_files import file_name_columns
-            from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
+        if not found or any(find_exclusion(path.removeprefix(root), self.exclude) for _, path in found):
+            return self
+        columns = self.file_column or self._find_file_columns(found[0][1])
+        return replace(self, imagefolder=self.input, manifest=found, input=None, file_column=columns)
 
-            columns_of_metadata = peek_columns(found[0][1])
-            known = (*getattr(self, "mask_column", ()), *FILE_COLUMNS)
-            columns = [name for name in file_name_columns(columns_of_metadata) if name not in known]
-            first = next((name for name in FILE_COLUMNS if name in columns_of_metadata), None)
-            if columns and first is not None:
-                object.__setattr__(self, "file_column", ",".join([first, *columns]))
+    def _find_file_columns(self, metadata: str) -> str:
+        """Return the columns …_file_name of an imagefolder after its main one, if an example may have several files."""
+        from shardmill.transforms.inputs.found_files import file_name_columns
+        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
+
+        if not self._has_several_files:
+            return ""
+        names = peek_columns(metadata)
+        known = (*getattr(self, "mask_column", ()), *FILE_COLUMNS)
+        columns = [name for name in file_name_columns(names) if name not in known]
+        first = next((name for name in FILE_COLUMNS if name in names), None)
+        return ",".join([first, *columns]) if columns and first is not None else ""
 
     def _check_inputs(self) -> None:
         """Check that exactly one input was given; raises UserError."""
@@ -546,33 +543,6 @@ class AudioConfig(ListedFilesConfig):
     decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
 
 
-ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
-
-
-def parse_shape(value: Any) -> tuple[int | None, ...]:
-    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    words = [word.strip() for word in text.split(",")] if text.strip() else []
-    if "None" in words[1:]:
-        raise OptionValueError(
-            f"{text!r}: expected no size but the first to be None; TFDS stores the shape with arrays of other shapes"
-        )
-    if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
-        raise OptionValueError(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
-    if len(words) > MAX_DIMENSIONS:
-        raise OptionValueError(f"expected {MAX_DIMENSIONS} sizes at most")
-    return tuple(None if word == "None" else int(word) for word in words)
-
-
-def parse_feature(value: Any) -> str:
-    """Parse the name of the array's feature, which no other feature has; raises OptionValueError."""
-    if not isinstance(value, str) or not value or not value.isprintable():
-        raise OptionValueError(f"{value!r}: expected a name")
-    if value in ARRAY_RESERVED:
-        raise OptionValueError(f"{value}: that is another feature's name; give another")
-    return value
-
-
 @dataclass(frozen=True, kw_only=True)
 class ArraysConfig(ListedFilesConfig):
     """The configuration of `shardmill arrays`."""
@@ -582,7 +552,7 @@ class ArraysConfig(ListedFilesConfig):
     format_name: ClassVar[str] = "arrays"
 
     input: str | None = tree_flag("npy")
-    feature: str = flag("image", "Name of the array's feature", parse=parse_feature)
+    feature: str = flag("image", "Name of the array's feature", parse=parse_array_name)
     shape: tuple[int | None, ...] | None = flag(
         None,
         "Shape of every array, for example 64,64, or None,3 if the first dimension varies",
@@ -604,8 +574,9 @@ class ArraysConfig(ListedFilesConfig):
         "y_train.npy; reads .npz and idx files, too",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Check the flags of arrays and their files; raises UserError."""
+        super().check()
         others = ("manifest", "folders", "shape", "dtype")
         if self.stacked and (other := next((name for name in others if getattr(self, name)), "")):
             raise UserError(f"--stacked and --{other}: names of arrays give splits and labels of rows; leave one out")

@@ -6,12 +6,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from shardmill.errors import UserError, describe_exit_statuses
 from shardmill.text import did_you_mean
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import Option, Options, flag
+
+if TYPE_CHECKING:
+    from shardmill.pipelines.config.job import JobConfig
 
 # What else than a second time may be meant.
 _TWICE = {
@@ -261,7 +264,7 @@ _METAVAR_BY_TYPE = {int: "INT", float: "NUMBER"}
 # The headings of --help in their order; others come where they are first declared.
 _GROUPS = ("input", "features", "images", "arrays", "audio", "labels", "output", "splits and order", "shards", "run")
 
-Config = TypeVar("Config", bound=Options)
+Config = TypeVar("Config", bound="JobConfig")
 
 
 def add_flags(parser: Parser, options: Iterable[Option]) -> None:
@@ -303,16 +306,18 @@ def _make_help(option: Option) -> str:
 
 
 def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[str, Any], **fixed: Any) -> Config:
-    """Make a configuration from `values`, keyed by field or flag name, each a text or an already parsed value.
+    """Parse, resolve and check a configuration; `values` are texts or parsed values by field or flag name.
 
     `options` are those of `cls` that may be given; `fixed` are fields that are not options.
     """
-    flags = {option.name: option.field for option in options if not option.flag.hidden}
-    fields = {option.field: option.field for option in options} | flags
-    named = {fields[name]: value for name, value in values.items() if name in fields}
-    for name in values:
-        if name not in fields:
-            raise UserError(f"unknown option {name!r}{did_you_mean(name, fields, '; did you mean {}?')}")
+    flags = {option.name: option for option in options if not option.flag.hidden}
+    known = {option.field: option for option in options} | flags
+    named: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise UserError(f"unknown option {name!r}{did_you_mean(name, known, '; did you mean {}?')}")
+        option = known[name]
+        named[option.field] = option.parse(value) if option.flag.reads_file and value is not None else value
     missing = [option.name for option in options if option.default is MISSING and option.field not in named]
     if missing:
         raise UserError(f"--{missing[0]} is required")
@@ -323,7 +328,11 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
         for owner in dict.fromkeys(of_add_on[name] for name in given)
     )
     changed = tuple(options for options in add_ons if options != type(options)())
-    return cls(**named, **fixed, **({"add_ons": changed} if changed else {}))
+    if changed:
+        named["add_ons"] = changed
+    config = cls(**named, **fixed).resolve()
+    config.check()
+    return config
 
 
 def to_plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.data import features
 from shardmill.errors import UserError
@@ -130,8 +130,20 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     )
     near_duplicates: bool = flag(False, "Find similar images by a perceptual hash; decodes every image")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def resolve(self) -> Self:
+        """Return this configuration with the folder of masks among the images, and the renames of --feature_names."""
+        found = super().resolve()
+        masks, rename = found.masks, found.rename
+        if found.mask_pattern and masks is None and found.input is not None and not found.annotation_flag:
+            masks = found.input  # masks are among the images
+        if found.feature_names == features.OBJECT_DETECTION and not rename:
+            rename = features.OBJECT_DETECTION_RENAMES
+        return replace(found, masks=None if masks is None else inside_archive(masks), rename=rename)
+
+    def check(self) -> None:
+        """Check the flags of images, masks and annotations; raises UserError."""
+        super().check()
+        self.check_has_objects()
         if self.resize is None and self.resize_mode != "exact":
             raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
         if self.jpeg_quality != DEFAULT_QUALITY and (not self.is_reencoding or self.image_format == "png"):
@@ -154,16 +166,10 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             )
         if self.near_duplicates and find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
-        if self.mask_pattern and self.masks is None and self.input is not None and not self.annotation_flag:
-            object.__setattr__(self, "masks", self.input)  # masks lie among the images
-        if self.masks is not None:
-            object.__setattr__(self, "masks", inside_archive(self.masks))
-        if self.feature_names == features.OBJECT_DETECTION:
-            if self.rename not in ((), features.OBJECT_DETECTION_RENAMES):
-                raise UserError(
-                    f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
-                )
-            object.__setattr__(self, "rename", features.OBJECT_DETECTION_RENAMES)
+        if self.feature_names == features.OBJECT_DETECTION and self.rename != features.OBJECT_DETECTION_RENAMES:
+            raise UserError(
+                f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
+            )
         if self.has_objects and self.verify == "none" and not self.is_reencoding:
             raise UserError(f"--verify none contradicts {self.source}: boxes are checked by the size of their image")
         self._check_masks()

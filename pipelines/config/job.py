@@ -5,7 +5,7 @@ import sys
 from abc import ABC
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.addons import registry
 from shardmill.data.features import Renames
@@ -179,6 +179,13 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
                 f" that of a file has {file_names.MAX_NAME_BYTES - len(file_names.TEMP_SUFFIX)} at most; give a"
                 " shorter one, or a shorter --name"
             )
+
+    def resolve(self) -> Self:
+        """Return this configuration with what the files of its input say about it. It is called once."""
+        return self
+
+    def check(self) -> None:
+        """Check that options do not contradict each other or the input; called once, after `resolve`."""
 
     def _check_folder_groups(self) -> None:
         """Check the flags that go with a level of groups in --folders; raises UserError."""

@@ -298,6 +298,7 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         None,
         "File schema.pbtxt to use instead of inferring types; rows that do not match it are rejected",
         parse=read_schema,
+        reads_file=True,
     )
     strip: bool = newer_input_flag(False, "Remove spaces and tabs around values, column names and missing values")
     on_other_columns: str = newer_input_flag(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
@@ -21,7 +21,6 @@ from shardmill.transforms.options.job_options import CONTENT, FOLDER, ROW_FILE, 
 from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.config.data_sets import InputDataSet
     from shardmill.transforms.columns.types import ScalarType
     from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.listing import RecordFiles
@@ -58,14 +57,35 @@ class RecordsConfig(RecordOptions):
     """The options of a job over records, together with their format."""
 
     spec: FormatSpec
+    data_set: Any = field(default=None, compare=False)  # the InputDataSet of existing records; None for files alone
+    label_map: tuple[str, ...] | None = field(default=None, compare=False)  # names by id of a file next to the records
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def resolve(self) -> Self:
+        """Return this configuration with what is next to existing records: a data set with its schema, a label map."""
+        if not self.spec.is_passed_through or not self.inputs:
+            return self
+        from shardmill.pipelines.config.data_sets import find_data_set
+
+        found, schema = None if self.input is None else find_data_set(self.input), self.schema
+        if found is not None and found.features and schema is None and not self.has_raw_records:
+            schema = GivenSchema(found.features, metadata=found.metadata)
+        first = self.inputs[0] if found is None else found.directory
+        names = None
+        if len(self.label or ()) == 1 and self.labels is None:
+            from shardmill.transforms.layout.labels import find_label_map
+
+            names = find_label_map(first)
+        return replace(
+            self,
+            data_set=found,
+            input=self.input if found is None else found.directory,
+            schema=schema,
+            label_map=None if names is None else names[1],
+        )
+
+    def check(self) -> None:
+        """Check the flags about the input, its format and labels; raises UserError."""
         self._check_inputs()
-        if (found := self.data_set) is not None:
-            object.__setattr__(self, "input", found.directory)
-            if found.features and self.schema is None and not self.has_raw_records:
-                object.__setattr__(self, "schema", GivenSchema(found.features, metadata=found.metadata))
         if self.folders is not None and self.folders.group is not None:
             raise UserError(f"--folders {self.folders}: groups are of whole files, as with --record file")
         if self.spec.is_passed_through and self.on_new_label != "fail":
@@ -126,15 +146,6 @@ class RecordsConfig(RecordOptions):
                 )
             if name and name not in self.table_labels:
                 raise UserError(f"--label_separator {name}={separator}: --label names no {name}")
-
-    @cached_property
-    def data_set(self) -> "InputDataSet | None":
-        """Return the data set that --input of existing records names, or None."""
-        if not self.spec.is_passed_through or self.input is None:
-            return None
-        from shardmill.pipelines.config.data_sets import find_data_set
-
-        return find_data_set(self.input)
 
     @property
     def has_files(self) -> bool:
@@ -332,16 +343,7 @@ class RecordsConfig(RecordOptions):
     def _classes(self) -> LabelOptions:
         """Return the options of class names; a label map next to existing records gives those of --label."""
         options = self.subset(LabelOptions)
-        if (
-            not (self.spec.is_passed_through and self.inputs)
-            or len(self.label or ()) != 1
-            or options.labels is not None
-        ):
-            return options
-        from shardmill.transforms.layout.labels import find_label_map
-
-        found = find_label_map(self.inputs[0])
-        return options if found is None else replace(options, labels=found[1])
+        return options if self.label_map is None else replace(options, labels=self.label_map)
 
     @property
     def key_options(self) -> "KeyOptions":
@@ -488,13 +490,17 @@ class MappedConfig(RecordsConfig):
         given = {item.name: getattr(origin, item.name) for item in fields(RecordsConfig)}
         about_files = (option for option in options_of(RecordsConfig) if option.flag.is_about_files)
         reset = {option.field: option.default for option in about_files}
-        reset |= {"map": None, "map_batches": None, "on_mixed": "fail", "spec": _MAPPED}
+        reset |= {
+            "map": None,
+            "map_batches": None,
+            "on_mixed": "fail",
+            "spec": _MAPPED,
+            "data_set": None,
+            "label_map": None,
+        }
         if origin.data_set is not None and origin.schema is not None and origin.schema.metadata:
             reset["schema"] = None  # it describes the records before the function
         return cls(**{**given, **reset, "origin": origin})
-
-    def _check_inputs(self) -> None:
-        """Accept rows that are in no file."""
 
     def without_types(self, names: Iterable[str]) -> "MappedConfig":
         """Return the configuration without the options about the types of these columns."""
@@ -540,9 +546,6 @@ class MappedFilesConfig(RecordsConfig):
     def of_rows(self, has_splits: bool, columns: Collection[str]) -> "MappedFilesConfig":
         """Return the configuration once the splits and columns of the rows are known."""
         return replace(self, has_splits=has_splits, label=("label",) if "label" in columns else None)
-
-    def _check_inputs(self) -> None:
-        """Accept any input, because the origin checked it."""
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 _FILES, _RECORDS = f"{__package__}.file_kinds", f"{__package__}.record_kinds"
-_COMMANDS = "shardmill.pipelines.commands"
+_IN = "shardmill.pipelines.commands"
 COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --help`
     CONVERTING: {
         "images": Entry("turn a tree of images, or a manifest that lists them, into TFRecord shards", _FILES),
@@ -27,22 +27,18 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
         "text": Entry("turn text into TFRecord shards, one example for each line, document or file", _RECORDS),
     },
     LOOKING: {
-        "inspect": Entry("show what is in a data set", f"{_COMMANDS}.inspect", ("inspect", "Inspection")),
-        "verify": Entry("re-read a data set and check every shard", f"{_COMMANDS}.verify", ("verify", "Verification")),
-        "index": Entry(
-            "write the position of each record, for random access", f"{_COMMANDS}.index", ("index", "Indexed")
-        ),
-        "versions": Entry(
-            "list the versions of a data set", f"{_COMMANDS}.versions", ("versions", "Versions", "VersionRow")
-        ),
-        "diff": Entry("show what differs between two versions", f"{_COMMANDS}.report", ("diff", "Comparison")),
-        "report": Entry("write an HTML report about a version", f"{_COMMANDS}.report", ("report", "Report")),
+        "inspect": Entry("show what is in a data set", f"{_IN}.inspect", ("inspect", "Inspection")),
+        "verify": Entry("re-read a data set and check every shard", f"{_IN}.verify", ("verify", "Verification")),
+        "index": Entry("write the position of each record, for random access", f"{_IN}.index", ("index", "Indexed")),
+        "versions": Entry("list the versions of a data set", f"{_IN}.versions", ("versions", "Versions", "VersionRow")),
+        "diff": Entry("show what differs between two versions", f"{_IN}.report", ("diff", "Comparison")),
+        "report": Entry("write an HTML report about a version", f"{_IN}.report", ("report", "Report")),
     },
     MANAGING: {
-        "rollback": Entry("point LATEST at an older version", f"{_COMMANDS}.versions", ("rollback", "RolledBack")),
-        "tag": Entry("name a version, or move or delete its name", f"{_COMMANDS}.versions", ("tag", "Tagged")),
+        "rollback": Entry("point LATEST at an older version", f"{_IN}.versions", ("rollback", "RolledBack")),
+        "tag": Entry("name a version, or move or delete its name", f"{_IN}.versions", ("tag", "Tagged")),
         "accept": Entry(
-            "publish a version that failed its checks, as it is", f"{_COMMANDS}.versions", ("accept", "Accepted")
+            "publish a version that failed its checks, as it is", f"{_IN}.versions", ("accept", "Accepted")
         ),
     },
     "This program": {

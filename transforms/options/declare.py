@@ -35,6 +35,7 @@ class Flag:
     required: bool = False  # required on the command line despite the default
     hidden: bool = False  # no such flag exists; another flag sets the field
     affects_output: bool = True  # the value affects the output, so it is in manifest.json
+    reads_file: bool = False  # `parse` looks at files: it is called once, before the options are constructed
     is_about_files: bool = False  # says how files are read, so it means nothing for rows that a function returns
     is_always_recorded: bool = True  # in the manifest even as the default; False for newer options
     to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest
@@ -128,7 +129,7 @@ class Options:
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
             value = getattr(self, option.field)
-            if value is None and option.default is None:
+            if option.flag.reads_file or (value is None and option.default is None):
                 continue
             object.__setattr__(self, option.field, option.parse(value))
 

@@ -132,6 +132,9 @@ class AnnotationOptions(Options):
             object.__setattr__(self, "annotations", (BOXES_CSV, self.boxes_csv))
         if len(given := self._given) > 1:
             raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
+
+    def check_has_objects(self) -> None:
+        """Check that flags about objects are given with annotations or objects of a manifest; raises UserError."""
         for name in ("on_bad_box", "boxes_seen", "feature_names"):
             value = getattr(self, name)
             if not self.has_objects and value not in ("reject", "", TFDS):
@@ -274,6 +277,7 @@ class MaskOptions(Options):
         (),
         "File with the class of each colour in masks, for example labelmap.txt or class_dict.csv",
         parse=parse_mask_colors,
+        reads_file=True,
         default_words="masks of colours are rejected",
         is_always_recorded=False,
         metavar="FILE",
@@ -346,6 +350,7 @@ class LabelOptions(Options):
         None,
         "File with one class name a line, which fixes the class ids; for several labels a=FILE,b=FILE",
         name="labels_file",
+        reads_file=True,
         parse=read_labels,
         to_json=lambda labels: (
             {label: list(names) for label, names in labels.items()} if isinstance(labels, Mapping) else list(labels)
@@ -401,3 +406,30 @@ RESIZE_MODES = ("exact", "cover", "contain")
 REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool")
 ELEMENTS = (*REAL, "complex64", "complex128")
 MAX_DIMENSIONS = 32  # of NumPy before 2.0
+
+
+_ARRAY_RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
+
+
+def parse_shape(value: Any) -> tuple[int | None, ...]:
+    """Parse sizes from `64,64` or numbers; the first may be None (any size), and `''` means a single value."""
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if "None" in words[1:]:
+        raise OptionValueError(
+            f"{text!r}: expected no size but the first to be None; TFDS stores the shape with arrays of other shapes"
+        )
+    if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
+        raise OptionValueError(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
+    if len(words) > MAX_DIMENSIONS:
+        raise OptionValueError(f"expected {MAX_DIMENSIONS} sizes at most")
+    return tuple(None if word == "None" else int(word) for word in words)
+
+
+def parse_array_name(value: Any) -> str:
+    """Parse the name of the array's feature, which no other feature has; raises OptionValueError."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise OptionValueError(f"{value!r}: expected a name")
+    if value in _ARRAY_RESERVED:
+        raise OptionValueError(f"{value}: that is another feature's name; give another")
+    return value

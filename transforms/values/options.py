@@ -62,6 +62,7 @@ class MapOptions(Options):
         "Function of a dictionary that returns one, None to leave the record out, or a list of dictionaries, for"
         " example clean.py:clean_row",
         parse=partial(_read_function, "--map"),
+        reads_file=True,
         to_json=lambda function: function.to_json(),
         metavar="FILE.py:FUNCTION",
     )
@@ -69,6 +70,7 @@ class MapOptions(Options):
         None,
         "Function of a pyarrow.RecordBatch that returns one, for example clean.py:clean_batch; faster than --map",
         parse=partial(_read_function, "--map_batches"),
+        reads_file=True,
         to_json=lambda function: function.to_json(),
         metavar="FILE.py:FUNCTION",
     )
@@ -112,6 +114,7 @@ class DeclaredOptions(Options):
         None,
         "File transform.yaml of feature transforms; saves a TensorFlow Transform graph with the raw examples",
         parse=read_transform,
+        reads_file=True,
         to_json=lambda declaration: declaration.to_json(),
     )
     analyze_splits: tuple[str, ...] = newer_flag(
@@ -126,6 +129,7 @@ class DeclaredOptions(Options):
         None,
         "Folder of a version, or of its data set, whose transform graph is used again",
         parse=read_previous_graph,
+        reads_file=True,
         to_json=lambda former: former.name,
     )
 
@@ -171,6 +175,7 @@ class TransformOptions(DeclaredOptions):
         None,
         "Python file with preprocessing_fn(inputs), which makes a TensorFlow Transform graph with any of its analyzers",
         parse=read_module,
+        reads_file=True,
         to_json=lambda module: module.to_json(),
     )
 

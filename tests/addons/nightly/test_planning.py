@@ -39,7 +39,7 @@ def recipe_of(folder: Path, *lines: str, flags: str = "label: label") -> Recipe:
 
 
 def build_version(config: JobConfig) -> Published:
-    return run_config(KINDS["csv"], config, PipelineOptions([]))
+    return run_config(KINDS["csv"].make_job, config, PipelineOptions([]))
 
 
 @pytest.fixture(scope="module")

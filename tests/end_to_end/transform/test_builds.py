@@ -315,7 +315,7 @@ def test_the_module_travels_to_workers_with_what_it_defines_and_imports(by_modul
     shutil.rmtree(tmp_path / "models")  # before the job begins, whose workers are processes that are started by it
     workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
 
-    written = Path(run_config(kind, config, PipelineOptions(list(workers))).directory)
+    written = Path(run_config(kind.make_job, config, PipelineOptions(list(workers))).directory)
 
     texts = {split: [len(text) for text in parsed(by_module, split)["text"].numpy()] for split in ("train", "test")}
     shares = layer_of(written)(parsed(written, "test"))["share"].numpy()

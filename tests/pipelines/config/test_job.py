@@ -9,6 +9,7 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.files.image_codec import Reencode
 from shardmill.transforms.options.job_options import DEFAULT_SHARD_SIZE
 from shardmill.transforms.shards.balance import ShardCount
@@ -18,7 +19,9 @@ HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
 
 def config(**values: Any) -> ImagesConfig:
     source = {} if {"input", "manifest"} & values.keys() else {"input": "photos"}
-    return ImagesConfig(**({"output": "out", "name": "flowers"} | source | values))
+    found = KINDS["images"].make_config({"output": "out", "name": "flowers"} | source | values)
+    assert isinstance(found, ImagesConfig)
+    return found
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [

@@ -88,4 +88,4 @@ def test_an_option_of_tables_changes_what_is_read_of_a_manifest(tmp_path: Path, 
 )
 def test_options_of_another_format_are_refused(name: str, options: dict[str, Any], flag: str) -> None:
     with pytest.raises(UserError, match=f"^--manifest {name} is of a format without {flag}; leave it out$"):
-        ImagesConfig(manifest=(("", name),), output="out", name="n", **options)
+        ImagesConfig(manifest=(("", name),), output="out", name="n", **options).check()

@@ -1,0 +1,71 @@
+"""Constructors of configurations do no I/O: `resolve` asks stores, and `make_config` calls it once."""
+
+import builtins
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.jobs.kind import RecordsKind
+from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.inputs import manifest_files
+from shardmill.transforms.stores import clients, storage
+from tests.support.command import write_files
+
+PLACES = ("s3://bucket/in", "/nowhere/in", "/nowhere/in.zip")
+IMAGES: list[dict[str, Any]] = [
+    {"manifest": (("", "s3://bucket/a.csv"),)},
+    {"coco": (("", "s3://bucket/a.json"),)},
+    {"input": "in", "masks": "s3://bucket/masks.zip"},
+    {"input": "in", "mask_pattern": "{stem}_mask.png"},
+]
+
+
+def cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, kind in KINDS.items():
+        fields = {item.name for item in dataclasses.fields(kind.config)}
+        required = {"url": "sqlite://", "query": "SELECT 1"}
+        source = {field: value for field, value in required.items() if field in fields}
+        yield from ((name, source or {"input": place}) for place in PLACES)
+    yield from (("images", values) for values in IMAGES)
+
+
+@pytest.mark.parametrize(("command", "values"), list(cases()))
+def test_a_constructor_does_no_io(command: str, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS[command]
+    fixed: dict[str, Any] = {"spec": kind.spec} if isinstance(kind, RecordsKind) else {}
+
+    def make() -> JobConfig:
+        return kind.config(**values, **fixed, output="s3://bucket/out", name="n")
+
+    made = make()  # imports all that it needs
+    with monkeypatch.context() as patch:
+        for module, name in ((os, "stat"), (os, "lstat"), (os, "listdir"), (os, "scandir"), (builtins, "open")):
+            patch.setattr(module, name, refuse)
+        patch.setattr(clients, "object_store", refuse)
+        patch.setattr(storage, "object_store", refuse)
+        assert make() == made
+
+
+def refuse(*arguments: object, **_: object) -> Any:
+    raise AssertionError(f"I/O: {arguments}")
+
+
+def test_a_folder_is_searched_for_metadata_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_files(tmp_path / "in", {"metadata.csv": b"file_name,label\na.png,cat\n"})
+    find, searched = manifest_files.find_metadata_files, list[str]()
+
+    def search(path: str) -> Any:
+        searched.append(path)
+        return find(path)
+
+    monkeypatch.setattr(manifest_files, "find_metadata_files", search)
+    config: Any = KINDS["images"].make_config({"input": str(folder), "output": str(tmp_path), "name": "n"})
+
+    assert searched == [str(folder)]
+    assert [path for _, path in config.manifest] == [f"{folder}/metadata.csv"]
+    assert (config.input, config.imagefolder) == (None, str(folder))
