@@ -221,7 +221,7 @@ class TableReadOptions(Options, ABC):
     )
     on_duplicate_key: str = newer_flag(
         "allow",
-        "Action for records with the same --key, or manifest rows with the same file: keep all (allow), keep the "
+        "Action for records with the same key, or manifest rows with the same file: keep all (allow), keep the "
         "first (reject), or fail the job",
         choices=("allow", "reject", "fail"),
     )

@@ -83,6 +83,7 @@ def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
     "page",
     [pytest.param(page, id=page.stem, marks=() if page == README else pytest.mark.slow) for page in PAGES],
 )
+@pytest.mark.tensorflow
 def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
     run_blocks(blocks(page), folder, run)
 

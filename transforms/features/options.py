@@ -1,4 +1,4 @@
-"""Options of add-ons, which a command's configuration holds beside its own."""
+"""Options of add-ons, which a command's configuration holds in addition to its own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

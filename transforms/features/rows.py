@@ -94,7 +94,7 @@ class EncodedRows:
 
 
 class Assembly(Protocol):
-    """How examples are made of several records, or of parts of them, while shards are written."""
+    """The making of examples from several records, or from parts of them, while shards are written."""
 
     @property
     def contents(self) -> str:
@@ -133,7 +133,7 @@ class Written:
 class RowAddOn:
     """Hooks of an add-on that changes how rows become examples; each of them changes nothing by default.
 
-    The hooks are called in the order in which they stand here. They travel to workers, so they pickle.
+    The hooks are called in their order in this class. They travel to workers, so they pickle.
     """
 
     def restore_features(self, features: Features, schema_name: str) -> Features:
@@ -153,7 +153,7 @@ class RowAddOn:
 
     @property
     def assembly(self) -> Assembly | None:
-        """How examples are made of records; None if each record is one. At most one add-on of a job has it."""
+        """The making of examples from records; None if each record is one. At most one add-on of a job has it."""
         return None
 
     @property

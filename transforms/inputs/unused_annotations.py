@@ -461,8 +461,8 @@ def find_masks_next_to_images(root: str, names: Iterable[str]) -> FoundMasks | N
 def find_paired_folders(root: str, names: Iterable[str], are_classes_plausible: bool) -> FoundMasks | None:
     """Return the masks in a folder whose files are named after those of another folder; None without any.
 
-    If the folders may be classes, in which files are often numbered alike, one of them must be called as folders of
-    masks are, or their files must not be called by running numbers. No picture is opened.
+    Files of classes are often numbered alike. So if the folders may be classes, one of them must have the name of a
+    folder of masks, or their files must not be called by running numbers. No picture is opened.
     """
     by_stem = {remove_suffix(name): name for name in sorted(names)}
     tops = {stem.partition("/")[0] for stem in by_stem if "/" in stem}

@@ -39,7 +39,7 @@ class Sequences(RowAddOn):
     row_identifiers: tuple[str, ...]  # features that identify a row but are not content
     renames: Renames
     by_bytes: bool  # True for shards of equally many bytes
-    order: str  # of rows of one time, in words
+    order: str  # of rows of one time, as text
     cuts_records: bool = False
 
     @classmethod
