@@ -262,7 +262,6 @@ class RecordsConfig(RecordOptions):
 
     @property
     def _schema_and_objects(self) -> "tuple[Features | None, Features]":
-        """Return the input features of --schema, and the features of objects that their column replaces."""
         features = super().input_schema
         if features is None or not self.spec.has_objects:
             return features, ()

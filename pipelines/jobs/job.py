@@ -242,7 +242,6 @@ def _check_input_path(config: JobConfig, path: str) -> None:
 
 
 def _suggest_path(path: str) -> str:
-    """Return a suggestion for a missing path, as the end of a sentence."""
     name, named, rest = path.partition("=")
     if named and os.path.exists(rest):
         return f"; {rest} is there, and is given without {name}="

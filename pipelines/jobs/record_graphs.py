@@ -121,7 +121,6 @@ def build_mapped_files(
 def _read_mapped_files(
     root: beam.Pipeline, config: FilesConfig, route: "FileRoute", temporary: str | None, scratch: str
 ) -> Reading:
-    """Return the rows that a function makes of files."""
     assert config.function is not None
     indexed = root | "Index" >> route.index(temporary)
     layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)

@@ -88,7 +88,6 @@ def _count_missing(feature: Feature, profile: Profile | None) -> str:
 
 
 def _read_first_values(dataset: Dataset, features: Sequence[Feature]) -> dict[str, FeatureValue]:
-    """Return a value of each feature that has one in the first examples."""
     found: dict[str, FeatureValue] = {}
     shards = (shard for split in dataset.manifest.splits for shard in split.shards if shard.examples)
     size_bytes = 0

@@ -213,7 +213,6 @@ class _PictureFinder:
         return found
 
     def _read_at(self, split: str, file: str, position: Extreme | LocatedExample) -> Picture:
-        """Read the image of `file` at the position that the statistics give."""
         empty = Picture(b"", "", file, split)
         path = storage.join(self._dataset.directory, position.shard)
         try:

@@ -49,7 +49,6 @@ _UP_TO = tuple(f"V{HEIGHT - height}" for height in range(HEIGHT + 1))  # an edge
 
 @lru_cache(maxsize=64)
 def _draw_left_edges(number: int) -> tuple[str, ...]:
-    """Return the SVG path commands to the left edges of `number` bars."""
     return tuple("H" + f"{index * WIDTH / number:.1f}".removesuffix(".0") for index in range(number))
 
 
@@ -179,7 +178,6 @@ _SHRUNK = 0.5  # of its examples before: what a class has at least that did not 
 
 
 def _describe_change(before: int, now: int) -> dict[str, Any]:
-    """Return the numbers of a class before and now, and the change as text."""
     if not before:
         state, words = ("new", "new") if now else ("", "")
     elif not now:

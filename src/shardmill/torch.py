@@ -248,7 +248,6 @@ class Dataset(IterableDataset[dict[str, Any]]):
             self._shared[1] = 0  # what follows is another epoch
 
     def _choose(self, batches: range, order: Order) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield each batch with its positions in the order, and the numbers of its examples."""
         together = max(_ORDERED // self._batches.batch_size, 1)
         for first in range(0, len(batches), together):
             some = batches[first : first + together]

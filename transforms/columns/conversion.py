@@ -287,7 +287,6 @@ def sample_numbers(
 
 
 def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the values that are finite as float32, with 0.0 for -0.0."""
     finite: npt.NDArray[np.float64] = values[np.abs(values) <= _LARGEST] + 0.0
     return finite
 

@@ -119,7 +119,6 @@ class _Values(NamedTuple):
 
 
 def _scanned_values(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> _Values:
-    """Return the values of a feature in records that fit."""
     present = scanned.present[rows, column]
     having = rows[present]
     starts, ends, counts = scanned.places[having, column].T
@@ -131,7 +130,6 @@ def _scanned_values(scanned: ScannedBlock, column: int, feature: Feature, rows: 
 
 
 def _decoded_values(found: Sequence[Mapping[str, FeatureValue]], feature: Feature) -> _Values:
-    """Return the values of a feature in records that `decode_example` decoded."""
     least = 0 if None in feature.list_shape else 1
     name = feature.name
     present = np.array([name in example and len(example[name]) >= least for example in found])
@@ -143,7 +141,6 @@ def _decoded_values(found: Sequence[Mapping[str, FeatureValue]], feature: Featur
 
 
 def _make_array(given: _Values, feature: Feature, kind: pa.DataType) -> pa.Array:
-    """Return an Arrow array of `kind` with these values, null for records without."""
     leaves, counts, present = given
     if _is_array(feature):
         data, offsets = text_buffers(leaves)

@@ -174,7 +174,6 @@ def _widest_kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, 
 
 
 def _merge_column(name: str, kind: ScalarType, parts: Sequence[DecodedPart]) -> pa.LargeListArray:
-    """Return one feature of all records."""
     arrays = [_widen(part.column(name), kind) for part in parts]
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 

@@ -130,7 +130,6 @@ class FeatureEntries(ABC):
 
 @lru_cache(maxsize=1 << 14)
 def _header(prefix: bytes, tag: bytes, headed: bool, payload: int) -> bytes:
-    """Return the bytes that precede `payload` bytes of values in an entry."""
     values = b"\x0a" + encode_varint(payload) if headed else b""
     feature = tag + encode_varint(len(values) + payload) + values
     value = prefix + encode_varint(len(feature) + payload) + feature
@@ -461,6 +460,5 @@ def _entries_sizes(columns: Sequence[FeatureEntries], rows: int) -> np.ndarray:
 
 
 def _tile_rows(columns: Sequence[FeatureEntries], rows: int) -> int:
-    """Return the number of rows to encode at a time."""
     items = max((column.num_items for column in columns), default=0)
     return min(max(_TILE_ITEMS * rows // max(items, 1), 1), TILE_ROWS)

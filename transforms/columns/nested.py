@@ -82,7 +82,6 @@ class Nesting:
             self._put(name, value, values)
 
     def _add_item(self, name: str, value: Any, fields: Json) -> None:
-        """Add the columns of a field of an object that is in a list."""
         if isinstance(value, list) or name in self.json or name in self.drop:
             self._put(name, _json_or_none(value), fields)
         elif isinstance(value, dict):
@@ -252,7 +251,6 @@ def _json_texts(array: pa.Array) -> list[str]:
 
 
 def _holds_structs(kind: pa.DataType) -> bool:
-    """Return True for structs, maps and lists of structs."""
     if is_list(kind):
         return bool(pa.types.is_struct(decode_array(pa.nulls(0, kind.value_type)).type))
     return bool(pa.types.is_struct(kind) or pa.types.is_map(kind))

@@ -188,7 +188,6 @@ def _infer_scalar_type(column: pa.Array) -> tuple[ScalarType, Spelling]:
 
 
 def _infer_number_type(column: pa.Array) -> tuple[ScalarType, Spelling]:
-    """Return the type of a column whose first value is a number."""
     codes, offsets = text_buffers(column)
     starts, lengths = offsets[:-1], np.diff(offsets)
     if not lengths.all():
@@ -232,7 +231,6 @@ _EXACT_LENGTH = 16  # bytes of a decimal, at most, for which float64 shows wheth
 def _spelling_of_integers(
     column: pa.Array, codes: npt.NDArray[np.uint8], starts: _Integers, digits: _Integers, has_sign: bool
 ) -> Spelling:
-    """Return the spelling of decimal integers whose digits begin at `starts`."""
     found = Spelling.NUMERIC if has_sign else Spelling(0)
     most = digits.max()
     if most > _EXACT_DIGITS:
@@ -245,7 +243,6 @@ def _spelling_of_integers(
 
 
 def _spelling_of_decimals(column: pa.Array, codes: npt.NDArray[np.uint8], offsets: _Integers) -> Spelling:
-    """Return the spelling of decimals, of which some have a point."""
     start = codes[: _FIRST_BYTES + 1]
     after = np.flatnonzero(start[:-1] == ord(".")) + 1
     is_fraction = (start[after] - ord("1")) < 9  # unsigned: what is below "1" wraps around
@@ -732,7 +729,6 @@ def _number(digits: npt.NDArray[np.uint8], positions: tuple[int, ...]) -> Number
 
 
 def _days(year: Numbers, month: Numbers, day: Numbers) -> tuple[Numbers, Flags]:
-    """Return the days since 1970, and flags of the dates that exist."""
     months = (year - 1970) * 12 + month - 1
     first, following = _first_day(months), _first_day(months + 1)
     return first + day - 1, (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)

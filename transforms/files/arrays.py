@@ -148,7 +148,6 @@ def check_array_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> A
 
 
 def _describe_other(data: bytes) -> str:
-    """Return a description of a file that is not .npy."""
     if not data:
         return "the file is empty"
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):

@@ -283,7 +283,6 @@ class FileEncoder(ABC):
         return None
 
     def _list_paths(self, batch: pa.RecordBatch) -> list[str]:
-        """Return the paths of planned files."""
         root = storage.join(self.root, "")
         return [uri or root + name for name, uri in zip(*(batch[i].to_pylist() for i in ("name", "uri")), strict=True)]
 

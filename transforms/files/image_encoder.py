@@ -450,7 +450,6 @@ class ImageEncoder(FileEncoder):
         return stats
 
     def _load_image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
-        """Return the bytes to store and their header."""
         data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
             header = ImageHeader(*measure_image(data))
@@ -512,7 +511,6 @@ def _add_unusual(images: PlainImages, unusual: Mapping[int, Encoded | Exception]
 
 
 def _names_and_lines(batch: pa.RecordBatch) -> tuple[list[str], list[int | None]]:
-    """Return the names of planned files, and their lines in their manifests."""
     return batch["name"].to_pylist(), list(map(line_in_manifest, batch["line"].to_pylist()))
 
 
@@ -523,7 +521,6 @@ def _contents_of(
     labels: NDArray[np.int64],
     size_names: tuple[str, str],
 ) -> FileContents:
-    """Return the digests of framed images, as `encode_batch` makes them."""
     for row in np.flatnonzero(~framed.digests.any(axis=1)).tolist():  # of few bytes
         sides = _encode_size(int(images.rows["height"][row]), int(images.rows["width"][row]), *size_names)
         framed.digests[row] = np.frombuffer(digest_content(images.value(row), sides), np.uint64)

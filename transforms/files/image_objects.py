@@ -346,7 +346,6 @@ class ObjectEncoder:
         return rows, object_rows, errors
 
     def _compute_values(self, part: ObjectPart, planned: PlannedObjects, placing: Placing) -> Any:
-        """Return the stored values of one feature, of all objects that are kept."""
         if part == "bbox":
             return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)
         if part == "top" or part == "left" or part == "bottom" or part == "right":

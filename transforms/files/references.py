@@ -150,7 +150,6 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
 
 
 def _add_objects(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:
-    """Add objects to planned images, and their bytes to the record sizes."""
     lengths = objects["objects"].value_lengths().to_numpy(zero_copy_only=False)
     sizes = planned["size"].to_numpy() + _OBJECT_BYTES * lengths + _OBJECTS_OVERHEAD
     place = planned.schema.get_field_index("size")
@@ -216,5 +215,4 @@ def _key_texts(batch: pa.RecordBatch, column: str, labels: list[str | None]) -> 
 
 
 def _fill(texts: list[str | None], missing: list[str]) -> list[str]:
-    """Return texts with replacements for missing ones."""
     return [instead if text is None else text for text, instead in zip(texts, missing, strict=True)]

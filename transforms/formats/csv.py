@@ -225,7 +225,6 @@ class CsvFormat(RecordFormat):
                 yield Inferred(types, parsed.rows, values, findings=findings)
 
     def _infer(self, names: Sequence[str], texts: Mapping[str, pa.Array]) -> dict[str, ColumnType]:
-        """Return the types of columns that have values."""
         separators = dict(self.list_separators)
         found = {name: infer_list_type(texts[name], separators[name]) for name in names if name in separators}
         scalars = [name for name in names if name not in separators]
@@ -244,7 +243,6 @@ class CsvFormat(RecordFormat):
     def _odd_values(
         self, texts: Mapping[str, pa.Array], types: Mapping[str, ColumnType], piece: CsvPiece, parsed: Parsed, name: str
     ) -> OddTexts:
-        """Return the values that are not numbers, by those columns of text that are in `texts`."""
         found: dict[str, OddValues] = {}
         lines: Positions | None = None
         for column, column_type in types.items():

@@ -230,7 +230,6 @@ def read_pieces(
 
 
 def _first_record_end(data: bytes, before: bytes, inside: bool, dialect: Dialect) -> int:
-    """Return the end of the first record that ends in `data`, given the byte before `data` and the state there."""
     start = dialect.quote if inside else before  # as the first byte of a text, a quote opens a field
     return int(find_records(start + data, dialect).stops[0]) - len(start)
 
@@ -580,7 +579,6 @@ def _kept_text(text: bytes, records: Records, mask: Flags, long: Positions) -> b
 
 
 def _content_ends(codes: npt.NDArray[np.uint8], stops: Positions) -> Positions:
-    """Return the ends of records without their newlines."""
     for _ in _NEWLINES:
         last = codes[np.maximum(stops - 1, 0)]
         stops = stops - np.isin(last, np.frombuffer(_NEWLINES, np.uint8))
@@ -635,7 +633,6 @@ _FILLER = b"x"
 
 
 def _last_line(piece: CsvPiece, records: Records, number: int) -> int:
-    """Return the line on which a record ends."""
     if number + 1 < len(records.lines):
         return piece.line + int(records.lines[number + 1]) - 1
     last = piece.text[int(records.starts[number]) :].rstrip(_NEWLINES)

@@ -138,7 +138,6 @@ class DocumentsFormat(LinesFormat):
         return (self.separator.encode(),) if self.separator else _BLANK_LINES
 
     def _rows(self, data: bytes, first_line: int, name: str, types: Mapping[str, ColumnType]) -> Rows:
-        """Return the documents in `data`, which are whole."""
         documents = self._separate(data) if self.separator else _paragraphs(data)
         starts, stops = np.array(documents.starts, np.int64), np.array(documents.stops, np.int64)
         lines = first_line + np.searchsorted(spans.find(data, _LF), starts)

@@ -622,7 +622,6 @@ class ParquetFormat(RecordFormat):
 
 
 def _reject_rest(block: BlockRef, row: int, error: Exception) -> Reject:
-    """Return the reject of the rows of a row group from `row` on."""
     problem = unreadable_reason(error, block.file.path)
     reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {problem}"
     promised = block.records or 1

@@ -315,7 +315,6 @@ def _images_at(spans: np.ndarray, piece: TarPiece) -> pa.Array:
 
 
 def _locate_images(spans: Mapping[str, np.ndarray], names: Sequence[str], rows: int) -> dict[str, pa.Array]:
-    """Return the columns IMAGE_OFFSET and IMAGE_COLUMN of the images at `spans`, by column."""
     offsets, columns, sizes = np.full(rows, -1, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
     for number, name in enumerate(names):
         if name in spans:

@@ -157,7 +157,6 @@ def read_member(get: ReadBytes, offset: int) -> Member | None:
 
 
 def _size(head: bytes, offset: int) -> int:
-    """Return the size in a header, after checking the checksum."""
     field = head[148:156]
     try:  # as almost all write them: octal digits, then a zero
         stated, size = int(field[:6], 8), int(head[124:135], 8)

@@ -182,7 +182,6 @@ def _via_rows(path: str) -> list[dict[str, Any]]:
 
 
 def _regions(entry: Mapping[str, Any]) -> list[Any]:
-    """Return the regions of an image: a list in VIA 2, an object in VIA 1."""
     regions = entry.get("regions") or []
     return list(regions.values()) if isinstance(regions, dict) else list(regions)
 

@@ -407,7 +407,6 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
 
 
 def _count_annotations(format_: str, path: str) -> int:
-    """Return the number of annotations in the files of a format in _COUNTED."""
     pattern, annotation = _COUNTED[format_]
     number = 0
     for file in [path] if os.path.isfile(path) else glob.glob(f"{glob.escape(path)}/{pattern}", recursive=True):

@@ -154,7 +154,6 @@ def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
 
 
 def _list_folders(folder: str) -> Iterable[str]:
-    """Return the names of the folders in a folder, including links to folders."""
     if not storage.is_local(folder):
         return storage.list_folders(folder)
     return [item.name for item in os.scandir(folder) if item.is_dir()]

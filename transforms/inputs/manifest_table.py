@@ -519,7 +519,6 @@ class ManifestReader:
                     yield from read.read(block, self.columns.types, keys)
 
     def _resolve_rows(self, rows: Rows, place: int, findings: ManifestFindings) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the rows that name a file, and a Reject for each of the others."""
         names, manifest = self.names, self.manifests[place]
         path, folder = manifest.path, manifest_folder(manifest.path)
         absent = [None] * len(rows.batch)

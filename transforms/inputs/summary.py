@@ -89,7 +89,6 @@ def _add_bounded(target: Counter[str], other: Counter[str]) -> Counter[str]:
 
 
 def _add_named(target: Named[Key], other: Named[Key]) -> Named[Key]:
-    """Add the numbers of `other` to `target`, which keeps the least name of each key, and return it."""
     for kind, (number, name) in other.items():
         before, first = target.get(kind, (0, name))
         target[kind] = (before + number, min(first, name))

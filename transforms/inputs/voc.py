@@ -122,7 +122,6 @@ class VocSource:
         return storage.exists(storage.join(self.root, other))
 
     def _split_lists(self, files: list[str]) -> tuple[str, dict[str, str]]:
-        """Return the folder of the lists of images, and the paths of its lists that are splits, by split."""
         folder, names = _SETS, list[str]()
         if self.masks is not None and (names := _select_split_lists(_list_names(files, _SETS_OF_MASKS))):
             folder = _SETS_OF_MASKS
@@ -202,7 +201,6 @@ def _is_in_folder(name: str, folder: str | None) -> bool:
 
 
 def _index_images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
-    """Return all images by their name without folder and suffix."""
     images = [name for name in files if IMAGES.accepts(name)]
     if folder is not None:
         of_folder = next((name for name in _IMAGES if any(_is_in_folder(image, name) for image in images)), None)

@@ -175,7 +175,6 @@ class YoloSource:
         )
 
     def _find_folder(self, described: DataYaml) -> str:
-        """Return the folder, relative to the root, that data.yaml names the splits from."""
         first = next(iter(described.splits.values()))[0]
         for folder_name in [described.folder, ""] if described.folder else [""]:
             folder = self._make_relative("", folder_name)

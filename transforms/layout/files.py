@@ -493,7 +493,6 @@ def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
 
 
 def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
-    """Return the splits as spelled in the input."""
     if folders.split is None:
         return {split for split in summary.splits if split}
     return {parts[folders.split] for parts in _parts(summary) if len(parts) > folders.split}

@@ -78,7 +78,6 @@ def _check_lists(feature: Feature, options: TableOptions) -> None:
 
 
 def _numeric_label(feature: Feature, options: TableOptions) -> Feature:
-    """Return a label of numbers, which stay unchanged."""
     if options.classes.class_names(feature.name, options.label_columns) is not None:
         raise UserError(
             f"{options.classes.error_prefix}, but --label {feature.name} holds numbers, which stay as they are"

@@ -76,7 +76,6 @@ class Option:
 
 
 def _command_line_text(value: Any) -> str:
-    """Return `value` as written on a command line."""
     if isinstance(value, Mapping):
         return ",".join(f"{key}={text}" if key else str(text) for key, text in value.items())
     if isinstance(value, tuple):

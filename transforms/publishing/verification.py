@@ -201,7 +201,6 @@ def _check_shard(
 def _check_index(
     dataset: Dataset, split_name: str, shard: ShardEntry, listed: IndexedShard, expected: ShardIndex
 ) -> list[str]:
-    """Compare the index of a shard with the records that were read."""
     found = []
     if listed.bounds_crc32c != f"{expected.crc32c:08x}":
         found.append(f"its positions in {bounds_path(split_name)} are not those of its records; {REMEDY}")

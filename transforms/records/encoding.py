@@ -231,7 +231,6 @@ class TableEncoder:
         rows.counters.append(count)
 
     def _convert_times(self, rows: RowBatch, layout: TableLayout) -> None:
-        """Replace texts of times by numbers."""
         for name, unit in layout.times.items():
             found = read_times(rows.batch[name], unit, name in layout.numeric_times)
             rows.reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")

@@ -199,7 +199,6 @@ def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
 
 
 def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: np.ndarray) -> None:
-    """Read all pieces into `target`, each at its offset in `places`."""
     files = [piece.source for piece in pieces if isinstance(piece.source, str)]
     if len(files) == len(pieces):
         read_ranges(files, np.array([piece.offset for piece in pieces], np.int64), target, places)
@@ -227,7 +226,6 @@ def _make_local_pieces(slices: Sequence[Slice], dtype: np.dtype) -> list[Piece]:
 
 
 def _make_piece(source: str | Spool, offset: int, entries: np.ndarray, files: tuple[InputFile, ...]) -> Piece:
-    """Return the records of consecutive entries as a piece."""
     references = entries["reference"] if entries.dtype == REFERRING_ENTRY else None
     return Piece(source, offset, *entry_columns(entries), references=references, files=files)
 

@@ -224,7 +224,6 @@ def name_rejects(block: BlockRef, rejects: Sequence[Reject]) -> list[Reject]:
 
 
 def _describe_rows(block: BlockRef, numbers: Collection[int | None]) -> Iterator[tuple[int, str]]:
-    """Yield the numbers and the beginnings, as texts, of some rows of a block."""
     if block.file.path.endswith(RECORD_SUFFIX):
         for rows in TFRecordFormat(_OUTPUT_BYTES, is_raw=True).read(block, {}):
             for row, number in enumerate(rows.lines.tolist()):

@@ -220,7 +220,6 @@ def _as_strings(values: pa.Array) -> pa.Array:
 def _with_folders(
     format_: PartitionedFormat, block: BlockRef, types: Mapping[str, ColumnType], as_batches: bool
 ) -> Iterator[Records]:
-    """Yield the records of a file with the columns that its folders name."""
     constants = {}
     for name, text in folder_columns(block.file).items():
         dtype: ScalarType = types[name].dtype if name in types else "bytes"

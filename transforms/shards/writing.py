@@ -229,7 +229,6 @@ class _WriteShardFn(ThreadedFlatMap):
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
     ) -> list[Any]:
-        """Write one shard, and return its tagged rejects and its ShardInfo."""
         (split, shard), parts = element
         name = self._naming(split, shard, divisions[split].parts)
         planned, tasks = source.plan(parts)

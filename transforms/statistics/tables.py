@@ -332,7 +332,6 @@ class TableStats:
     def _count(
         self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str], label: str | None, counted: int
     ) -> None:
-        """Count a batch after so many `counted` examples."""
         names = set(batch.schema.names)
         of_rows = _find_row_labels(batch[label], label in labels) if label in names else None
         untold = of_rows is None and label in names

@@ -266,7 +266,6 @@ def _find_bounds(
 
 
 def _to_integers(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return whole numbers as the nearest int64."""
     is_beyond = numbers >= 2.0**63
     fitting = np.maximum(np.where(is_beyond, 0, numbers), -(2.0**63)).astype(np.int64)
     return np.where(is_beyond, np.iinfo(np.int64).max, fitting)

@@ -185,7 +185,6 @@ class AzureBlobs(ConditionalStore):
         return StoredFile(data, str(properties.etag), properties.last_modified.timestamp())
 
     def _read(self, url: str) -> tuple[bytes, Any]:
-        """Return the bytes of an object, and its properties."""
         blob = self._open_blob(url)
 
         def read() -> tuple[bytes, Any]:
@@ -240,7 +239,6 @@ class AzureBlobs(ConditionalStore):
         return blob_client(url, self._options)
 
     def _container(self, prefix: str) -> tuple[str, ContainerClient, str]:
-        """Return the URL of the prefix's container, its client, and the prefix of object names in it."""
         account, container, start = split_az_url(prefix)
         return (
             f"az://{account}/{container}",

@@ -142,7 +142,6 @@ class GoogleStorage(ConditionalStore):
         return sorted(filter(None, names))
 
     def _list_blobs(self, prefix: str, fields: str, **more: str) -> Any:
-        """List objects by prefix, requesting only the fields that are needed."""
         bucket, start = split_url(prefix)
         fields = f"{fields},nextPageToken"
         return self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry, **more)

@@ -297,7 +297,6 @@ class S3Clients:
             return data, answer["ETag"]
 
     def _credentials(self) -> tuple[str, str, str | None]:
-        """Return the credentials that clients sign with now."""
         options = self._options
         if options.s3_access_key_id:
             return options.s3_access_key_id, options.s3_secret_access_key, options.s3_session_token

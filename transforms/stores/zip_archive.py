@@ -161,7 +161,6 @@ class _Archive:
             return b""
 
     def _read_compressed(self, name: str, member: _Member, url: str) -> bytes:
-        """Read the compressed bytes of a member."""
         likely = _HEADER.size + len(name.encode()) + _EXTRA + member.compressed_size
         found = self._read_range(member.offset, max(min(likely, self._end - member.offset), 0))
         if len(found) < _HEADER.size:

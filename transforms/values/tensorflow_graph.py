@@ -159,7 +159,6 @@ def _tokens(texts: Any, pattern: str) -> Any:
 
 
 def _map_values(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply `function` to the values that are present."""
     if isinstance(value, tf.SparseTensor):
         return tf.SparseTensor(value.indices, function(value.values), value.dense_shape)
     return function(value)

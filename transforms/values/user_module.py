@@ -266,7 +266,6 @@ class _Folder:
         return files
 
     def _roots(self, top: str) -> list[str]:
-        """Return the folders in which a module called `top` is looked for."""
         parts = self.path.split("/")
         named = ["/".join(parts[:index]) for index in range(1, len(parts)) if parts[index] == top]
         return list(dict.fromkeys([self.path, self.root, *named]))

@@ -77,7 +77,6 @@ class ColumnReader:
 
 
 def _by_row(rest: list[bytes | None]) -> dict[int, bytes]:
-    """Return the payloads that are there by row."""
     if rest.count(None) == len(rest):
         return {}
     return {row: payload for row, payload in enumerate(rest) if payload is not None}

@@ -41,7 +41,6 @@ def check_columns(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator
 def _check_count(
     check: str, noun: str, names: list[str], state: str, limit: Limits, feature: str = ""
 ) -> Iterator[CheckResult]:
-    """Check the number of items in `names`, and list them in the result."""
     if limit.is_off:
         return
     severity, threshold = limit.check_maximum(len(names))

@@ -290,7 +290,6 @@ def find_near_duplicates(method: str, shards: Iterable[ObservedShard], distance:
 def _locate_images(
     rows: Iterable[int], shards: Sequence[_HashedShard], map_: Callable[..., Iterable[dict[int, LocatedExample]]]
 ) -> dict[int, LocatedExample]:
-    """Return where hashed images are stored, by row."""
     starts = np.cumsum([0, *(len(shard.rows) for shard in shards)])
     groups: dict[int, list[int]] = defaultdict(list)
     for row in rows:

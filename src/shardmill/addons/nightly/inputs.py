@@ -240,7 +240,6 @@ def _restat_recent(files: Iterable[_NamedFile], started: float) -> Iterator[_Nam
 
 
 def _with_checksums(files: list[_NamedFile]) -> list[_NamedFile]:
-    """Replace stamps that are not checksums with checksums of the content."""
 
     def has_checksum(stat: FileStat) -> bool:
         return stat.size_bytes == _NO_SIZE or stat.stamp.startswith(CHECKSUM_STAMP)

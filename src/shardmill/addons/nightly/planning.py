@@ -330,7 +330,6 @@ def _find_next_number(parent: str, prefix: str = "") -> str:
 
 
 def _patches_of(version: str) -> str:
-    """Return what the versions that differ from `version` in the patch number begin with."""
     return f"{version.rpartition('.')[0]}."
 
 

@@ -56,7 +56,6 @@ def row_records(
 
 
 def _row_bytes(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a column's bytes, and the start and size of each row in them."""
     rows = len(column)
     if not width:
         data, starts = text_buffers(column)

@@ -116,7 +116,6 @@ class SequenceShards:
         return chunk
 
     def _hash_contents(self, batch: pa.RecordBatch, decoded: DecodedRows, firsts: np.ndarray) -> FileContents | None:
-        """Return the content hashes of the sequences of `batch`, each with the file and line of its first row."""
         content_features = [name for name in batch.schema.names if name not in self.non_content]
         if not len(batch):
             return None

@@ -288,7 +288,6 @@ def _sqlite_schema(connection: "Connection", plan: QueryPlan) -> pa.Schema | Non
 
 
 def _subquery(query: SqlQuery) -> tuple[Any, Any]:
-    """Return the query as a table, and its partition column."""
     from sqlalchemy import column
 
     assert query.partition_by is not None
