@@ -210,7 +210,7 @@ MISTAKES: list[tuple[str | bytes, str]] = [
     (f"{IMAGES}lables: keep\n", "line 5: unknown key 'lables'; did you mean labels?"),
     (f"{IMAGES}xyzzy: 1\n", "line 5: unknown key 'xyzzy'; expected one of name, output, images"),
     (f"{IMAGES}  resise: 10x10\n", "line 5: images has no flag 'resise'; did you mean resize?"),
-    (f"{IMAGES}  quote: ;\n", "line 5: images has no flag 'quote'"),
+    (f"{IMAGES}  pack_to: 8\n", "line 5: images has no flag 'pack_to'"),
     (f"{IMAGES}  --resize: 10x10\n", "images has no flag '--resize'; did you mean resize?"),
     (f"{IMAGES}resize: 10x10\n", "line 5: resize is a flag of images: put it below images, in line 3"),
     (f"{IMAGES}  version: 1.0.0\n", "line 5: version belongs at the top of a recipe"),

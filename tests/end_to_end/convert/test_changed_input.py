@@ -147,7 +147,7 @@ def test_a_changed_whole_file_fails_the_job(
 @pytest.mark.parametrize(
     ("name", "line", "module", "function"),
     [
-        ("list.csv", "images --manifest in/list.csv", sources, "read_all_rows"),
+        ("list.csv", "images --manifest in/list.csv", sources, "infer_columns"),
         ("coco/instances.json", "images --input in/coco --coco in/coco/instances.json", coco, "read_arrays"),
         ("two.tfrecord", "reshard --input train=in/two.tfrecord", staging, "read_stacked"),
     ],

@@ -183,9 +183,9 @@ BAD_ROWS: list[tuple[bytes, str, str | None]] = [
     (b"ant/gone.jpg,ant,1", "no such file", None),
     (b"ant/000.jpg,ant,0", "duplicate of line 2 in", None),
     (b"./ant//000.jpg,ant,0", "duplicate of line 2 in", "ant/000.jpg"),
-    (b"ant/too-few.jpg,ant", "the row has 2 fields; the header has 3", ""),
-    (b"ant/too-many.jpg,ant,1,2", "the row has 4 fields; the header has 3", ""),
-    (b"ant/caf\xe9.jpg,ant,1", "the row is not UTF-8", ""),
+    (b"ant/too-few.jpg,ant", "the row has 2 fields; expected 3", ""),
+    (b"ant/too-many.jpg,ant,1,2", "the row has 4 fields; expected 3", ""),
+    (b"ant/caf\xe9.jpg,ant,1", "column 'file_name': byte 0xe9 (é in cp1252) is not utf-8", ""),
     (b"../outside.jpg,ant,1", f"{OUTSIDE}; give --allow_outside", None),
     (b"ant/../../outside.jpg,ant,1", OUTSIDE, None),
     (b"/etc/hostname,ant,1", OUTSIDE, None),
@@ -210,7 +210,8 @@ def test_bad_rows_are_rejects_and_change_no_byte_of_the_others(undisturbed_manif
     lines = [b"file_name,label,age", *(row.encode() for row in MANIFEST_ROWS), *(row for row, *_ in BAD_ROWS)]
     text = b"\xef\xbb\xbf" + b"\r\n".join([*lines[:5], b"", *lines[5:]])
 
-    made = jobs.build("images --manifest in/meta.csv --max_reject_fraction 0.9", *SHARDS, files={"meta.csv": text})
+    line = "images --manifest in/meta.csv --encoding utf-8 --max_reject_fraction 0.9"
+    made = jobs.build(line, *SHARDS, files={"meta.csv": text})
 
     by_line = {reject["line"]: reject for reject in made.rejects}
     assert len(made.rejects) == len(BAD_ROWS)

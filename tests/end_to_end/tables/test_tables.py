@@ -396,7 +396,6 @@ def test_lists_of_manifests(jobs: Jobs) -> None:
     features = {feature.name: feature for feature in built.manifest.features}
     assert features["flags"] == Feature("flags", "int64", "bool", (None,))
     assert built.table.column("words") == [[b"true", b"1"]]
-    assert sorted(reject["reason"] for reject in built.rejects) == [
-        "-1e400 is beyond the range of float32",
-        "column 'box': 1e+39 is beyond the range of float32",
-    ]
+    of_box, of_more = sorted(reject["reason"] for reject in built.rejects)
+    assert of_box == "column 'box': 1e+39 is beyond the range of float32"
+    assert of_more.startswith("not JSON: number is infinity when parsed as double, at character 10")
