@@ -210,8 +210,8 @@ def test_bad_rows_are_rejects_and_change_no_byte_of_the_others(undisturbed_manif
     lines = [b"file_name,label,age", *(row.encode() for row in MANIFEST_ROWS), *(row for row, *_ in BAD_ROWS)]
     text = b"\xef\xbb\xbf" + b"\r\n".join([*lines[:5], b"", *lines[5:]])
 
-    line = "images --manifest in/meta.csv --encoding utf-8 --max_reject_fraction 0.9"
-    made = jobs.build(line, *SHARDS, files={"meta.csv": text})
+    command = "images --manifest in/meta.csv --encoding utf-8 --max_reject_fraction 0.9"
+    made = jobs.build(command, *SHARDS, files={"meta.csv": text})
 
     by_line = {reject["line"]: reject for reject in made.rejects}
     assert len(made.rejects) == len(BAD_ROWS)
