@@ -56,9 +56,10 @@ def importing_beam(for_local_files: bool) -> Iterator[None]:
         with _hiding_unused() if for_local_files and _runs_one_command else nullcontext():
             yield
     finally:
-        gc.freeze()
-        if not _runs_one_command:
-            gc.unfreeze()  # all objects are old now, without a search among them
+        if "apache_beam" in sys.modules:
+            gc.freeze()
+            if not _runs_one_command:
+                gc.unfreeze()  # all objects are old now, without a search among them
         gc.enable()
 
 

@@ -156,7 +156,7 @@ x: int = shardmill.info("d")
 shardmill.convert("csv", input="x", output="y", name="n", lable="z")
 shardmill.convert("csv", input="x", output="y", name="n", balance="byte")
 shardmill.convert("csv", input="x", name="n")
-shardmill.plan("images", input="x", output="y", name="n", quote="a")
+shardmill.plan("images", input="x", output="y", name="n", pack_to=8)
 shardmill.rebuild("d.yaml", frce=True)
 shardmill.verify(7)
 y: int = shardmill.versions("d")[0].version
