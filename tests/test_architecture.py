@@ -272,7 +272,7 @@ _PATH = re.compile(r"(?<![\w.*/-])(?:shardmill|transforms|pipelines)/(?:\w+/)*\w
 
 
 def is_name(name: str) -> bool:
-    """Whether a dotted name is a module's, or begins with one whose text has the word after it."""
+    """Return True if a dotted name is a module's, or begins with a module whose text has the next word."""
     name = f"shardmill.{name.removeprefix('shardmill.')}"
     parts = name.split(".")
     modules = (".".join(parts[:count]) for count in range(len(parts), 0, -1))

@@ -1,6 +1,7 @@
 """The frame of a command: its record, its parser, access to stores, and how its result is printed."""
 
 import json
+from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -47,16 +48,16 @@ class Command:
         return parser
 
 
-class Result:
+class Result(ABC):
     """The result of a command in one sentence: it prints as that, also in a notebook."""
 
     __slots__ = ()
     warnings: Sequence[str] = ()  # further sentences
 
     @property
+    @abstractmethod
     def text(self) -> str:
         """Return the result in one sentence."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return "\n".join([self.text, *self.warnings])

@@ -33,7 +33,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What TFDV says of each kind of data set, by its name."""
+    """The output of TFDV for each kind of data set, by its name."""
     folder = tmp_path_factory.mktemp("sets")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -64,7 +64,7 @@ def test_a_page_is_within_two_clicks(wish: str) -> None:
 
 @pytest.mark.parametrize("wish", WISHES)
 def test_the_first_command_works_as_it_stands(wish: str, folder: Path, run: Run) -> None:
-    """That of a whole page is run by test_readme.py."""
+    """Commands of a whole page are run by test_readme.py."""
     path, _, anchor = WISHES[wish].partition("#")
     first, *others = section_blocks(DOCS / path, anchor)
 

@@ -1,4 +1,4 @@
-"""What TFDV says of data sets, as JSON on stdout: run by a Python without shardmill.
+"""Print as JSON how TFDV judges data sets: run by a Python without shardmill.
 
 tfdv_says.py DIRECTORY…     of versions
 """

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_message_names_the_flags_that_read_them(images: ImageJobs, case: str) -> None:
-    """What these flags read is in test_exports.py, test_detection.py and images/test_manifests.py."""
+    """The flags read the annotations in test_exports.py, test_detection.py and images/test_manifests.py."""
     make, flags = CASES[case]
     make(Path("in"))
     images.refuse({}, "", f"give {flags} in place of --input")

@@ -1,4 +1,4 @@
-"""What a schema.pbtxt asks for beside what features are; class names and their ids."""
+"""Limits in a schema.pbtxt; class names and their ids."""
 
 from itertools import permutations
 

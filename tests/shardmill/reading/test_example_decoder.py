@@ -49,7 +49,7 @@ def feature(draw: st.DrawFn, name: str) -> Feature:
 
 
 def values_of(feature: Feature) -> st.SearchStrategy[list[Any]]:
-    """What may stand in the list of a feature."""
+    """Values of the list of a feature."""
     inner = math.prod(size for size in feature.shape if size is not None)
     if feature.kind == "array":
         size = inner * np.dtype(feature.element).itemsize

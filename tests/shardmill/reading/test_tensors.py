@@ -1,4 +1,4 @@
-"""What load makes tensors of, against TensorFlow: arrays, boxes, images, classes; and damage that it finds."""
+"""Tensors of `load`, against TensorFlow: arrays, boxes, images, classes; and the damage that `load` finds."""
 
 import gc
 from pathlib import Path

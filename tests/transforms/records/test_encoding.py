@@ -1,4 +1,4 @@
-"""What orders rows, and what they hold; keys of rows; labels of rows as they are stored, held to plain Python."""
+"""Order, values, keys and stored labels of rows, compared with plain Python."""
 
 import numpy as np
 import pyarrow as pa
