@@ -1,8 +1,8 @@
-"""Which modules one image, or one row of a CSV file, passes on its way to a shard.
+"""The functions and modules that one image, or one row of a CSV file, passes on its way to a shard.
 
 `python benchmarks/hops.py` converts a folder of one image and a table of one row, watches every call of a function of
-this package, and lists the modules in which an argument holds the item: its file name or its text, directly, in a
-container, in a dataclass or in an Arrow array.
+this package, and counts the functions (hops) of each module of which an argument holds the item: its file name or its
+text, directly, in a container, in a dataclass or in an Arrow array.
 """
 
 import sys
@@ -42,19 +42,19 @@ def holds_item(value: Any, depth: int = DEPTH) -> bool:
     return depth > 0 and any(holds_item(part, depth - 1) for part in _parts(value))
 
 
-def modules_passed(arguments: list[str]) -> list[str]:
-    """Run a command in this process; return the modules of the package that the item passes, in order."""
+def functions_passed(arguments: list[str]) -> dict[str, set[str]]:
+    """Run a command in this process; return the functions that the item passes, by module of the package, in order."""
     from shardmill.pipelines import cli
 
-    passed: dict[str, None] = {}
+    passed: dict[str, set[str]] = {}
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
-        name = frame.f_globals.get("__name__", "")
-        if event != "call" or name in passed or name.partition(".")[0] not in PACKAGES:
+        name, function = frame.f_globals.get("__name__", ""), frame.f_code.co_qualname
+        if event != "call" or function in passed.get(name, ()) or name.partition(".")[0] not in PACKAGES:
             return
         count = frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount
         if any(holds_item(frame.f_locals.get(local)) for local in frame.f_code.co_varnames[:count]):
-            passed[name] = None
+            passed.setdefault(name, set()).add(function)
 
     threading.setprofile(watch)
     sys.setprofile(watch)
@@ -65,11 +65,11 @@ def modules_passed(arguments: list[str]) -> list[str]:
         threading.setprofile(None)
     if status:
         raise SystemExit(f"shardmill {' '.join(arguments)} ended with {status}")
-    return list(passed)
+    return passed
 
 
 def main() -> None:
-    """Print the modules of both ways."""
+    """Print the hops and modules of both ways."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "pictures").mkdir()
@@ -77,12 +77,12 @@ def main() -> None:
         (folder / "tables").mkdir()
         (folder / "tables/rows.csv").write_text(f"number,text\n1,{ITEM}\n")
         for kind, source in (("images", "pictures"), ("csv", "tables/rows.csv")):
-            found = modules_passed(
+            found = functions_passed(
                 [kind, "--input", f"{folder / source}", "--output", f"{folder / 'out'}", "--name", kind, "--quiet"]
             )
-            print(f"{kind}: {len(found)} modules")
-            for module in found:
-                print(f"  {module}")
+            print(f"{kind}: {sum(map(len, found.values()))} hops in {len(found)} modules")
+            for module, functions in found.items():
+                print(f"  {module}: {len(functions)}")
 
 
 if __name__ == "__main__":
