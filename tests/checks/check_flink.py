@@ -118,6 +118,7 @@ def test_more_jobs(
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.tensorflow
 def test_what_a_module_asks_for_is_analyzed(run: Run, roomy: FlinkCluster, tmp_path: Path) -> None:
     """Two jobs, of which the first finds the graph."""
     check_module(run, tmp_path, [*roomy.flags(), *in_launcher(2)])
