@@ -1,7 +1,6 @@
 """--map and --map_batches end to end: a user's function between the records of the input and the examples."""
 
 import io
-import json
 import wave
 from operator import itemgetter
 from pathlib import Path
@@ -184,17 +183,9 @@ def test_a_function_gets_the_records_of_binary_files(jobs: Jobs) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "command", ["csv", pytest.param("jsonl", marks=pytest.mark.slow), pytest.param("parquet", marks=pytest.mark.slow)]
-)
-def test_batches_give_the_same_as_rows(jobs: Jobs, command: str) -> None:
-    (jobs.folder / "in").mkdir()
-    if command == "parquet":
-        pq.write_table(pa.Table.from_pylist(ROWS), jobs.folder / "in" / "a.parquet")
-    else:
-        jobs.write({"a.csv": CSV} if command == "csv" else {"a.jsonl": "".join(f"{json.dumps(row)}\n" for row in ROWS)})
-    line = f"{command} {SPLITS} --label word"
-    plain = jobs.build(f"{line} --name plain")
+def test_batches_give_the_same_as_rows(jobs: Jobs) -> None:
+    line = f"csv {SPLITS} --label word"
+    plain = jobs.build(f"{line} --name plain", files={"a.csv": CSV})
     rows = jobs.build(f"{line} --name rows --map clean.py:same")
     batches = jobs.build(f"{line} --name batches --map_batches clean.py:batch")
     assert {split: sorted(map(str, found)) for split, found in rows.table.splits.items()} == {
@@ -262,14 +253,7 @@ def test_a_dry_run_calls_the_function(jobs: Jobs) -> None:
             "csv --map clean.py:clean --max_reject_fraction 1 --key n --on_duplicate_key reject",
             "makes several rows of a",
         ),
-        ("csv --map clean.py:cleanr", "--map clean.py has no function 'cleanr'; did you mean clean?"),
         ("csv --map gone.py:clean", "--map gone.py: No such file"),
-        ("csv --map broken.py:clean", "--map broken.py line 1 is no Python: "),
-        (
-            "csv --map importing.py:clean",
-            "--map importing.py line 1 does not import: No module named 'not_there'",
-        ),
-        ("csv --map clean", "--map: clean is not FILE.py:FUNCTION, such as clean.py:clean_row"),
         ("csv --map clean.py:same --map_batches clean.py:batch", "--map and --map_batches: records are"),
         ("csv --map clean.py:none", "--map clean.py:none left out all 100 records of --input in"),
         (
@@ -280,8 +264,6 @@ def test_a_dry_run_calls_the_function(jobs: Jobs) -> None:
     ],
 )
 def test_a_mistake_is_one_sentence_before_anything_is_written(jobs: Jobs, line: str, sentence: str) -> None:
-    (jobs.folder / "broken.py").write_text("def clean(:\n")
-    (jobs.folder / "importing.py").write_text("import not_there\ndef clean(row): return row\n")
     jobs.write({"a.csv": CSV, "b.jsonl": '{"o": {"a": 1}}\n{"o": [1, "a"]}\n'})
     result = jobs.run(line)
     assert (result.status, result.out) == (2, ""), result
@@ -420,15 +402,6 @@ def test_images_are_augmented(pets: Jobs) -> None:
         (mirrored,) = (row for row in rows if row["filename"] == first["filename"] and not row["first"])
         one, other = (np.asarray(Image.open(io.BytesIO(row["image"]))) for row in (first, mirrored))
         assert np.abs(one[:, ::-1].astype(int) - other).max() <= (0 if b"png" in first["filename"] else 60)
-
-
-@pytest.mark.slow
-def test_images_are_augmented_alike_by_two_processes(pets: Jobs) -> None:
-    line = f"images --map aug.py:augment {SPLITS} --max_reject_fraction 0.2"
-    built = pets.build(line)
-    again = pets.build(f"{line} --output other --direct_running_mode multi_processing --direct_num_workers 2")
-    for shard in built.directory.glob("*.tfrecord*"):
-        assert (again.directory / shard.name).read_bytes() == shard.read_bytes()
 
 
 def test_a_manifest_gives_columns_and_splits(pets: Jobs) -> None:

@@ -282,22 +282,3 @@ def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Pa
         changed[name].write_text(f"{text} \n" if name == "coco" else "\n".join(text.split("\n")[1:]))
         assert run("rebuild", recipe).status == 0
         assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.1", name
-
-
-@pytest.mark.slow
-def test_labels_files_say_the_ids_of_objects(jobs: Jobs, tmp_path: Path) -> None:
-    write_voc(tmp_path / "v", {"train": SCENES[:6]})
-    line = "images --voc v --labels_file labels.txt --on_new_label"
-    made = jobs.build(f"{line} append", files={"../labels.txt": "red\nblue\n"})
-    assert (made.directory / "objects-label.labels.txt").read_text() == "red\nblue\ngreen\n"
-    made = jobs.build(f"{line} reject --max_reject_fraction 1 --overwrite")
-    with_green = sum(any(thing.colour == "green" for thing in scene.things) for scene in SCENES[:6])
-    assert 0 < with_green < 6
-    assert len(by_name(made.directory)) == 6 - with_green
-    assert made.manifest.rejects["reasons"] == {"class 'green' of an object is not in --labels_file": with_green}
-
-
-def test_a_dry_run_counts_objects(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
-    shown = run("images", "--coco", coco[0], "--output", tmp_path, "--name", "n", "--dry_run").out
-    assert "Classes of objects: 3: red, green, blue" in shown
-    assert f"Objects: {sum(len(scene.things) for scene in SCENES)}, most often" in shown

@@ -225,26 +225,6 @@ def test_every_form_gives_the_objects_that_coco_gives(jobs: Jobs, tmp_path: Path
     assert names == (["0", "1", "2"] if form == "ids" else NAMES)
 
 
-@pytest.mark.slow
-def test_areas_ids_and_crowds_are_kept_and_others_said(jobs: Jobs, tmp_path: Path) -> None:
-    def told(scene: Scene) -> dict[str, Any]:
-        count = len(scene.things)
-        more = {"id": list(range(50, 50 + count)), "area": [7.5] * count, "iscrowd": [1] * count}
-        return {**columns_of(scene, "category"), **more, "segmentation": [[[0, 0, 1, 1, 1, 0]]] * count}
-
-    write_folder(tmp_path / "in", rows_of(told))
-    made = jobs.build("images")
-
-    for example in by_name(made.directory).values():
-        count = len(example["objects"]["label"])
-        assert example["objects"]["id"].tolist() == list(range(50, 50 + count))
-        assert example["objects"]["area"].tolist() == [7.5] * count
-        assert example["objects"]["is_crowd"].all()
-    number = sum(len(scene.things) for scene in SCENES)
-    said = f"left out of annotations of objects, of which the boxes are kept: segmentation of {number}"
-    assert said in made.notices
-
-
 def test_masks_labels_and_splits_stand_beside(jobs: Jobs, tmp_path: Path) -> None:
     for split, drawn in (("train", SCENES[:8]), ("test", SCENES[8:])):
         rows = [
@@ -264,15 +244,6 @@ def test_masks_labels_and_splits_stand_beside(jobs: Jobs, tmp_path: Path) -> Non
             assert set(np.unique(example["mask"])) == set(np.unique(mask_of(scene)))
             assert example["objects/label"].tolist() == ids(scene)
             assert example["label"] in (0, 1)
-
-
-def test_keys_of_the_object_detection_api(jobs: Jobs, tmp_path: Path) -> None:
-    write_folder(tmp_path / "in", rows_of(items_of))
-    for example in jobs.build("images --feature_names object_detection").examples():
-        scene = next(scene for scene in SCENES if scene.name == example["image/filename"].decode())
-        assert example["image/source_id"].decode() == scene.name
-        texts = [text.decode() for text in example["image/object/class/text"]]
-        assert texts == [thing.colour for thing in scene.things]
 
 
 BAD: dict[str, tuple[Any, str]] = {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import webdataset
@@ -23,10 +22,8 @@ from tests.support.objects_in_tables import (
     MOST,
     NAMES,
     SCENES,
-    classes_of,
     feature_of,
     features,
-    ids,
     said_of,
     write_parquet,
     write_raw,
@@ -82,31 +79,11 @@ def test_ids_without_names_are_called_by_their_numbers(jobs: Jobs) -> None:
     assert feature_of(built.directory, "label").class_names == ("0", "1", "2")
 
 
-@pytest.mark.slow
-def test_names_are_sorted(tmp_path: Path) -> None:
-    directory = make("parquet", write_parquet(tmp_path / "rows.parquet", "names"), tmp_path / "out")
-
-    assert feature_of(directory, "label").class_names == tuple(sorted(NAMES))
-    for name, example in by_name(directory).items():
-        (scene,) = [scene for scene in SCENES if scene.name == name]
-        assert [sorted(NAMES)[index] for index in example["objects"]["label"]] == classes_of(scene)
-
-
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A Parquet file whose objects are lists, and its data set."""
     rows = write_parquet(tmp_path_factory.mktemp("lists") / "rows.parquet")
     return rows, make("parquet", rows, rows.with_name("out"))
-
-
-@pytest.mark.slow
-def test_statistics_count_classes_and_load_gives_boxes(lists: tuple[Path, Path]) -> None:
-    _, directory = lists
-    found = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]
-    all_ids = [index for scene in SCENES for index in ids(scene)]
-    assert found["objects/label"]["classes"] == {name: all_ids.count(NAMES.index(name)) for name in NAMES}
-    loaded = list(shardmill.load(directory, "train", batch_size=None))
-    assert sum(example["objects/bbox"].shape[0] for example in loaded) == len(all_ids)
 
 
 def told_of(directory: Path) -> dict[str, Any]:
@@ -172,30 +149,6 @@ def test_pictures_that_exif_turns(run: Run, tmp_path: Path) -> None:
     # Upright it is 48 wide and 64 high, and what is stored is that turned to the left
     np.testing.assert_allclose(boxes[1], [1 - 32 / 48, 12 / 64, 1 - 16 / 48, 24 / 64], rtol=1e-6)
     np.testing.assert_array_equal(boxes[2], boxes[1])
-
-
-def test_what_no_example_holds_is_said(jobs: Jobs) -> None:
-    item = {"bbox": [1.0, 2.0, 3.0, 4.0], "label": "a", "segmentation": [[0.0, 1.0]]}
-    draw(Scene("0.png"), jobs.folder)
-    row = {"image": {"bytes": (jobs.folder / "0.png").read_bytes(), "path": None}, "objects": [item, item]}
-    pq.write_table(pa.Table.from_pylist([row]), "rows.parquet")
-
-    built = jobs.build("parquet --input rows.parquet --image image")
-
-    assert "left out of annotations of objects, of which the boxes are kept: segmentation of 2" in built.notices
-
-
-@pytest.mark.slow
-def test_a_label_stands_beside(tmp_path: Path) -> None:
-    weather = ["sun" if place % 2 else "rain" for place in range(len(SCENES))]
-    rows = write_parquet(tmp_path / "rows.parquet", weather=weather)
-
-    directory = make("parquet", rows, tmp_path / "out", "--label", "weather", "--rename", "objects/area=objects/size")
-
-    assert feature_of(directory, "label").class_names == tuple(NAMES)
-    found = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]
-    assert found["weather"]["classes"] == {"rain": 6, "sun": 6}
-    assert all("size" in example["objects"] for example in by_name(directory).values())
 
 
 BOX = [1.0, 2.0, 3.0, 4.0]

@@ -2,24 +2,18 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.support.command import image, image_tree, npy
+from tests.support.command import image, image_tree
 from tests.support.jobs import Jobs
-from tests.support.sounds import wav
 
 
 @pytest.mark.parametrize(
     ("line", "suffix", "make"),
     [
         ("images", "png", lambda number: image(number, "PNG")),
-        ("arrays", "npy", lambda number: npy(np.full((2, 2), number, np.uint8))),
-        ("audio", "wav", lambda number: wav(number=number)),
         ("text --record file", "txt", lambda number: b"line %d\n" % number),
-        ("text", "txt", lambda number: b"line %d\n" % number),
         ("csv", "csv", lambda number: b"x\n%d\n" % number),
-        ("jsonl", "jsonl", lambda number: b'{"x": %d}\n' % number),
     ],
 )
 def test_all_commands_leave_out_and_count(jobs: Jobs, line: str, suffix: str, make: Any) -> None:

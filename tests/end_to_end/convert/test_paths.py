@@ -35,12 +35,7 @@ def write_csv(path: Path) -> Path:
     ("command", "file", "words"),
     [
         ("images", "x.csv", "is for `shardmill csv`; this command reads images"),
-        ("parquet", "x.csv", "is for `shardmill csv`"),
         ("csv", "x.parquet", "is for `shardmill parquet`"),
-        ("csv", "x.jsonl", "is for `shardmill jsonl`"),
-        ("text", "x.parquet", "is for `shardmill parquet`"),
-        ("jsonl", "x.csv", "is for `shardmill csv`"),
-        ("audio", "x.npy", "is for `shardmill arrays`"),
         ("csv", "x.jpg", "is for `shardmill images`"),
         ("parquet", "x.arrow", "Dataset.from_file(FILE).to_parquet(NEW)"),
         ("webdataset", "x.mds", "MosaicML's StreamingDataset reads it"),
@@ -182,10 +177,7 @@ LINES = {"a.jsonl": '{"a": 1}\n{"a": 2}\n'}
     ("command", "pattern"),
     [
         ("jsonl", "**/*.jsonl"),
-        ("jsonl", "**/*.json"),
-        ("reshard", "**/*.tfrecord*"),
         ("reshard", "**/*-test.tfrecord*"),
-        ("text", "**/*.txt"),
         ("text", "*/*/*/*.pbtxt"),
     ],
 )
@@ -224,20 +216,17 @@ KINDS: Mapping[str, tuple[str, str, Callable[[int], bytes]]] = {
     "images": ("images", "jpg", image),
     "arrays": ("arrays", "npy", lambda number: npy(np.full((2, 2), number, np.float32))),
     "audio": ("audio", "wav", lambda number: wav(number=number)),
-    "texts": ("text --record file", "txt", lambda number: b"text %d" % number),
     "csv": ("csv", "csv", lambda number: b"n\n%d\n" % number),
-    "jsonl": ("jsonl", "jsonl", lambda number: b'{"n": %d}\n' % number),
     "reshard": ("reshard", "tfrecord", lambda number: frame_record(encode_example({"n": [number]}))),
 }
 TOLERANT = ("--on_damaged_file", "reject", "--max_reject_fraction", "0.9")
 WAYS = {
     "folder": "--input {0}",
-    "glob": "--input {0}/*/*.{1}",
     "deep glob": "--input {0}/**/*.{1}",
     "choices": "--input {0}/{{a,locked,shut,away}}",
     "choices of globs": "--input {0}/{{a,locked,shut,away}}/*.{1}",
+    "glob of a named split": "--input train={0}/*/*.{1}",
 }
-SPLITS = {"named split": "--input train={0}", "glob of a named split": "--input train={0}/*/*.{1}"}
 
 
 @pytest.fixture
@@ -274,15 +263,16 @@ def reasons(tmp_path: Path, *words: object) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("way", "kind"),
     [
-        *((way, "images") for way in WAYS),
-        *(("folder", kind) for kind in KINDS if kind != "images"),
+        *(("folder", kind) for kind in ("images", "audio", "csv")),
+        ("deep glob", "images"),
+        ("choices", "images"),
         ("choices of globs", "csv"),
-        *((way, "reshard") for way in SPLITS),
+        ("glob of a named split", "reshard"),
     ],
 )
 def test_every_fault_is_a_reject(way: str, kind: str, faulty: Callable[[str], Path], tmp_path: Path) -> None:
     command, suffix, _ = KINDS[kind]
-    flags = (WAYS | SPLITS)[way].format(faulty(kind), suffix)
+    flags = WAYS[way].format(faulty(kind), suffix)
 
     found = reasons(tmp_path, *command.split(), *flags.split())
     assert {source.removeprefix("train/"): reason for source, reason in found.items()} == {
@@ -296,7 +286,7 @@ def test_every_fault_is_a_reject(way: str, kind: str, faulty: Callable[[str], Pa
 
 @pytest.mark.parametrize(
     ("way", "kind"),
-    [("folder", "images"), ("choices", "images"), ("glob", "csv"), ("deep glob", "csv"), ("recipe", "csv")],
+    [("folder", "images"), ("deep glob", "csv"), ("recipe", "csv")],
 )
 def test_a_folder_that_cannot_be_listed_fails_the_job(
     way: str, kind: str, faulty: Callable[[str], Path], tmp_path: Path
@@ -361,7 +351,7 @@ def test_files_of_systems_are_no_input(kind: str, name: str, pattern: str, tmp_p
 
 @pytest.mark.parametrize(
     ("command", "suffix", "content"),
-    [("csv", "csv", b"n\n1\n"), ("jsonl", "jsonl", b'{"n": 1}\n'), ("text", "txt", b"a\n")],
+    [("csv", "csv", b"n\n1\n"), ("text", "txt", b"a\n")],
 )
 def test_a_file_that_vanishes_after_it_was_listed_is_a_reject(
     command: str, suffix: str, content: bytes, jobs: Jobs, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ from tests.support.command import (
 from tests.support.detection import scenes, write_coco
 from tests.support.jobs import Built, Jobs
 from tests.support.masks import write_pairs
-from tests.support.table_results import Table, contents, convert, encode_rows
+from tests.support.table_results import Table, convert, encode_rows
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -96,11 +96,6 @@ def test_statistics_and_schema(table: Table, run: Run) -> None:
     assert "class_label, 4 classes" in shown
 
 
-def test_block_size_and_compression_move_no_byte(source: Path, table: Table, tmp_path: Path) -> None:
-    small = convert("webdataset", f"{source}/*.tar", tmp_path / "a", *SPLITS.split(), "--block_size", "1KiB")
-    assert contents(small.directory) == contents(table.directory)
-
-
 def test_labels_file_names_the_ids(jobs: Jobs, source: Path) -> None:
     jobs.write({"names.txt": "ant\nbee\ncat\ndog\neel\n", "few.txt": "ant\nbee\n"})
     line = f"webdataset --input {source} --label label --labels_file"
@@ -109,12 +104,6 @@ def test_labels_file_names_the_ids(jobs: Jobs, source: Path) -> None:
     assert sorted(named.table.column("label")) == sorted([0, 1, 2, 3] * 15)
     said = "--labels_file has 2 names, but 'label' has an id 3; give all names"
     jobs.refuse(f"{line} in/few.txt --output no", said)
-
-
-def test_folders_are_splits(jobs: Jobs, source: Path) -> None:
-    shards = [(source / f"s-000{number}.tar").read_bytes() for number in range(2)]
-    built = jobs.build("webdataset", files={"train/0.tar": shards[0], "val/0.tar": shards[1]})
-    assert built.splits == {"train": 20, "validation": 20}
 
 
 def test_keys_that_come_again_are_said(jobs: Jobs) -> None:
@@ -205,8 +194,7 @@ def check_same(jobs: Jobs, one: str, other: str) -> Built:
     return first
 
 
-@pytest.mark.parametrize("inside", ["", "photos/"])
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize(("inside", "method"), [("", zipfile.ZIP_STORED), ("photos/", zipfile.ZIP_DEFLATED)])
 def test_images_by_their_folders(jobs: Jobs, inside: str, method: int) -> None:
     junk = {"__MACOSX/._x.jpg": b"x", f"{inside}.DS_Store": b"x"}
     photos = zipped({f"{inside}{name}": of for name, of in TREE.items()} | junk, method)

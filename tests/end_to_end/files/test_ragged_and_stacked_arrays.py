@@ -181,9 +181,6 @@ CASES: dict[str, dict[str, bytes]] = {
 
 
 CASES_OF_TOMORROW: dict[str, dict[str, bytes]] = {
-    "X_train.npy": of_each("X_{}.npy", 255 - IMAGES, npy) | of_each("y_{}.npy", IDS, npy),
-    "compressed": of_each("x_{}.npy.gz", 255 - IMAGES, lambda of: gzip.compress(npy(of)))
-    | of_each("y_{}.npy", IDS, npy),
     "npz": {
         "mnist.npz": npz(
             x_train=255 - IMAGES[:TRAIN], y_train=IDS[:TRAIN], x_test=255 - IMAGES[TRAIN:], y_test=IDS[TRAIN:]
@@ -220,7 +217,7 @@ def test_names_of_classes(jobs: Jobs) -> None:
     assert [named.label_of(f"X.npy/{row}") for row in range(TRAIN)] == [f"n{label}" for label in IDS[:TRAIN]]
 
 
-@pytest.mark.parametrize("case", ["X_train.npy", "compressed", "npz", "idx"])
+@pytest.mark.parametrize("case", ["npz", "idx"])
 def test_a_later_job_of_a_process_reads_the_files_as_they_are_then(jobs: Jobs, case: str) -> None:
     jobs.build("arrays --stacked", files=CASES[case])
     for example in jobs.build("arrays --stacked --output b", files=CASES_OF_TOMORROW[case]).examples():

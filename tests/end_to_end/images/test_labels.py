@@ -78,18 +78,6 @@ def test_readers_take_lists_of_classes(jobs: Jobs) -> None:
         shardmill.load(version, features=["id"], supervised=False, multi_hot=True)
 
 
-def test_what_people_are_shown(run: Run, jobs: Jobs) -> None:
-    line, files = tagged("csv")
-    dry = jobs.run(f"{line} --dry_run", files=files)
-    assert "tags: int64 list, 3 classes: blue, green, red" in dry.out
-    jobs.build(line)
-    shown = run("inspect", "out/n", "--examples", 10)
-    assert "3 classes of 'tags':" in shown.out
-    assert "red 8" in shown.out
-    assert run("report", "out/n/1.0.0", "--output", "page.html").status == 0
-    assert "class_label, 3 classes" in Path("page.html").read_text()
-
-
 def test_a_row_of_a_class_that_is_none_is_a_reject(jobs: Jobs) -> None:
     rows = ['["a", "b"]', '["c", "a", "d"]', "[]", '["b", null]', '[["a"]]', '"a"']
     lines = "".join(f'{{"id": {row}, "tags": {tags}}}\n' for row, tags in enumerate(rows))
@@ -170,7 +158,7 @@ NAMES = (UP, "/etc/x", "a//b", "a/../b", ".", "..", "a\\b", "a\x1b[2Jb", "a\nb",
 NAMED = {"reshard": " --labels_file in/names --input in/a.reshard"}
 
 
-@pytest.mark.parametrize("route", ["csv", "jsonl", "parquet", "reshard", "schema"])
+@pytest.mark.parametrize("route", ["csv", "reshard", "schema"])
 @pytest.mark.parametrize("name", [UP, "image/class/label"])
 def test_a_label_whose_name_is_a_path_or_as_tensorflow_calls_it(run: Run, jobs: Jobs, route: str, name: str) -> None:
     """On the route "schema" yesterday's has the name."""
@@ -220,7 +208,7 @@ def test_a_label_of_numbers_has_no_file(jobs: Jobs) -> None:
 # `w` is the label as text, and `id` as a number; x tells nothing
 ROWS: list[dict[str, Any]] = [{"id": n, "x": n * 7919 % 11, "w": ("no", "yes")[n % 3 == 0]} for n in range(120)]
 LABELLED = [{**row, "id": int(row["w"] == "yes")} for row in ROWS]
-FILES = {f"a.{name}": encode_rows(name, LABELLED) for name in ("csv", "parquet", "reshard")}
+FILES = {f"a.{name}": encode_rows(name, LABELLED) for name in ("csv", "reshard")}
 SPLITS = "--splits train=0.7,test=0.3"
 
 
@@ -239,7 +227,7 @@ def told(run: Run) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("line", "leak"),
     [
-        *((f"{name} --input in/a.{name} --label w", "id") for name in ("csv", "parquet")),
+        ("csv --input in/a.csv --label w", "id"),
         # of numbers, which have no class names: 0 and 1, as a click is
         ("csv --input in/a.csv --label id", "w"),
         ("reshard --input in/a.reshard --label id", "w"),

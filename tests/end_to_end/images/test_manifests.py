@@ -9,7 +9,6 @@ import pytest
 
 import shardmill
 from shardmill.data.example import decode_example
-from shardmill.data.features import Feature
 from tests.support.command import Run, image, write_files
 from tests.support.image_jobs import ImageJobs
 
@@ -73,44 +72,6 @@ def test_columns_like_a_box_name_the_flag_that_makes_boxes(images: ImageJobs) ->
 
 ROWS = "a/0.png,ant,train,7,1\na/1.png,bee,train,8,2.5\na/2.png,bee,test,9,3\n"
 TABLE = f"file_name,label,split,zip,n\n{ROWS}"
-
-
-@pytest.mark.parametrize(
-    ("name", "table", "flags", "expected"),
-    [
-        ("t.tsv", TABLE.replace(",", "\t"), "--types zip=float32,n=bytes", (7.0, b"1")),
-        ("t.txt", TABLE.replace(",", "\t"), "--delimiter tab --drop zip", (None, 1.0)),
-        ("t.csv", ROWS.replace(",", ";"), "--delimiter ; --columns file_name,label,split,zip,n", (7, 1.0)),
-        ("t.csv", TABLE.replace("split", "subset"), "--split_column subset --only zip", (7, None)),
-        ("t.csv", TABLE.replace("zip", "image"), "--drop image", (None, 1.0)),
-    ],
-)
-def test_manifests_are_read_as_tables_are(
-    images: ImageJobs, name: str, table: str, flags: str, expected: tuple[object, object]
-) -> None:
-    images.make({**FILES, name: table.encode()}, f"--manifest in/{name} {flags.replace(';', repr(';'))}")
-    train, test = (list(shardmill.examples("out/n", split)) for split in ("train", "test"))
-    assert (len(train), len(test)) == (2, 1)
-    (first,) = (example for example in train if example["filename"] == b"a/0.png")
-    assert (first.get("zip"), first.get("n")) == expected
-
-
-def test_a_type_of_a_json_manifest(images: ImageJobs) -> None:
-    rows = "".join(f'{{"file_name": "{name}", "zip": {number}, "x": 1}}\n' for number, name in enumerate(FILES))
-    images.make({**FILES, "t.jsonl": rows.encode()}, "--manifest in/t.jsonl --types zip=bytes --drop x")
-    assert sorted(example["zip"] for example in shardmill.examples("out/n")) == [b"0", b"1", b"2"]
-
-
-def test_a_value_of_another_type_is_a_reject(images: ImageJobs) -> None:
-    flags = "--manifest in/t.csv --types n=int64 --max_reject_fraction 0.5"
-    (reject,) = images.make({**FILES, "t.csv": TABLE.encode()}, flags).rejects()
-    assert (reject["line"], reject["reason"]) == (3, "column 'n': '2.5' is not an integer (int64)")
-
-
-@pytest.mark.parametrize("flags", ["--delimiter +", "--columns a", "--drop a", "--only a", "--types a=bytes"])
-def test_flags_about_manifests(images: ImageJobs, flags: str) -> None:
-    images.refuse(FILES, flags, f"{flags} is about a --manifest; leave it out with --input")
-    images.refuse(FILES, "--manifest in/t.csv --drop zip --only n", "give --drop or --only, not both")
 
 
 def test_columns_that_name_further_images_are_said(images: ImageJobs) -> None:
@@ -222,7 +183,6 @@ TAGS: Mapping[str, list[str]] = {
     "4.jpg": ["ice"],
 }
 NAMES = ("ice", "sea", "sun")
-EXPECTED = {"0.jpg": [1, 2], "1.jpg": [], "2.jpg": [2, 0], "3.jpg": [0], "4.jpg": [0]}
 PICTURES = {name: image(int(name[0])) for name in TAGS}
 TAGS_CSV = "file_name,label\n" + "".join(f"{name},{' | '.join(tags)}\n" for name, tags in TAGS.items())
 TAGS_JSON = "\n".join(json.dumps({"file_name": name, "label": tags or None}) for name, tags in TAGS.items())
@@ -235,44 +195,3 @@ def tagged(csv: str = TAGS_CSV, lines: str = TAGS_JSON) -> dict[str, bytes]:
 
 def labels() -> dict[str, list[int]]:
     return {one["filename"].decode(): one["label"].tolist() for one in shardmill.examples("out/n")}
-
-
-@pytest.mark.parametrize("flags", [CSV, JSON])
-def test_files_with_several_labels(images: ImageJobs, run: Run, flags: str) -> None:
-    assert "  0 ice: 3 train" in images.start(tagged(), f"{flags} --dry_run").out
-
-    contents = images.make({}, flags)
-
-    made = contents.dataset.manifest
-    assert made.features[1] == Feature("label", "int64", "class_label", (None,), class_names=NAMES, role="label")
-    assert labels() == EXPECTED
-    assert "1 example has no class of 'label': an empty list, of an empty or a missing value" in made.notices
-    assert "a class of 'label' is named again in its row once, and counts once there" in made.notices
-    stats = json.loads((contents.directory / "stats.json").read_text())["splits"]["train"]["features"]["label"]
-    assert stats["classes"] == {"ice": 3, "sea": 1, "sun": 2}
-    assert run("verify", "out/n").status == 0
-    assert run("inspect", "out/n", "--contact_sheet", "sheet.png").status == 0
-
-
-def test_a_new_build_reuses_pictures_with_other_labels(images: ImageJobs) -> None:
-    images.make(tagged(), CSV)
-    images.make(tagged(TAGS_CSV.replace("sea | sun", "sea")), f"{CSV} --version 1.0.1")
-    assert labels() == {**EXPECTED, "0.jpg": [1]}
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (f"{CSV} --stratify_by label --splits a=0.5,b=0.5", "--stratify_by label: files"),
-        ("--input in --label_separator ';'", "--label_separator ; is about a --manifest; leave it out with --input"),
-        ("--manifest in/meta.csv --label_separator ' '", "--label_separator: ' ': expected a separator of classes"),
-        (f"{CSV} --labels_file in/few.txt", "class 'sun' is in the input but not in --labels"),
-    ],
-)
-def test_mistakes_about_lists_of_labels(images: ImageJobs, flags: str, words: str) -> None:
-    images.refuse({**tagged(), "few.txt": b"ice\nsea\n"}, flags, words)
-
-
-def test_lists_beside_single_classes_are_lists(images: ImageJobs) -> None:
-    images.make(tagged(lines=TAGS_JSON.replace('["ice"]', '"ice"')), JSON)
-    assert labels() == EXPECTED

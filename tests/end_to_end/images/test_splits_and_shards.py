@@ -1,6 +1,5 @@
 """Splits, order, shards and compression of image jobs."""
 
-import zlib
 from pathlib import Path
 
 import pytest
@@ -55,26 +54,9 @@ def test_more_shards_than_records_and_splits_without_any(images: ImageJobs) -> N
     assert len(list(contents.directory.glob("n-train.tfrecord-*-of-00003"))) == 3
 
 
-def test_shard_size(run: Run, tree: Path, tmp_path: Path) -> None:
-    contents = convert(run, tree, tmp_path, "--shard_size", "10kB")
-    (split,) = contents.dataset.manifest.splits
-    assert len(split.shards) == -(-split.size_bytes // 10_000)
-    assert max(counts(split)) - min(counts(split)) <= 1
-
-
 def test_balance_by_bytes(images: ImageJobs) -> None:
     files = {f"{number}.png": image(number, "PNG") + bytes(10 ** (2 + number % 4)) for number in range(60)}
     (split,) = images.make(files, "--num_shards 7 --balance bytes").dataset.manifest.splits
     sizes = [shard.size_bytes for shard in split.shards]
     assert max(sizes) - min(sizes) <= max(map(len, files.values())) + 200
     assert max(counts(split)) - min(counts(split)) > 1
-
-
-def test_gzip(run: Run, tree: Path, plain: Contents, tmp_path: Path) -> None:
-    contents = convert(run, tree, tmp_path, *SPLITS, "--num_shards", "2", "--compression", "gzip")
-    for split in contents.dataset.manifest.splits:
-        for shard, same in zip(split.shards, plain.dataset.manifest.split(split.name).shards, strict=True):
-            assert shard.file == f"{same.file}.gz"
-            unzipped = zlib.decompress((contents.directory / shard.file).read_bytes(), 31)
-            assert unzipped == (plain.directory / same.file).read_bytes()
-    assert not (contents.directory / "dataset_info.json").exists()

@@ -126,19 +126,6 @@ def test_what_no_mask_holds_is_a_reject(jobs: Jobs) -> None:
     jobs.fail(f"{LINE} --output other", without)
 
 
-def test_contact_sheets_draw_them(run: Run, jobs: Jobs, made: Path, tmp_path: Path) -> None:
-    sheets = []
-    for directory in (made, jobs.build("images --input in/images", files=PAIRS).directory):
-        assert run("inspect", directory, "--contact_sheet", tmp_path / "sheet.png").status == 0
-        sheets.append(np.asarray(Image.open(tmp_path / "sheet.png").convert("RGB")).astype(int))
-
-    def has_red(pixels: np.ndarray) -> bool:
-        return bool((np.abs(pixels - COLOURS[1].astype(int)).max(-1) < 3).any())
-
-    assert has_red(sheets[1])
-    assert not has_red(sheets[0])  # the mask lies over it
-
-
 def test_columns_annotations_and_reuse_take_them(jobs: Jobs, tmp_path: Path) -> None:
     table = "".join(f"images/{n}.png,masks/{n}.png\n" for n in range(6))
     line = "images --manifest in/m.csv --mask_column depth --mask_dtype uint16"

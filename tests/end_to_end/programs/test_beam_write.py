@@ -98,12 +98,10 @@ HALVES = {"train": 0.5, "test": 0.5}
 @pytest.mark.parametrize(
     ("rows", "options"),
     [
-        pytest.param(MANY, {}, marks=pytest.mark.slow),
         (MANY, {"key": "key", "splits": HALVES, "stratify_by": "group", "num_shards": 3}),
         pytest.param(
             *(MANY, {"key": "key", "on_duplicate_key": "reject", "max_reject_fraction": 1}), marks=pytest.mark.slow
         ),
-        pytest.param(MANY, {"group_by": "group", "splits": HALVES, "balance": "bytes"}, marks=pytest.mark.slow),
         pytest.param(MANY, {"sequence_by": "key", "order_by": "at"}, marks=pytest.mark.slow),
         ([*MANY, *BAD], {"key": "key", "max_reject_fraction": 1, "types": ["value=int64"]}),
     ],
@@ -127,11 +125,8 @@ def test_bundles_show_nowhere(
 @pytest.mark.parametrize(
     "options",
     [
-        {"label": "word", "labels_file": ["w0", "w1", "w2", "w3", "w4", "w5", "w6"], "rename": {"x": "y"}},
-        {"splits": HALVES, "group_by": "word", "balance": "bytes", "num_shards": 4},
-        {"splits": HALVES, "stratify_by": "word", "label": "word", "key": "id"},
+        {"splits": HALVES, "group_by": "word", "balance": "bytes", "num_shards": 4, "rename": {"x": "y"}},
         {"sequence_by": "word", "order_by": "id"},
-        {"tokenizer": "tokenizer.json", "tokenize": "word", "max_length": 8},
         {"tokenizer": "tokenizer.json", "tokenize": "word", "pack_to": 16, "end_of_text": END},
         {"schema": "schema.pbtxt", "fill": {"z": "3"}},
         {"transform": "transform.yaml", "drop": ["word"]},
@@ -144,10 +139,7 @@ def test_options_are_those_of_the_command(options: dict[str, Any], lines: Path, 
         "".join(f'feature {{ name: "{name}" type: {kind} value_count {{ min: 1 max: 1 }} }}\n' for name, kind in SCHEMA)
     )
     (tmp_path / "transform.yaml").write_text("x: scale_0_1\n")
-    if "labels_file" in options:
-        (tmp_path / "labels.txt").write_text("\n".join(options["labels_file"]) + "\n")
-        options = {**options, "labels_file": "labels.txt"}
-    for name in ("tokenizer", "schema", "transform", "labels_file"):
+    for name in ("tokenizer", "schema", "transform"):
         if name in options:
             options = {**options, name: tmp_path / options[name]}
 

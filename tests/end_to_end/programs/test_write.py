@@ -279,12 +279,6 @@ def test_a_full_disk_is_one_sentence(written: Written, monkeypatch: pytest.Monke
     assert list(written.folder.rglob("*")) == []
 
 
-def test_worker_processes_write_the_same_bytes(written: Written) -> None:
-    workers = ["--direct_running_mode", "multi_processing", "--direct_num_workers", "2"]
-
-    assert files(written.write(TABLE, beam_options=workers, **OPTIONS)) == files(written.write(TABLE, **OPTIONS))
-
-
 class Point(NamedTuple):
     """A row with names."""
 
@@ -348,11 +342,3 @@ def test_memory_stays_flat_for_a_generator(written: Written) -> None:
         peaks.append(int(done.stdout))
 
     assert peaks[1] - peaks[0] < 130
-
-
-def test_a_function_of_a_file_changes_rows(written: Written) -> None:
-    own = written.folder / "own.py"
-    own.write_text("def double(row):\n    return {**row, 'n': 2 * row['n']}\n")
-    for data in (pa.table({"n": range(5)}), [{"n": n} for n in range(5)]):
-        made = written.write(data, map=f"{own}:double")
-        assert sorted(row["n"] for row in made.examples()) == [0, 2, 4, 6, 8]

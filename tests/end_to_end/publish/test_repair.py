@@ -118,9 +118,7 @@ def test_verify_says_that_a_publication_was_not_ended(tmp_path: Path, source: Pa
     ("named", "said"),
     [
         (None, "was missing; it"),
-        ("", "was missing; it"),
         ("9.9.9\n", "named 9.9.9, which is not published; it"),
-        ("../n/1.0.0\n", "named ../n/1.0.0, which is not published; it"),
         ("\x1b[2J\n", "named \\x1b[2J, which is not published; it"),
     ],
 )

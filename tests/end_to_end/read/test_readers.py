@@ -128,12 +128,6 @@ def test_tfds_reads_every_split(pictures: Contents) -> None:
             assert example["image"].shape == (example["height"], example["width"], 3)
 
 
-def test_tfds_reads_part_of_a_split(pictures: Contents) -> None:
-    builder = tfds.builder_from_directory(str(pictures.directory))
-    read = tfds.as_numpy(builder.as_dataset(split="train[5:17]"))
-    assert [example["filename"].decode() for example in read] == pictures.splits["train"][5:17]
-
-
 def test_tfds_reads_supervised_pairs(pictures: Contents) -> None:
     builder = tfds.builder_from_directory(str(pictures.directory))
     pairs = list(tfds.as_numpy(builder.as_dataset(split="test", as_supervised=True)))
@@ -151,19 +145,6 @@ def test_tensorflow_reads_every_split_by_the_schema(pictures: Contents) -> None:
             assert [example["image"]] == ours["image"]
             for feature in ("label", "height", "width"):
                 assert [example[feature]] == list(ours[feature])
-
-
-def test_tensorflow_decodes_every_format_that_passes_through(formats: Contents) -> None:
-    examples = parsed(formats.directory, "train")
-    assert sorted(example["filename"].decode() for example in examples) == sorted(
-        f"a/{suffix}.{suffix}" for suffix in FORMATS
-    )
-    for example in examples:
-        assert tf.io.decode_image(example["image"], expand_animations=False).shape == (11, 14, 3)
-    builder = tfds.builder_from_directory(str(formats.directory))
-    undecoded = tfds.decode.SkipDecoding()
-    read = tfds.as_numpy(builder.as_dataset(split="train", decoders={"image": undecoded}))
-    assert [example["image"] for example in read] == [example["image"] for example in examples]
 
 
 @pytest.mark.slow
@@ -216,16 +197,6 @@ def test_manifest_columns(listed: Contents, reader: str) -> None:
         assert [note.decode() for note in example["note"]] == [row[key] for key in ("note",) if key in row]
         assert np.asarray(example["pair"]).tolist() == row.get("pair", [])
         assert "split" not in example
-
-
-def test_unlabelled_and_unchecked_images(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {f"{number}.jpg": image(number) for number in range(4)})
-    convert("--input", folder, "--output", tmp_path, "--name", "n", "--verify", "none")
-    builder = tfds.builder_from_directory(str(tmp_path / "n" / "1.0.0"))
-    read = list(tfds.as_numpy(builder.as_dataset(split="train")))
-    assert {example["filename"].decode() for example in read} == {f"{number}.jpg" for number in range(4)}
-    assert set(read[0]) == {"image", "filename"}
-    assert len(parsed(tmp_path / "n/1.0.0", "train")) == 4
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])

@@ -85,7 +85,7 @@ def test_verify_tells_a_shard_that_is_too_many(rows: Path, tmp_path: Path, run: 
 
 
 def test_an_overwritten_version_leaves_none_of_its_shards(rows: Path, jobs: Jobs, run: Run) -> None:
-    for template in (PLAIN, ODD, INDEX, "", PLAIN):
+    for template in (ODD, "", PLAIN):
         again = ("--file_template", template) if template else ()
         made = jobs.build(f"csv --overwrite --input {rows}", *FLAGS, *again)
         assert len(shards(made.directory)) == 6

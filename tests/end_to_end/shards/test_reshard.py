@@ -94,25 +94,10 @@ def test_the_schema_is_that_of_the_examples(plain: Table) -> None:
     assert stats["tokens"]["values_per_example"]["max"] == 4
 
 
-def test_block_size_changes_no_byte(old: Path, plain: Table, tmp_path: Path) -> None:
-    other = convert("reshard", old, tmp_path, "--num_shards", 7, "--block_size", "2KiB", "--threads", 1)
-    assert all_records(other.directory) == all_records(plain.directory)
-    assert (other.directory / "stats.json").read_bytes() == (plain.directory / "stats.json").read_bytes()
-
-
-def test_splits_by_features(old: Path, tmp_path: Path, run: Run) -> None:
-    flags = ("--splits", "train=0.8,test=0.2")
-    grouped = convert("reshard", old, tmp_path / "a", *flags, "--group_by", "word")
-    words = {split: {row["word"] for row in rows} for split, rows in grouped.splits.items()}
-    assert not words["train"] & words["test"]
-    stratified = convert("reshard", old, tmp_path / "b", *flags, "--stratify_by", "word")
+def test_strata_of_features(old: Path, tmp_path: Path) -> None:
+    stratified = convert("reshard", old, tmp_path, "--splits", "train=0.8,test=0.2", "--stratify_by", "word")
     counted = Counter(row["word"] for row in stratified.splits["test"])
     assert set(counted.values()) <= {66, 67}
-    keyed = convert("reshard", old, tmp_path / "c", *flags, "--key", "id", "--no_shuffle")
-    assert [row["id"] for row in keyed.splits["train"]] == sorted(row["id"] for row in keyed.splits["train"])
-    mistake = run("reshard", "--input", old, "--output", tmp_path / "d", "--name", "n", "--key", "idd")
-    check_mistake(mistake, "--key idd: no example has such a feature; did you mean id?")
-    assert not list((tmp_path / "d").rglob("*.tfrecord*"))
 
 
 def test_a_data_set_of_ours_keeps_its_classes(tmp_path: Path, run: Run) -> None:
@@ -317,11 +302,9 @@ def test_an_input_for_each_split(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--input train=in/a --input in/b", "b is one of several inputs and has no split"),
         ("--input train=in/a --input test=in/a", "is a file of both --input train=… and test="),
         ("--input train=in/a --splits train=1", "--input says the splits; leave one of them out"),
         ("--input train=in/no", "no: no such file or folder"),
-        ("--input a.b=in/a", "split 'a.b': expected letters, digits and '_' only"),
     ],
 )
 def test_mistakes_in_inputs_of_splits(jobs: Jobs, flags: str, said: str) -> None:

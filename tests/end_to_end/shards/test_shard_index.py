@@ -80,12 +80,6 @@ def test_images_have_an_index(tmp_path: Path, threads: int) -> None:
     check_index(make_images(tmp_path, *FLAGS, "--index", "--threads", threads))
 
 
-def test_sequences_have_an_index(tmp_path: Path) -> None:
-    rows = b"".join(b'{"id": %d, "at": %d}\n' % (number % 9, number) for number in range(90))
-    source = write_files(tmp_path / "in", {"rows.jsonl": rows}) / "rows.jsonl"
-    check_index(make("jsonl", source, tmp_path / "out", "--sequence_by", "id", "--order_by", "at", "--index"))
-
-
 def test_a_version_without_an_index_replaces_one_with_it(copied: Path, source: Path, tmp_path: Path) -> None:
     assert make("csv", source, tmp_path, *FLAGS, "--overwrite") == copied
     assert not (copied / "index").exists()
@@ -107,11 +101,6 @@ def test_records_that_are_reused_have_the_same_index(tmp_path: Path) -> None:
         check_index(tmp_path / "out/n" / version)
     assert index_of(tmp_path / "out/n/2.0.0") == index_of(tmp_path / "out/n/3.0.0")
     assert json.loads((tmp_path / "out/n/builds/2.0.0.json").read_text())["reused"] == 23
-
-
-def test_gzip_shards_have_no_index(source: Path, tmp_path: Path, run: Run) -> None:
-    flags = ("--input", source, "--output", tmp_path, "--name", "n", "--compression", "gzip", "--index")
-    check_mistake(run("csv", *flags), "--index contradicts --compression gzip", "--compression none")
 
 
 def test_a_night_that_is_accepted_keeps_its_index(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,15 +161,6 @@ def test_verify_reports_a_damaged_index(
     assert result.status == 1
     assert fault.format(name) in result.out
     assert "`shardmill index FOLDER` writes a new index" in result.out
-
-
-def test_verify_reports_the_index_of_another_build(copied: Path, source: Path, tmp_path: Path, run: Run) -> None:
-    other = make("csv", source, tmp_path / "other", *FLAGS, "--index", "--seed", "5")
-    shutil.rmtree(copied / "index")
-    shutil.copytree(other / "index", copied / "index")
-    result = run("verify", copied)
-    assert result.status == 1
-    assert "index/index.json: has crc32c" in result.out
 
 
 def test_an_interrupted_publication_is_completed_with_its_index(
@@ -297,14 +277,6 @@ def test_files_without_a_split_are_of_all(indexed: Path, tmp_path: Path) -> None
     assert found is not None
     assert [len(found[split]) for split in found] == [400]
     assert list(found) == ["all"]
-
-
-def test_a_data_set_of_tfds_keeps_its_splits(indexed: Path, tmp_path: Path) -> None:
-    for path in indexed.iterdir():
-        if path.is_file() and path.name not in ("manifest.json", "_SUCCESS"):
-            shutil.copy(path, tmp_path)
-    assert shardmill.index(tmp_path).shards == 6
-    assert index_of(tmp_path) == index_of(indexed)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from shardmill.data.example import decode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.reading.dataset import open_dataset
-from tests.support.command import Run, tree_bytes, write_files
+from tests.support.command import Run, write_files
 from tests.support.jobs import Jobs
 from tests.support.table_results import (
     CITIES,
@@ -26,31 +25,6 @@ from tests.support.table_results import (
 )
 
 pytestmark = pytest.mark.slow
-
-
-def test_shards_are_balanced_and_shuffled(city_table: Table) -> None:
-    for sizes in city_table.sizes.values():
-        assert len(sizes) == 3
-        assert max(sizes) - min(sizes) <= 1
-    assert 700 < sum(city_table.sizes["train"]) < 880
-    ids = [found["id"] for found in city_table.splits["train"]]
-    assert sum(a > b for a, b in pairwise(ids)) > len(ids) / 3
-
-
-@pytest.mark.parametrize(
-    "flags", [("--block_size", "1KiB"), ("--threads", "1"), ("--threads", "5", "--block_size", "3000")]
-)
-def test_blocks_and_threads_change_no_byte(
-    city_rows: Path, city_table: Table, tmp_path: Path, flags: tuple[str, ...]
-) -> None:
-    other = convert("csv", city_rows, tmp_path, *CITY_SPLITS, "--num_shards", 3, *flags)
-    assert tree_bytes(other.directory) == tree_bytes(city_table.directory)
-
-
-def test_worker_processes_change_no_byte(city_rows: Path, city_table: Table, tmp_path: Path, run: Run) -> None:
-    workers = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
-    other = convert("csv", city_rows, tmp_path, *CITY_SPLITS, "--num_shards", 3, *workers)
-    assert tree_bytes(other.directory) == tree_bytes(city_table.directory)
 
 
 def test_rows_in_other_files_and_another_order_are_the_same_data_set(city_table: Table, tmp_path: Path) -> None:
@@ -77,21 +51,6 @@ def by_split(table: Table, column: str) -> dict[str, set[object]]:
     return {split: {found[column] for found in rows} for split, rows in table.splits.items()}
 
 
-def test_seeds(city_table: Table, city_rows: Path, tmp_path: Path) -> None:
-    reordered = convert("csv", city_rows, tmp_path / "a", *CITY_SPLITS, "--seed", 1)
-    assert by_split(reordered, "id") == by_split(city_table, "id")
-    assert [r["id"] for r in reordered.splits["train"]] != [r["id"] for r in city_table.splits["train"]]
-    resplit = convert("csv", city_rows, tmp_path / "b", *CITY_SPLITS, "--split_seed", 1)
-    assert by_split(resplit, "id") != by_split(city_table, "id")
-
-
-def test_no_shuffle_keeps_the_order_of_the_input(city_rows: Path, tmp_path: Path) -> None:
-    table = convert("csv", city_rows, tmp_path, *CITY_SPLITS, "--no_shuffle", "--num_shards", 4)
-    for rows in table.splits.values():
-        ids = [found["id"] for found in rows]
-        assert ids == sorted(ids)
-
-
 def test_a_key_column_decides_the_split_whatever_else_changes(city_rows: Path, tmp_path: Path) -> None:
     keyed = convert("csv", city_rows, tmp_path / "a", *CITY_SPLITS, "--key", "id")
     changed = [[*values[:2], "0.5", *values[3:]] for values in CITY_ROWS]
@@ -101,16 +60,6 @@ def test_a_key_column_decides_the_split_whatever_else_changes(city_rows: Path, t
     assert [r["id"] for r in other.splits["test"]] == [r["id"] for r in keyed.splits["test"]]
 
 
-def test_groups_stay_together(city_rows: Path, tmp_path: Path) -> None:
-    table = convert(
-        "csv", city_rows, tmp_path, "--splits", "train=0.6,test=0.4", "--group_by", "code", "--drop", "code"
-    )
-    assert "code" not in table.features
-    codes = {split: {found["id"] % 50 for found in rows} for split, rows in table.splits.items()}
-    assert not codes["train"] & codes["test"]
-    assert codes["train"] | codes["test"] == set(range(50))
-
-
 @pytest.mark.parametrize("balance", ["examples", "bytes"])
 def test_strata_are_exact(city_rows: Path, tmp_path: Path, balance: str) -> None:
     table = convert(
@@ -118,24 +67,6 @@ def test_strata_are_exact(city_rows: Path, tmp_path: Path, balance: str) -> None
     )
     for split, number in (("train", 200), ("test", 50)):
         assert Counter(found["city"] for found in table.splits[split]) == {city.encode(): number for city in CITIES}
-
-
-def test_balance_by_bytes(tmp_path: Path) -> None:
-    source = write_files(
-        tmp_path / "in", {"a.csv": to_csv(("id", "text"), [(n, "x" * (n * n % 997)) for n in range(2000)])}
-    )
-    table = convert("csv", source, tmp_path, "--balance", "bytes", "--num_shards", 5)
-    sizes = [shard.size_bytes for shard in table.dataset.manifest.split("train").shards]
-    assert max(sizes) - min(sizes) <= 997 + 60
-
-
-def test_folders_of_splits(tmp_path: Path) -> None:
-    files = {"train/a.csv": CITY_ROWS[:50], "val/a.csv": CITY_ROWS[50:70], "test/a.csv": CITY_ROWS[70:75]}
-    table = convert(
-        "csv", write_files(tmp_path / "in", {n: to_csv(CITY_HEADER, rows) for n, rows in files.items()}), tmp_path
-    )
-    assert {split: len(rows) for split, rows in table.splits.items()} == {"train": 50, "validation": 20, "test": 5}
-    assert {found["id"] for found in table.splits["test"]} == set(range(70, 75))
 
 
 def test_a_million_identical_rows_balance(run: Run, tmp_path: Path) -> None:

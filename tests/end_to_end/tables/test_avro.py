@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.avro_files import avro, record
+from tests.support.avro_files import avro
 from tests.support.command import Run, write_files
 from tests.support.table_results import Table, contents, convert
 
@@ -88,23 +88,3 @@ def test_verify_and_small_blocks(run: Run, source: Path, table: Table, tmp_path:
     assert contents(convert("avro", source, tmp_path, *FLAGS, "--block_size", "1KiB").directory) == contents(
         table.directory
     )
-
-
-def test_only_fill_group_stratify_and_schema(source: Path, table: Table, tmp_path: Path) -> None:
-    splits = ("--splits", "train=0.5,test=0.5")
-    flags = ("--only", "id,score", "--fill", "score=-1", "--group_by", "user")
-    only = convert("avro", source, tmp_path / "1", *splits, *flags)
-    assert only.features == {"id": "int64", "score": "float32"}
-    assert only.column("score").count(-1.0) == sum(row["score"] is None for row in ROWS)
-    users = [{row["id"] % 9 for row in rows} for rows in only.splits.values()]
-    assert users[0] & users[1] == set()
-    even = convert("avro", source, tmp_path / "2", *splits, "--drop", "extra", "--stratify_by", "city")
-    assert [sum(row["city"] == b"Oslo" for row in rows) for rows in even.splits.values()] == [75, 75]
-    described = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
-    assert convert("avro", source, tmp_path / "3", *described).features == table.features
-    narrow = convert("avro", source, tmp_path / "4", "--only", "id").directory / "schema.pbtxt"
-    wrong = avro(record(id="string"), [{"id": "seven"}])
-    right = avro({**SCHEMA, "fields": SCHEMA["fields"][:1]}, [{"id": 8}])
-    folder = write_files(tmp_path / "in", {"a.avro": wrong, "b.avro": right})
-    refused = convert("avro", folder, tmp_path / "5", "--schema", narrow, "--max_reject_fraction", 0.5)
-    assert [reject["reason"] for reject in refused.rejects()] == ["column 'id': seven is no integer"]

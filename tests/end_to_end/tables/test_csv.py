@@ -187,12 +187,6 @@ def test_names_that_do_not_fit(jobs: Jobs, columns: str, text: str, sentence: st
     assert len(jobs.build(f"csv {flags}").examples()) == 20
 
 
-def test_names_that_hold_the_delimiter_of_the_rows(jobs: Jobs) -> None:
-    jobs.refuse("csv", "--delimiter ','", files={"a.csv": "n   x\n" + ROWS.replace(",", " ")})
-    (names,) = {tuple(example) for example in jobs.build("csv --delimiter ','").examples()}
-    assert names == ("n   x",)
-
-
 def test_a_row_that_begins_like_a_comment_survives_skip_lines(jobs: Jobs) -> None:
     files = {"a.csv": "# sensor 7\nname,n\n#1,1\n#2,2\nx,3\n"}
     assert len(jobs.build("csv --skip_lines 1", files=files).examples()) == 3
@@ -226,14 +220,6 @@ def test_columns_without_names(jobs: Jobs, text: str, columns: set[str], notice:
     assert len(made.examples()) == text.count("\n") - 1
     assert all(set(row) == columns for row in made.examples())
     assert notice in made.said
-
-
-def test_one_stray_quote_costs_one_row(jobs: Jobs) -> None:
-    made = jobs.build("csv", files={"a.csv": STRAY})
-    assert sorted(row["id"] for row in made.examples()) == [n for n in range(2000) if n != 150]
-    assert "1 of 2,000 records rejected" in made.said
-    assert "--quote ''" in made.said
-    assert len(jobs.build("csv --quote '' --overwrite").examples()) == 2000
 
 
 PAIRS = "Quality\ta\tb\n" + "".join(
@@ -349,10 +335,3 @@ def test_a_record_that_may_be_two_rows_has_a_notice(jobs: Jobs) -> None:
     assert (len(made.examples()), where in made.said) == (302, False)
     usual = text + "".join(f'"line {n}\nand another",{n}\n' for n in range(3))
     assert where not in jobs.build("csv --overwrite", files={"a.csv": usual}).said
-
-
-def test_a_header_in_cp1252(jobs: Jobs) -> None:
-    sentence = "the header is not utf-8; as cp1252, it is 'n,prénom': if that is right, give --encoding cp1252"
-    jobs.refuse("csv", sentence, files={"a.csv": "n,prénom\n1,x\n2,Zoë\n".encode("cp1252")})
-    names = [row["prénom"].decode() for row in jobs.build("csv --encoding cp1252").examples()]
-    assert sorted(names) == ["Zoë", "x"]

@@ -31,7 +31,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     ({"a.csv": 'a,b\n1,2\n3,"x\n5,6\n'}, {"csv": "a.csv, line 3…never closed…--quote ''"}),
     ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n', mtime=0)}, {"csv": "a.csv.gz, line 3…never closed"}),
     ({"a.csv": "a,b\n"}, {"csv": "has no rows"}),
-    ({"a.csv": "a;b\n1;2\n"}, {"csv": "a.csv, line 1…the header is one column, 'a;b'; give --delimiter ';'"}),
     ({"a.csv": GOOD, "b.csv": ""}, {"csv --label labl": "--label labl: no such column…mean label?…id, label, age"}),
     (
         {"a.csv": GOOD, "l": "bee\n", "n": "a\n"},
@@ -49,7 +48,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "csv --delimiter ab": "--delimiter: 'ab': expected a character, several that are no letters or digits",
             "csv --delimiter ''": "--delimiter: '' is not one ASCII character",
             "csv --delimiter é": "--delimiter: 'é' is not one ASCII character",
-            "csv --delimiter x": "the delimiter 'x' is invalid",
             r"csv --delimiter 'a|b\d'": "expected a character, several that are no letters",
             "csv --quote ab": "--quote: 'ab' is not one ASCII character",
             "csv --quote ,": "--quote ',' needs --delimiter",
@@ -66,7 +64,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "csv --delimiter , --decimal ,": "it is a mark in numbers, too",
             "csv --list_separator a=": "expected the text between two values",
             "csv --types agge=bytes": "--types agge: no such column",
-            "csv --types age=text": "--types: age=text is not column=type, such as zip=bytes; types are int64, float32",
             "csv --types age=bytes --types age=int64": "age=…is given twice",
             "csv --drop a,a": "--drop: 'a,a' names a column twice",
             "csv --only ''": "--only: '' is not a list of names",
@@ -93,9 +90,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "csv --schema in/s --types id=float32": "--types id=float32: --schema says that it holds int64",
         },
     ),
-    ({"a.csv": GOOD, "s": GOOD}, {"csv --schema in/s": "--schema in/s is not a tensorflow-metadata Schema"}),
     ({"a.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)}, {"csv": "a.csv is not CSV…like an old Excel file"}),
-    ({"a.csv": b"id,caf\x81\n1,2\n"}, {"csv": "a.csv, line 1: the header is not utf-8; give the encoding"}),
     (
         {"a.csv": "Report 2024\na,b\n1,2\n"},
         {
@@ -107,7 +102,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
         TAGGED,
         {
             "csv --label_separator ;": "--label_separator ';' splits a label; name its column with --label",
-            "csv --label tags --label_separator ' '": "--label_separator: ' ': expected a separator of classes",
             "csv --label tags,id --label_separator ;": "which of tags, id? Give --label_separator 'id=;' if",
             "csv --label tags,id --label_separator n=;": "--label_separator n=;: --label names no n",
             "csv --label tag --label_separator ;": "--label tag: no such column in --input in; did you mean tags?",
@@ -140,18 +134,13 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     ({"a.jsonl": '{"": 1}\n'}, {"jsonl": "a column without a name"}),
     ({"a.jsonl": "{}\n{}\n"}, {"jsonl": "no column of --input"}),
     ({"a.jsonl": ""}, {"jsonl": "has no rows"}),
-    ({"a.jsonl": "\n \n"}, {"jsonl": "has no rows"}),
     ({"a.jsonl": JSON.encode("utf-16")}, {"jsonl": "a.jsonl begins like UTF-16; give --encoding utf-16"}),
     ({"a.txt": ""}, {"text": "has no rows"}),
-    ({"a.txt": "\n \n"}, {"text": "has no rows"}),
     ({"a.csv": "a\n"}, {"text": "no text files in --input…1 .csv file, such as 'a.csv'"}),
-    ({"a.txt": "a\nb\n".encode("utf-16")}, {"text": "a.txt begins like UTF-16; give --encoding utf-16"}),
     (
         {"a.txt": "a\n"},
         {
             "text --encoding utf-16": "a.txt is not utf-16…--encoding",
-            "text --record file --encoding nope": "--encoding nope",
-            "text --record file --line_numbers": "--line_numbers needs --record line",
             "text --record word": "--record word: expected one of auto, line, paragraph, file",
             "text --separator x --record line": "--separator 'x' and --record line",
             "text --separator x --record file": "--separator divides a file",
@@ -208,7 +197,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "arrays --shape 6,5 --dtype uint32": "--dtype uint32: expected one of float16, float32",
             "arrays --feature label": "--feature: label: that is another feature's name",
             "arrays --feature ''": "--feature: '': expected a name",
-            "arrays --manifest in/cat/m.csv --feature scan": "has a column 'scan', which is the name of a feature that",
             "images": "no images in…1 .npy file…arrays, which `shardmill arrays` reads",
         },
     ),

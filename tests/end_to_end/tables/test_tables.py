@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -28,7 +27,6 @@ from tests.support.table_results import (
     encode_rows,
     parquet,
     to_csv,
-    write_rows,
 )
 
 
@@ -68,34 +66,6 @@ def test_nothing_is_left_behind(city_table: Table) -> None:
     described = ["FeatureStats.pb", "dataset_info.json", "features.json", "manifest.json", "schema.pbtxt", "stats.json"]
     assert sorted(tree_bytes(city_table.directory)) == sorted([*shards, *described, "_SUCCESS"])
     assert sorted(path.name for path in city_table.directory.iterdir()) == sorted([*shards, *described, "_SUCCESS"])
-
-
-def test_a_label_of_strings(city_rows: Path, tmp_path: Path) -> None:
-    table = convert("csv", city_rows, tmp_path / "a", "--label", "city")
-    assert (table.directory / "city.labels.txt").read_text() == "Bern\nLima\nOslo\nRome\n"
-    assert all(sorted(CITIES)[found["city"]] == CITIES[found["id"] % 4] for found in table.rows)
-    assert table.stats()["city"]["classes"] == dict.fromkeys(sorted(CITIES), 250)
-
-
-def test_a_label_of_integers_stays(city_rows: Path, tmp_path: Path) -> None:
-    table = convert("csv", city_rows, tmp_path, "--label", "ok")
-    assert all(found["ok"] == int(found["id"] % 3 > 0) for found in table.rows)
-    assert not list(table.directory.glob("*.labels.txt"))
-
-
-def test_chosen_columns(city_rows: Path, tmp_path: Path) -> None:
-    left = convert("csv", city_rows, tmp_path / "a", "--drop", "id,ok").features
-    assert list(left) == ["age", "score", "city", "code"]
-    assert list(convert("csv", city_rows, tmp_path / "b", "--only", "code,id").features) == ["id", "code"]
-
-
-def test_fill_makes_a_column_dense(city_rows: Path, tmp_path: Path) -> None:
-    filled = convert("csv", city_rows, tmp_path / "a", "--fill", "age=-1")
-    assert filled.features["age"] == "int64"
-    assert sum(found["age"] == -1 for found in filled.rows) == len(range(0, 1000, 7))
-    words = convert("csv", city_rows, tmp_path / "b", "--fill", "age=unknown")
-    assert words.features["age"] == "bytes"
-    assert {found["age"] for found in words.rows} >= {b"unknown", b"1"}
 
 
 def test_a_schema_holds_today_s_rows_against_it(city_table: Table, tmp_path: Path) -> None:
@@ -145,47 +115,6 @@ def test_compressed_files(city_table: Table, tmp_path: Path) -> None:
             assert contents(table.directory)[name] == data
 
 
-def test_json_lines(tmp_path: Path) -> None:
-    lines: list[dict[str, Any]] = [
-        {"id": 1, "text": "a “b”", "tags": ["x", "y"], "box": [0.5, 1, 2, 3], "flag": True, "mixed": 1},
-        {"id": 2, "text": None, "tags": [], "box": [1, 2, 3, 4.5], "flag": False, "mixed": "one", "rare": 7},
-    ]
-    table = convert("jsonl", write_rows(tmp_path / "in", "jsonl", lines), tmp_path)
-    assert table.features == {
-        "box": "float32[4]",
-        "flag": "int64",
-        "id": "int64",
-        "mixed": "bytes",
-        "rare": "int64?",
-        "tags": "bytes[]",
-        "text": "bytes?",
-    }
-    first, second = sorted(table.rows, key=lambda found: found["id"])
-    assert (first["text"], first["tags"]) == ("a “b”".encode(), [b"x", b"y"])
-    assert (first["box"], first["flag"]) == ([0.5, 1, 2, 3], 1)
-    assert (second["tags"], second["mixed"], second["rare"], first["mixed"]) == ([], b"one", 7, b"1")
-    assert "text" not in second
-
-
-def test_parquet(tmp_path: Path) -> None:
-    columns = {
-        "id": pa.array(range(1000), pa.int32()),
-        "x": pa.array([None if n % 5 == 0 else n / 4 for n in range(1000)], pa.float64()),
-        "city": pa.array([CITIES[n % 4] for n in range(1000)]).dictionary_encode(),
-        "tags": pa.array([list(range(n % 3)) for n in range(1000)], pa.list_(pa.int16())),
-        "ok": pa.array([n % 2 == 0 for n in range(1000)]),
-    }
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet", row_group_size=150)
-    table = convert("parquet", tmp_path / "in", tmp_path, "--label", "city", *CITY_SPLITS)
-    assert table.features == {"id": "int64", "x": "float32?", "city": "int64", "tags": "int64[]", "ok": "int64"}
-    for found in table.rows:
-        number = found["id"]
-        assert found.get("x") == (None if number % 5 == 0 else number / 4)
-        assert (found["tags"], found["ok"]) == (list(range(number % 3)), int(number % 2 == 0))
-        assert sorted(CITIES)[found["city"]] == CITIES[number % 4]
-
-
 def test_dry_run_writes_nothing(city_rows: Path, tmp_path: Path, run: Run) -> None:
     result = run(
         "csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--label", "city", "--dry_run"
@@ -196,41 +125,6 @@ def test_dry_run_writes_nothing(city_rows: Path, tmp_path: Path, run: Run) -> No
     types = {"age": "int64, may be missing", "city": "int64, 4 classes: Bern, Lima, Oslo, Rome", "score": "float32"}
     assert {f"  {name}: {kind}" for name, kind in (types | {"code": "bytes"}).items()} <= set(result.out.splitlines())
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("flag", ["--parallelism", "--max_num_workers"])
-def test_dry_run_warns_of_too_few_shards_for_a_cluster(city_rows: Path, tmp_path: Path, run: Run, flag: str) -> None:
-    words = ("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--num_shards", "9", "--dry_run")
-    for slots, warns in (("2", False), ("3", True)):
-        said = run(*words, flag, slots).out
-        assert ", about 9 shards\n" in said
-        assert ("9 shards for 3 workers at once: expected 12 at least" in said) == warns
-
-
-def test_gzip_output_reads_back(city_rows: Path, tmp_path: Path) -> None:
-    table = convert("csv", city_rows, tmp_path, "--compression", "gzip")
-    assert sorted(table.column("id")) == list(range(1000))
-    assert not (table.directory / "dataset_info.json").exists()
-
-
-def test_small_and_wide_tables(tmp_path: Path) -> None:
-    names = [f"c{n}" for n in range(10_000)]
-    wide = write_files(
-        tmp_path / "wide", {"a.csv": to_csv(names, [[n * k % 50 for n in range(10_000)] for k in range(3)])}
-    )
-    table = convert("csv", wide, tmp_path / "a")
-    assert len(table.features) == 10_000
-    assert sorted(found["c9999"] for found in table.rows) == [0, 48, 49]
-    seven = write_files(tmp_path / "seven", {"a.csv": to_csv(CITY_HEADER, CITY_ROWS[:7])})
-    assert convert("csv", seven, tmp_path / "b", "--num_shards", 16).sizes == {"train": [1] * 7}
-
-
-def test_a_field_of_a_hundred_megabytes(tmp_path: Path) -> None:
-    big = b"x" * 100_000_000
-    source = write_files(tmp_path / "in", {"a.csv": b"id,text\n1,small\n2," + big + b"\n3,small\n"})
-    table = convert("csv", source, tmp_path)
-    assert {found["id"]: len(found["text"]) for found in table.rows} == {1: 5, 2: 100_000_000, 3: 5}
-    assert next(found["text"] for found in table.rows if found["id"] == 2) == big
 
 
 BIG = [16_777_217, 33_554_432, -20_000_001, 123_456_789_012_345_679, 5]  # three of them are none of float32

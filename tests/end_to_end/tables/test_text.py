@@ -122,10 +122,7 @@ BAD = {
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("de=in/a.de en=in/short.en", "de=a.de has 6 lines and en=short.en has 2 lines: line n of the one"),
-        ("de=in/a.de en=in/*.en", "--input de=in/a.de has 1 and --input en=in/*.en has 2 files: files are paired"),
         ("de=in/a.de en=gone.en", "--input gone.en: no such file or folder"),
-        ("in/a.de in/a.en", "--input: in/a.de is one of several inputs and has no name; expected NAME=PATH of each"),
         ("de=in/a.de de=in/a.en", "--input: de= is there twice"),
         ("de=in/a.de en=in/a.en --record file", "--record file: with --input de=… lines of several files are"),
         (
@@ -262,13 +259,6 @@ def test_a_file_an_example(jobs: Jobs) -> None:
     }
     counted = [built.table.stats(split)["label"]["classes"] for split in ("train", "test")]
     assert {name: counted[0][name] + counted[1][name] for name in ("neg", "pos")} == {"neg": 40, "pos": 41}
-
-
-def test_file_mistakes(jobs: Jobs) -> None:
-    jobs.refuse("text --record file --line_numbers", "--line_numbers needs --record line", files={"a.txt": "x"})
-    jobs.refuse("text --record file --encoding klingon", "--encoding klingon: unknown encoding 'klingon'")
-    (jobs.folder / "in/a.txt").unlink()
-    jobs.refuse("text --record file", "nothing matches --input")
 
 
 STORIES = b"Once upon\na time.\n<|endoftext|>\n\n  Second story.\n\nEnd.\r\n<|endoftext|>\n<|endoftext|>\nThird\n"

@@ -186,15 +186,6 @@ def test_load_transforms_batch_by_batch(houses: Path) -> None:
     assert "id" not in features
 
 
-def test_load_takes_outputs_by_name_one_at_a_time_too(houses: Path) -> None:
-    found = list(shardmill.load(houses, "test", transform=True, features=["text", "year"], supervised=False))
-
-    assert len(found) == len(examples(houses, "test"))
-    assert set(found[0]) == {"text", "year"}
-    padded = next(iter(shardmill.load(houses, "test", 8, transform=True, features=["text"], pad=True)))
-    assert padded[0].shape[0] == 8
-
-
 def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
     said = run("inspect", houses, "--examples", "0").out
 
