@@ -142,7 +142,7 @@ def test_shard_size_is_in_bytes_whatever_is_balanced(flags: str, least: int, mos
     assert all(least <= shard.size_bytes <= most for shard in shards)
 
 
-@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("command", ["csv", "parquet"])
 def test_a_column_of_a_table(command: str, jobs: Jobs) -> None:
     rows: list[dict[str, object]] = [{"id": n, "body": text} for n, text in enumerate(TEXTS[:60])]
     rows += [{"id": 60, "body": None}, {"id": 61, "body": " "}]

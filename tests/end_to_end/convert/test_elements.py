@@ -5,7 +5,6 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,8 +12,7 @@ from shardmill.transforms.columns import arrow
 from shardmill.transforms.inputs import record_blocks
 from shardmill.transforms.shards import cuts
 from tests.support.archives import tar
-from tests.support.avro_files import avro, record
-from tests.support.command import Run, image, npy, write_files
+from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
 from tests.support.framed_records import record as framed_record
 from tests.support.masks import write_pairs
@@ -44,18 +42,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "images" / "meta.jsonl").write_text("\n".join(lines))
     write_files(root / "tables", {f"{'t' * 100}{n:03}.csv": f"x,y\n{n},a\n".encode() for n in range(200)})
     write_files(root / "rows", {"rows.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n % 7) for n in range(20_000))})
-    for folder, suffix, data in (("arrays", "npy", npy(np.arange(3))), ("audio", "wav", wav())):
-        write_files(root / folder, {f"ant/{'a' * 100}{n:03}.{suffix}": data for n in range(300)})
+    write_files(root / "audio", {f"ant/{'a' * 100}{n:03}.wav": wav() for n in range(300)})
     rows = [{"x": n, "y": n % 7} for n in range(20_000)]
     write_files(
         root,
         {
             "transform.yaml": TRANSFORM,
-            "jsonl/rows.jsonl": b"".join(
-                b'{"x": %(x)d, "y": %(y)d}\n' % {b"x": row["x"], b"y": row["y"]} for row in rows
-            ),
             "parquet/rows.parquet": parquet(pa.Table.from_pylist(rows), row_group_size=1000),
-            "avro/rows.avro": avro(record(x="long", y="long"), rows, 5000),
             "tokenizer.json": tokenizer_json(),
             "texts/lines.txt": "\n".join(texts(20_000)).encode(),
             "tars/samples.tar": tar(
@@ -83,20 +76,14 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
 @pytest.mark.parametrize(
     "words",
     [
-        ("images", "--input", "images", "--ignore", "*.jsonl", "--num_shards", 2),
         ("images", "--manifest", "images/meta.jsonl", "--num_shards", 2),
         ("images", "--manifest", "images/meta.jsonl", "--num_shards", 2, "--no_shuffle", "--balance", "bytes"),
         ("csv", "--input", "tables", "--num_shards", 20),
-        ("csv", "--input", "rows", "--num_shards", 3, "--balance", "bytes", "--block_size", 20_000),
-        ("text", "--input", "rows/*", "--num_shards", 3, "--block_size", 20_000),
-        ("arrays", "--input", "arrays", "--num_shards", 2),
         ("audio", "--input", "audio", "--num_shards", 2),
         ("images", "--input", "images", "--ignore", "*.jsonl", "--near_duplicates", *SPLITS, "--stratify_by", "label"),
         ("csv", "--input", "rows", "--num_shards", 3, *SPLITS, "--stratify_by", "y", "--block_size", 20_000),
         ("csv", "--input", "rows", "--num_shards", 3, "--transform", "transform.yaml", "--block_size", 20_000),
-        ("jsonl", "--input", "jsonl", "--num_shards", 3, "--block_size", 20_000),
         ("parquet", "--input", "parquet", "--num_shards", 3),
-        ("avro", "--input", "avro", "--num_shards", 3, "--block_size", 20_000),
         ("reshard", "--input", "records", "--num_shards", 3, "--block_size", 20_000),
         ("webdataset", "--input", "tars", "--num_shards", 3, "--block_size", 20_000),
         ("csv", "--input", "rows", "--num_shards", 3, "--sequence_by", "y", "--order_by", "x", "--block_size", 20_000),

@@ -125,16 +125,3 @@ def test_manifest_with_columns(jobs: Jobs) -> None:
         assert example["scan"] == [ARRAYS[name].tobytes()]
         assert np.array_equal(np.reshape(example["boxes"], (-1, 4)), np.reshape(boxes[: index % 3], (-1, 4)))
         assert example["note"] == [f"scan {index}".encode()]
-
-
-@pytest.mark.parametrize(("element", "shape"), [("uint8", (6, 5, 3)), ("complex64", (4,)), ("float16", ())])
-def test_other_arrays(run: Run, jobs: Jobs, element: str, shape: tuple[int, ...]) -> None:
-    array = np.random.default_rng(1).integers(0, 9, shape).astype(element)
-    made = jobs.build("arrays", files={"a.npy": npy(array), "b.NPY": npy(array)})
-    (feature,) = (feature for feature in made.manifest.features if feature.kind == "array")
-    assert (feature.element, feature.shape) == (element, shape)
-    assert made.contents.example("b.NPY")["image"] == [array.tobytes()]
-    assert run("inspect", made.directory).status == 0
-    assert run("verify", made.directory).status == 0
-    row, _ = made.examples()
-    assert np.array_equal(row["image"], array)

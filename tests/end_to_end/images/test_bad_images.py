@@ -1,7 +1,6 @@
 """Bad images, and manifests with bad rows: each is a line in rejects/ with its reason, and changes no other byte."""
 
 import errno
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -224,27 +223,6 @@ def test_bad_rows_are_rejects_and_change_no_byte_of_the_others(undisturbed_manif
     assert made.contents.records == undisturbed_manifest.records
     assert made.contents.splits == undisturbed_manifest.splits
     assert made.manifest.features == undisturbed_manifest.dataset.manifest.features
-
-
-def test_bad_json_lines_are_rejects(jobs: Jobs, undisturbed_manifest: Contents) -> None:
-    good = [{"file_name": name, "label": name[:3], "age": number} for number, name in enumerate(GOOD)]
-    bad = {
-        b"[" * 100_000: "not JSON",
-        b'{"file_name": "ant/000.jpg", "label": "ant", "age": {"years": 3}}': "column 'age'",
-        b'{"file_name": "ant/000.jpg", "label": "ant", "age": [[3]]}': "column 'age'",
-        b'{"file_name": "ant/000.jpg", "label": "ant", "age": 18446744073709551616}': "does not fit a 64-bit integer",
-        b'{"file_name": "ant/000.jpg", "age": 0, "label": "ant"}': "duplicate of line 1",
-    }
-    lines = [json.dumps(row).encode() for row in good] + list(bad)
-    files = {**GOOD, "meta.jsonl": b"\xef\xbb\xbf" + b"\r\n".join(lines)}
-
-    made = jobs.build("images --manifest in/meta.jsonl --max_reject_fraction 1", *SHARDS, files=files)
-
-    assert made.contents.records == undisturbed_manifest.records
-    reasons = {reject["line"]: reject["reason"] for reject in made.rejects}
-    assert sorted(reasons) == list(range(len(good) + 1, len(lines) + 1))
-    for line, reason in enumerate(bad.values(), len(good) + 1):
-        assert reason in reasons[line]
 
 
 def test_names_outside_the_manifests_folder_are_read_when_allowed(jobs: Jobs, tmp_path: Path) -> None:

@@ -55,10 +55,8 @@ def shards_under_way(directory: Path) -> int:
 MOMENTS: dict[str, Callable[[Path], bool]] = {
     "temporary directory made": lambda directory: any(directory.glob("beam-temp-*")),
     "first shard": lambda directory: shards_under_way(directory) >= 1,
-    "half of the shards": lambda directory: shards_under_way(directory) >= SHARDS // 2,
     "all shards": lambda directory: shards_under_way(directory) >= SHARDS + 2,
     "first shard renamed": lambda directory: any(directory.glob("n-*.tfrecord-*")),
-    "first description written": lambda directory: (directory / "label.labels.txt").exists(),
     "manifest written": lambda directory: (directory / "manifest.json").exists(),
     "published": lambda directory: (directory / "_SUCCESS").exists(),
 }
@@ -81,7 +79,7 @@ def without_temporaries(directory: Path) -> dict[str, bytes]:
     return {name: content for name, content in kept if not name.startswith(("beam-temp-", "LOCK"))}
 
 
-@pytest.mark.parametrize("moment", [0.1, 0.4, 0.8, *MOMENTS])
+@pytest.mark.parametrize("moment", [0.4, *MOMENTS])
 def test_killed_and_run_again_gives_the_same_bytes(
     many: Path, undisturbed: dict[str, bytes], run: Run, tmp_path: Path, moment: str | float
 ) -> None:
@@ -138,8 +136,6 @@ FULL: dict[str, dict[str, bytes]] = {
     "images": {f"a/{n}.bmp": image(n, "BMP", (90, 80)) for n in range(20)},
     "arrays": {"a/0.npy": npy(np.frombuffer(NOISE.encode(), np.uint8))},
     "csv": {"a.csv": encode_rows("csv", [{"n": n, "line": line} for n, line in enumerate(LINES)])},
-    "jsonl": {"a.jsonl": encode_rows("jsonl", [{"text": line} for line in LINES])},
-    "text": {"a.txt": "\n".join(LINES).encode()},
 }
 
 

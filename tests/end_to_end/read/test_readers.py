@@ -15,7 +15,7 @@ import pytest
 from shardmill.pipelines import cli
 from tests.support.command import REPOSITORY, Contents, image, image_tree, read_back, write_files
 from tests.support.later import Later
-from tests.support.table_results import Table, to_csv, write_rows
+from tests.support.table_results import Table, to_csv
 from tests.support.table_results import convert as convert_table
 
 pytestmark = pytest.mark.tensorflow
@@ -282,22 +282,6 @@ def test_statistics_agree_with_tensorflow_s_view_of_the_wines(tmp_path: Path) ->
         assert (stats[name]["min"], stats[name]["max"]) == (values.min(), values.max())
         assert np.sort(values.astype(np.float32)).tolist() == np.sort(frame[name].to_numpy(np.float32)).tolist()
     assert stats["cultivar"]["classes"] == {"class_0": 59, "class_1": 71, "class_2": 48}
-
-
-def test_lists(tmp_path: Path) -> None:
-    lines = [
-        {"id": n, "tokens": list(range(n % 4)), "vector": [n / 2, 1.0], "tags": ["a"] * (n % 3)} for n in range(50)
-    ]
-    table = convert_table("jsonl", write_rows(tmp_path / "in", "jsonl", lines), tmp_path)
-    by_tft = {row["id"]: row for row in parsed(table.directory, "train")}
-    by_tfds = {
-        row["id"]: row
-        for row in tfds.as_numpy(tfds.builder_from_directory(str(table.directory)).as_dataset(split="train"))
-    }
-    for line in lines:
-        for row in (by_tft[line["id"]], {k: np.asarray(v).tolist() for k, v in by_tfds[line["id"]].items()}):
-            assert (row["tokens"], row["vector"]) == (line["tokens"], line["vector"])
-            assert row["tags"] == [tag.encode() for tag in line["tags"]]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("flags", [(), ("--record", "file")])

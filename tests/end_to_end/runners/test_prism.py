@@ -128,15 +128,5 @@ def test_prism_writes_a_data_set(prism: str, folder: Path, tmp_path: Path) -> No
         assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
 
 
-def test_a_function_of_the_user_on_prism(prism: str, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text("def short(row):\n    return {**row, 'word': row['word'][:1]}\n")
-    words = [word.format(folder) for word in (*KINDS["csv"][:3], "--map", f"{tmp_path}/own.py:short")]
-    for name, more in (("local", ()), ("prism", (*PORTABLE, prism))):
-        assert main([*words, "--output", str(tmp_path / name), "--name", "tiny", *more]) == 0
-    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
-    names = sorted(path.name for path in local.iterdir())
-    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
-
-
 def _count_rows(element: object) -> int:
     return len(element) if isinstance(element, pa.RecordBatch) else 1

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -68,7 +67,7 @@ def is_published(found: Files) -> bool:
 
 @pytest.mark.parametrize(
     ("fault", "command"),
-    [*product(["503", "reset", "short", "slow", "lost"], ["images", "csv"]), ("damaged", "images")],
+    [*((fault, "images") for fault in ("503", "reset", "lost", "damaged")), ("short", "csv"), ("slow", "csv")],
 )
 def test_a_fault_that_passes(
     run: Run, bucket: Bucket, store: FaultyStore, expected: Expected, fault: str, command: str
@@ -80,7 +79,7 @@ def test_a_fault_that_passes(
     assert without_source(found) == without_source(expected(run, command))
 
 
-@pytest.mark.parametrize("fault", ["503", "reset", "lost"])
+@pytest.mark.parametrize("fault", ["503", "lost"])
 def test_a_fault_of_what_is_written(
     run: Run, bucket: Bucket, store: FaultyStore, expected: Expected, fault: str
 ) -> None:
@@ -92,7 +91,7 @@ def test_a_fault_of_what_is_written(
     assert without_source(found) == without_source(expected(run, "images"))
 
 
-@pytest.mark.parametrize("fault", ["503", "reset", "short", "damaged"])
+@pytest.mark.parametrize("fault", ["503", "damaged"])
 def test_a_fault_that_stays(run: Run, bucket: Bucket, store: FaultyStore, fault: str) -> None:
     store.fail(fault, ALWAYS, "3.png", ALWAYS)
     result, found = convert(run, bucket, store, "images", "--store_patience", "1")

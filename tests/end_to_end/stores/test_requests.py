@@ -54,9 +54,7 @@ def test_an_image_that_is_reused_is_no_request(bucket: Bucket, capsys: pytest.Ca
     assert below(bucket.files(), "sets/flowers/1.1.1") == below(bucket.files(), "full/flowers/1.1.1")
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "looks"), [("csv", "a.csv", 2), ("text", "a.txt", 1), ("jsonl", "a.jsonl", 2)]
-)
+@pytest.mark.parametrize(("command", "name", "looks"), [("csv", "a.csv", 2), ("text", "a.txt", 1)])
 def test_a_block_is_one_request_each_time_it_is_read(bucket: Bucket, command: str, name: str, looks: int) -> None:
     """It is read for its types, if it says them, and for its records; before, the file is cut into blocks.
 
@@ -110,11 +108,9 @@ def test_each_file_of_a_data_set_is_one_request(bucket: Bucket, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("command", "more"),
     [
-        ("images", ("--num_shards", "1")),
         ("images", ("--num_shards", "12")),
         ("csv", ("--num_shards", "1", "--block_size", "8KiB")),
         ("csv", ("--num_shards", "12", "--block_size", "8KiB")),
-        ("csv", ("--num_shards", "2")),
     ],
 )
 def test_a_dry_run_says_about_how_many_there_are(bucket: Bucket, run: Run, command: str, more: tuple[str, ...]) -> None:

@@ -36,7 +36,6 @@ def write_recipe(folder: Path, place: str, beam: Sequence[str], command: str = "
 
 
 REFUSALS = {"401": "Unauthorized", "403": "Forbidden"}  # as Azure's client says it
-WAYS = ("command", "to a disk", "from a disk", "recipe", "dry_run")
 
 
 def check_sentence(run: Run, folder: Path, store: str, endpoint: str, way: str, words: str) -> None:
@@ -58,7 +57,7 @@ def check_sentence(run: Run, folder: Path, store: str, endpoint: str, way: str, 
     assert words in result.err
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["command", "from a disk", "dry_run"])
 @pytest.mark.parametrize("store", STORES)
 def test_nobody_listens(
     run: Run, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str
@@ -70,9 +69,7 @@ def test_nobody_listens(
     check_sentence(run, tmp_path, store, endpoint, way, f"no store can be reached at {endpoint}")
 
 
-@pytest.mark.parametrize(
-    ("way", "status"), [*((way, "403") for way in ("to a disk", "from a disk", "recipe")), ("from a disk", "401")]
-)
+@pytest.mark.parametrize(("way", "status"), [("to a disk", "403"), ("recipe", "403"), ("from a disk", "401")])
 @pytest.mark.parametrize("store", STORES)
 def test_all_is_refused(
     run: Run,

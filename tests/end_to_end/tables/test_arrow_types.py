@@ -258,25 +258,6 @@ def test_flattened_and_json_columns_of_such_types(jobs: Jobs) -> None:
     assert json.loads(text) == {"took": 5, "id": str(UUID), "tensor": [[0, 1, 2], [3, 4, 5]]}
 
 
-@pytest.mark.parametrize("column", ["uuid", "date32", "decimal128", "duration"])
-def test_keys_groups_and_labels_of_such_types(jobs: Jobs, column: str) -> None:
-    numbers = [number % 3 for number in range(30)]
-    arrays = {
-        "uuid": pa.ExtensionArray.from_storage(
-            pa.uuid(), pa.array([uuid.UUID(int=number).bytes for number in numbers], pa.binary(16))
-        ),
-        "date32": pa.array([DAY + datetime.timedelta(number) for number in numbers]),
-        "decimal128": pa.array([Decimal(number) / 4 for number in numbers], pa.decimal128(9, 2)),
-        "duration": pa.array(numbers, pa.duration("s")),
-    }
-    label = "--label x" if column != "duration" else ""
-    files = {"a.parquet": parquet(pa.table({"row": range(30), "x": arrays[column]}))}
-    table = jobs.build(f"parquet --splits train=0.5,test=0.5 --group_by x {label}", files=files).table
-    one, other = ({row["x"] for row in rows} for rows in table.splits.values())
-    assert not one & other
-    assert len(one | other) == 3
-
-
 AVRO: dict[str, tuple[dict[str, Any], Any, bytes]] = {
     "uuid (string)": ({"type": "string", "logicalType": "uuid"}, str(UUID), str(UUID).encode()),
     "uuid (fixed)": ({"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"}, UUID.bytes, str(UUID).encode()),

@@ -12,7 +12,7 @@ import pytest
 import shardmill
 from shardmill.data.features import Feature
 from shardmill.metadata import schema
-from tests.support.command import Run, image, tree_bytes, write_files
+from tests.support.command import Run, write_files
 from tests.support.jobs import Jobs
 from tests.support.table_results import Table, convert
 
@@ -119,18 +119,6 @@ def test_verify_and_inspect(table: Table, run: Run) -> None:
     assert "3 x 2" in shown.out
 
 
-MISFITS: list[tuple[Any, str]] = [
-    ([[1, 2, 3]], "[[1, 2, 3]] has 1 x 3 values, where any number x 4 were expected"),
-    ([0, 0, 1, 1], "[0, 0, 1, 1] has 4 values, where any number x 4 were expected"),
-    ([[0, 0, 1, 1], [0]], "lists of 1 and of 4 in one list; expected lists of one length"),
-    ([[[0, 0, 1, 1]]], "[[[0, 0, 1, 1]]] has 1 x 1 x 4 values, where any number x 4 were expected"),
-    ([[]], "a list of empty lists; expected [] where there are none"),
-    ([[0, 0, 1, None]], "null is not a number, a string or a list of them"),
-    ([[0, 0, 1, {}]], "{} is not a number, a string or a list of them"),
-    (7, "7 has 1 values, where any number x 4 were expected"),
-]
-
-
 def test_fixed_shapes_hold_today_s_rows(jobs: Jobs) -> None:
     jobs.build("jsonl", files={"a.jsonl": lines(ROWS)})
     today = [*ROWS[:30], {**row(30), "corners": [[1, 2]]}, {**row(31), "vector": [1.0]}]
@@ -146,26 +134,3 @@ def test_an_array_in_a_schema_is_no_column(jobs: Jobs) -> None:
     text = schema.to_pbtxt((Feature("scan", "bytes", "array", (2,), element="int8"),))
     sentence = "--schema says that 'scan' is an array, which no column holds; --drop scan leaves it out"
     jobs.refuse("jsonl --schema in/s", sentence, files={"a.jsonl": '{"scan": "x"}\n', "s": text})
-
-
-def test_a_manifest_of_images(run: Run, jobs: Jobs) -> None:
-    names = [f"{number:02d}.jpg" for number in range(12)]
-    rows = [{"file_name": name, **row(number)} for number, name in enumerate(names)]
-    bad = [{"file_name": "bad.jpg", **row(3), "boxes": value} for value, _ in MISFITS]
-    jobs.write({name: image(number) for number, name in enumerate([*names, "bad.jpg"])})
-    outputs = []
-    for order, threads in ((rows + bad, 1), ([*bad[::-1], *rows[::-1]], 4)):
-        line = f"images --manifest in/meta.jsonl --max_reject_fraction 0.5 --overwrite --threads {threads}"
-        made = jobs.build(line, files={"meta.jsonl": lines(order)})
-        reasons = {one["reason"].partition("; --json_columns boxes stores JSON text")[0] for one in made.rejects}
-        assert reasons == {f"column 'boxes': {reason}" for _, reason in MISFITS}
-        shapes = {feature.name: feature.shape for feature in made.manifest.features}
-        assert {name: shapes[name] for name in SHAPES} == SHAPES
-        assert made.contents.records.keys() == set(names)
-        for name in names:
-            example = made.contents.example(name)
-            check_values({**example, "id": example["id"][0]})
-        described = {name: data for name, data in tree_bytes(made.directory).items() if name.startswith("features")}
-        outputs.append(described)
-        assert run("verify", made.directory).status == 0
-    assert outputs[0] == outputs[1]

@@ -3,8 +3,6 @@ every route: what true is beside a number, and which numbers float32 changes, ma
 
 import bz2
 import gzip
-import random
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from shardmill.data.features import Feature
 from tests.support.command import Run, image, tree_bytes, write_files
 from tests.support.jobs import Jobs
 from tests.support.table_results import (
@@ -185,23 +182,6 @@ def test_a_schema_is_named_in_place_of_types(jobs: Jobs) -> None:
         assert ("BYTES in --schema keeps the digits" in said) == ("is stored as float32" in said) == is_said
 
 
-@pytest.mark.parametrize("command", TABLES)
-def test_any_block_size_counts_the_same(command: str, jobs: Jobs) -> None:
-    draw = random.Random(5)
-    values = [f"{52 + draw.random() / 8:.8f}" for _ in range(9000)]
-    jobs.write(numbers(command, "lat", values))
-    sizes = ("16KiB", "1MiB") if command != "parquet" else ("",)
-    lines = [f"{command} --output b{size} {'--block_size ' * bool(size)}{size}" for size in sizes]
-    counts = {found for line in lines for found in re.findall(r"about [\d,]+ stored numbers", jobs.build(line).said)}
-    cells: dict[float, set[str]] = {}
-    for value in values:
-        cells.setdefault(float(pa.array([float(value)]).cast(pa.float32(), safe=False)[0].as_py()), set()).add(value)
-    several = sum(len(texts) > 1 for texts in cells.values())
-
-    assert len(counts) == 1
-    assert abs(int(re.sub(r"\D", "", counts.pop())) - several) < several / 5
-
-
 def test_columns_that_are_many_share_a_notice(jobs: Jobs) -> None:
     rows = [dict.fromkeys([f"x{number}" for number in range(9)], value) for value in NEAR]
     said = jobs.build("csv", files={"a.csv": encode_rows("csv", rows)}).said
@@ -274,22 +254,3 @@ def test_values_of_tables_and_manifests(jobs: Jobs, line: str, files: dict[str, 
     (reject,) = built.rejects
     assert reject["reason"].startswith("column 'size': ")
     assert reject["reason"].endswith(" is beyond the range of float32")
-
-
-def test_lists_of_manifests(jobs: Jobs) -> None:
-    lists: dict[str, list[Any]] = {
-        "flags": [[True], [], [False, True]],
-        "words": [[True, 1], [2], []],
-        "box": [[0.5, 1], [0, 1e39], [2, 3]],
-    }
-    rows = [{**row, "size": 1, **{name: values[n] for name, values in lists.items()}} for n, row in enumerate(NAMED)]
-    lines = encode_rows("jsonl", rows).replace(b'"file_name": "2.jpg"', b'"more": -1e400, "file_name": "2.jpg"')
-    line = "images --manifest in/m.jsonl --max_reject_fraction 1"
-    built = jobs.build(line, files=PICTURES | {"m.jsonl": lines})
-
-    features = {feature.name: feature for feature in built.manifest.features}
-    assert features["flags"] == Feature("flags", "int64", "bool", (None,))
-    assert built.table.column("words") == [[b"true", b"1"]]
-    of_box, of_more = sorted(reject["reason"] for reject in built.rejects)
-    assert of_box == "column 'box': 1e+39 is beyond the range of float32"
-    assert of_more.startswith("not JSON: number is infinity when parsed as double, at character 10")

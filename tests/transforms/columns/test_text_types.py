@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shardmill.transforms.columns.text import infer_type, infer_types, parse_columns, parse_values
@@ -170,6 +170,7 @@ TABLES = st.integers(1, 5).flatmap(
 
 @settings(max_examples=500)
 @given(TABLES)
+@example([[".", "1.5"], ["1", "2"]])
 def test_columns_of_a_table_have_the_types_and_values_that_they_have_alone(table: list[list[str | None]]) -> None:
     columns = [column(values) for values in table]
 

@@ -175,7 +175,11 @@ def test_parts_of_a_shard(indexed: Path) -> None:
             assert all(one.piece.stop == other.piece.start for one, other in pairwise(parts))
             found = [record for part in parts for block in read_part(dataset, part) for record in block]
             assert found == [record for block in read_part(dataset, Part(piece)) for record in block]
-        assert len(divide_slice((piece, place), 1)) == piece.examples
+        one = divide_slice((piece, place), 1)
+        assert len(one) == piece.examples
+        longer = ShardSlice(piece.shard, piece.start, piece.start + 2)
+        with pytest.raises(CorruptDataError, match=f"it has 1 records from record {piece.start} on; expected 2"):
+            list(read_part(dataset, one[0]._replace(piece=longer)))
     whole = ShardSlice(selection.shards[1], 0, selection.shards[1].examples)
     assert divide_slice((whole, places[whole.shard])) == [Part(whole)]  # whose checksum is verified, too
 

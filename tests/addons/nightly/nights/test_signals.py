@@ -37,7 +37,7 @@ def use_folder(path: str) -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.name)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_signal(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, seed: int) -> None:
     (here / "tmp").mkdir()
     has_come, delay = list(MOMENTS.values())[seed % len(MOMENTS)], random.Random(seed).uniform(0, 0.04)

@@ -17,9 +17,7 @@ from tests.support.processes import stop_at, wait_for
 # Where the loser stands while the other night is built from beginning to end
 LOSER_STOPS = {
     "listing the input": ("shardmill.addons.nightly.planning", "find_inputs"),
-    "deciding": ("shardmill.addons.nightly.planning", "decide"),
     "decided": ("shardmill.addons.nightly.build", "find_kept_settings"),
-    "checking its flags": ("shardmill.addons.nightly.build", "check_job"),
     "taking the lease": ("shardmill.pipelines.jobs.job", "take_lease"),
 }
 # Where the winner stands while the loser is run
@@ -31,7 +29,6 @@ WINNER_STOPS = {
 }
 VERSIONS = {
     "auto": "auto",
-    "dated": "1.0.{YYYY}{MM}{DD}",
     "late data, overwritten": "1.0.{YYYY}{MM}{DD}\non_published: overwrite",
     "late data, next": "1.{YYYY}{MM}{DD}.0\non_published: next",
 }
