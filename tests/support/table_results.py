@@ -209,3 +209,10 @@ def city_row(number: int) -> list[object]:
 
 CITY_ROWS = [city_row(number) for number in range(1000)]
 CITY_SPLITS = ("--splits", "train=0.8,test=0.2")
+
+
+def numbers_and(*odd: str) -> str:
+    """Text with 40 numbers in a column `x`, among which are `odd` values."""
+    values = [str(n) for n in range(1, 41)]
+    values[20:20] = odd
+    return "n,x\n" + "".join(f"{n},{value}\n" for n, value in enumerate(values))

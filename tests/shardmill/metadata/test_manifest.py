@@ -136,6 +136,7 @@ ODD = [
     (("configuration", "label"), [1], "configuration.label[0] is 1; expected a string"),
     (("configuration", "format"), {}, "configuration.format is an object; expected a string"),
     (("configuration", "max_pixels"), "all", 'configuration.max_pixels is "all"; expected an integer from 1'),
+    (("configuration", "file_template"), "{SPLIT}", "expected a template of shards' names"),
     (("versions",), None, "versions is null; expected an object"),
     (("rejects", "reasons"), None, "rejects.reasons is null; expected an object"),
     (("rejects", "reasons"), {"x": "y"}, 'rejects.reasons.x is "y"; expected an integer'),

@@ -38,6 +38,7 @@ def test_round_trip() -> None:
     assert read.to_json() == text
     assert "\n" not in text
     assert "röse" in text
+    assert BuildRecord.from_json(replace(RECORD, seconds=0).to_json(), "a.json").seconds == 0
 
 
 def test_most_may_be_missing_and_what_is_new_is_passed_over() -> None:

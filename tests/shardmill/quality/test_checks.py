@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from google.protobuf.text_format import ParseError
 
@@ -25,6 +26,10 @@ LIMITS = CheckOptions().limits
 def of(counts: Mapping[str, int], version: str = "1.0.1") -> Profile:
     ids = [index for index, count in enumerate(counts.values()) for _ in range(count)]
     return profile({"train": {"action": ids[::2]}, "test": {"action": ids[1::2]}}, {"action": list(counts)}, version)
+
+
+def without_statistics(of: Profile) -> Profile:
+    return replace(of, stats=StatsFile({split: replace(s, features={}) for split, s in of.stats.splits.items()}))
 
 
 def said(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, tuple[str, float | None, str]]:
@@ -86,10 +91,9 @@ def test_by_chance() -> None:
 
 
 def test_an_old_version_may_not_say() -> None:
-    old = of(BEFORE, "1.0.0")
-    silent = replace(old, stats=StatsFile({split: replace(s, features={}) for split, s in old.stats.splits.items()}))
+    old = without_statistics(of(BEFORE, "1.0.0"))
 
-    found = {result.check: result.severity for result in checks.check_classes(of(BEFORE), silent, LIMITS)}
+    found = {result.check: result.severity for result in checks.check_classes(of(BEFORE), old, LIMITS)}
     unknown = dict.fromkeys(("classes_gone", "classes_new", "classes_shrunk"), "unknown")
     assert found == {"classes_moved": "ok", **unknown}
 
@@ -255,6 +259,21 @@ def test_values_that_are_not_on_record_may_be_out_of_the_domain() -> None:
     assert found(new, feature(f"string_domain {{ {domain} }}", "country")) == {"string_domain": "unknown"}
 
 
+def test_presence_that_is_not_on_record() -> None:
+    schema = feature("presence { min_fraction: 0.1 }", "country")
+    assert found(without_statistics(constraints_of()), schema) == {"min_fraction": "unknown"}
+
+
+def test_the_mean_of_numbers_is_of_the_splits_that_have_any() -> None:
+    few = {
+        "train": {"x": [1, 2, 6, None]},
+        "test": {"x": [None, 4]},
+        "other": {"x": pa.array([None, None], pa.int64())},
+    }
+    assert profile({"all": {"x": [1, 2, 6, 4]}}).numeric_mean("x") == profile(few).numeric_mean("x") == 3.25
+    assert profile({"train": {"x": ["a", "b"]}}).numeric_mean("x") is None
+
+
 def test_there_may_be_nothing_to_compare_with() -> None:
     results = run_checks(constraints_of(), None, LIMITS, Constraints.from_pbtxt(dataset(FEWER)))
 
@@ -317,6 +336,7 @@ def test_what_else_has_moved_is_an_error_that_names_the_remedy(before: Any, now:
     found = drift(before, now)
 
     assert found.severity == "error"
+    assert found.sentence.startswith("'x' in 'train': Jensen-Shannon")
     assert "accept it in the recipe: `checks: {columns: {x: {numeric_drift: off}}}`" in found.sentence
     assert drift(before, now, x={"numeric_drift": 5}).severity == drift(before, before).severity == "ok"
 

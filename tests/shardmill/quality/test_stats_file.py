@@ -100,6 +100,7 @@ FAULTS = [
     ("features price histogram", [{}], "features.price.histogram[0].low is missing"),
     ("features height histogram", [{"below": 3, "count": 1}], "is 3; expected a power of 2"),
     ("features label classes cat", 1.5, "features.label.classes.cat is 1.5"),
+    ("features price histogram", 7, "features.price.histogram is 7; expected a list"),
     ("features tags top_values", {}, "features.tags.top_values is an object; expected a"),
     ("features ids distinct exact", 1, "distinct.exact is 1; expected true or false"),
     ("features ids distinct count", -1, "distinct.count is -1; expected an integer"),

@@ -95,6 +95,11 @@ DECIMAL = {"precision": 9, "scale": 7}
         (logical("bytes", "decimal", **DECIMAL), b"\x01", b"1E-7"),
         (logical("fixed", "decimal", name="d", size=4, **DECIMAL), b"\xff\xff\xff\xfe", b"-2E-7"),
         (logical("fixed", "decimal", name="d", size=3, **DECIMAL), b"abc", pa.array([b"abc"])),
+        (
+            logical("fixed", "duration", name="d", size=12),
+            bytes((14, 0, 0, 0, 3, 0, 0, 0, 0xDC, 5, 0, 0)),
+            b"P14M3DT1.5S",
+        ),
         (logical("string", "uuid"), "0b1e", pa.array(["0b1e"])),
         (logical("int", "unheard-of"), 7, pa.array([7])),
         (logical("bytes", "decimal", precision=2, scale=5), b"ab", pa.array([b"ab"])),  # invalid, and so skipped
@@ -380,6 +385,7 @@ def decode(codec: str, text: bytes, most: int, monkeypatch: pytest.MonkeyPatch, 
 def test_a_block_holds_so_much_and_no_more(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"a" * 1000
     assert decode(codec, text, 1002, monkeypatch) == [text]  # two bytes say how long it is
+    assert decode(codec, b"a" * 1022, 1024, monkeypatch) == [b"a" * 1022]  # 1,024 of which the low seven bits are none
     with pytest.raises(UnreadableError, match=r"hold 1,002 bytes" if codec == "snappy" else "to more than 1,001 bytes"):
         decode(codec, text, 1001, monkeypatch)
 

@@ -10,14 +10,19 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns.text import NumberStyle
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import describe_cut_end
 from shardmill.transforms.stores.streams import TruncatedError
 from tests.support.csv_files import CSV, SIZES, read_each_size, reasons, types, write
 from tests.support.format_files import blocks, infer, read
+from tests.support.reading import plain
 
 # Dialects
+
+SPARK = 'n,text\n1,"a \\"b\\", c"\n2,"back\\\\slash"\n3,"\\"\\\\"\n4,"two\n\\"lines\\""\n5,x\n'
+SPARK_TEXTS = ['a "b", c', "back\\slash", '"\\', 'two\n"lines"', "x"]
 
 
 def test_without_a_header(tmp_path: Path) -> None:
@@ -49,6 +54,46 @@ def test_tsv_and_other_quotes(tmp_path: Path) -> None:
 def test_delimiters_of_several_characters(tmp_path: Path, delimiter: str, text: str) -> None:
     found = read_each_size(tmp_path, text, types(a="int64", b="bytes"), delimiter=delimiter)
     assert found == ([{"a": 1, "b": b"x"}, {"a": 2, "b": b"y||  z"}], [2, 3], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        (SPARK, {"escape": "\\"}, {"n": [1, 2, 3, 4, 5], "text": SPARK_TEXTS}),
+        (
+            "a;b\n1,5;x\n-2;y\n,25;1,5\n",
+            {"delimiter": ";", "numbers": NumberStyle(",")},
+            {"a": [1.5, -2, 0.25], "b": ["x", "y", "1,5"]},
+        ),
+        (
+            "a;b\n1.234,5;1.5\n2;2,5\n",
+            {"delimiter": ";", "numbers": NumberStyle(",", ".")},
+            {"a": [1234.5, 2], "b": ["1.5", "2,5"]},
+        ),
+        (
+            'u::t\n1::"a::b"\n2::"say ""x""::y\nand::z"\n3::4" pipe\n',
+            {"delimiter": "::"},
+            {"u": [1, 2, 3], "t": ["a::b", 'say "x"::y\nand::z', '4" pipe']},
+        ),
+        ('u::t\n1::"a\\"::b"\n2::c\n', {"delimiter": "::", "escape": "\\"}, {"u": [1, 2], "t": ['a"::b', "c"]}),
+        (
+            'ip  req  n\n1.2.3.4 "GET / HTTP"   200\n5.6  - 404  \n',
+            {"delimiter": r"\s+"},
+            {"ip": ["1.2.3.4", "5.6"], "req": ["GET / HTTP", "-"], "n": [200, 404]},
+        ),
+    ],
+)
+def test_dialect(tmp_path: Path, text: str, options: dict[str, Any], expected: dict[str, list[Any]]) -> None:
+    inferred = infer(CsvFormat(**options), write(tmp_path, text)).types
+    rows, *_ = read_each_size(tmp_path, text, inferred, **options)
+    assert {name: [plain(row[name]) for row in rows] for name in expected} == expected
+
+
+def test_escapes_at_the_ends_of_chunks(tmp_path: Path) -> None:
+    lines = [f'{n},"{chr(92) * 2 * (n % 7)}{chr(92)}" {n}"' for n in range(6_000)]
+    file = write(tmp_path, "\n".join(["n,text", *lines]))
+    found = read(CsvFormat(escape="\\", block_size=1024), file, types(text="bytes"))
+    assert [row["text"].decode() for row in found.rows] == [f'{chr(92) * (n % 7)}" {n}' for n in range(6_000)]
 
 
 def test_comments(tmp_path: Path) -> None:

@@ -74,6 +74,9 @@ def test_doubtful(header: str, rows: list[str], delimiter: str, expected: str) -
         ("id,text", ["1,a", "2,b", "id,text", "3,c"]),
         ("x,y,z", ["1,2", "3,4,5", "6,7,8,9", "1,2,3"]),
         ('a,"b;c"', ["1,2", "3,4"]),
+        ("full name", ["Ada Lovelace"] * 9),
+        ("a b", ["c", "1 2"]),
+        ("one two", ["1 2 3 4", "4 5 6 7"]),
     ],
 )
 def test_plausible(header: str, rows: list[str]) -> None:

@@ -13,11 +13,14 @@ from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.found_files import FOUND
 from shardmill.transforms.inputs.summary import (
     InputSummary,
+    UsualColumns,
+    compared_columns,
     count_label_lists,
     decode_label_list,
     encode_label_list,
     is_encoded_list,
     summarize_batch,
+    usual_columns,
 )
 from shardmill.transforms.workers.elements import MergeFn
 
@@ -74,6 +77,23 @@ def test_a_manifest() -> None:
     assert not found.folders
     assert found.labels == Counter({"cat": 1, "": 2})
     assert found.splits == Counter({"train": 2, "": 1})
+
+
+def test_the_first_file_may_lie_elsewhere() -> None:
+    elsewhere = ("b.jpg", 1, "/in/b.jpg", None, None, 2, None)
+
+    assert summary_of([row("c.jpg", 3), elsewhere]).first_file == ("b.jpg", "/in/b.jpg")
+    assert summary_of([row("a.jpg", 3), elsewhere]).first_file == ("a.jpg", "")
+
+
+def test_columns_of_most_files() -> None:
+    headers = {("a", "b"): (1, "0.csv"), ("b", "a", "c"): (1, "1.csv"), ("a", "b", "d"): (2, "2.csv")}
+
+    assert compared_columns("abc", ("a",), ()) == {"b", "c"}
+    assert compared_columns("abc", (), ("a", "z")) == {"a"}
+    assert usual_columns({}, (), ()) is None
+    assert usual_columns(headers, (), ()) == UsualColumns(frozenset("abd"), "2.csv")
+    assert usual_columns(headers, ("c",), ("a", "b", "c")) == UsualColumns(frozenset("ab"), "0.csv")
 
 
 def test_matched_counts_the_rejected() -> None:

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,10 @@ from shardmill.transforms.layout.labels import labels_file_names
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout, make_line_layout, make_record_layout, make_table_layout
 from shardmill.transforms.options.image_options import LabelOptions
+from tests.support.csv_files import CSV, write
+from tests.support.format_files import infer
 from tests.support.grouped import grouped
+from tests.support.table_results import numbers_and
 
 HEADER = ("id", "age", "city", "ok", "empty")
 TYPES = {
@@ -216,6 +220,40 @@ def test_a_column_whose_values_are_mostly_nested() -> None:
     said = "'city' in 9 rows, the first of them b.jsonl, line 1,234: {\"a\": 1}. --flatten "
     with pytest.raises(UserError, match=re.escape(said)):
         layout(inferred(9), nesting=Nesting())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("n,x\n1,a\n", ""),
+        (numbers_and(), ""),
+        (numbers_and("007", "010"), ""),
+        (numbers_and(*["a"] * 9), ""),
+        ("name,x\na,007\nb,12\nc,5\n", ""),
+        ("name,x\na,2024-01-01\nb,12\nc,5\n", ""),
+        (numbers_and("?"), "--types x=int64 rejects"),  # so few that no limit need be raised
+        (numbers_and('"a, b"', "1.5"), """--missing '"a, b",NA,"""),
+        (numbers_and("50%", "x", "9" * 30, "y"), "the first other one is '50%' (a.csv, line 22)"),
+        (numbers_and("50%", "x", "9" * 30, "y"), "--types x=int64 --max_reject_fraction"),
+        (numbers_and(" 7", "?"), "1 of its values are numbers with spaces around them, the first ' 7'"),
+        (numbers_and(" 7", "?"), "--strip"),
+        ("name,x\na,$5\nb,$10\nc,-$7.5\n", "numbers with a sign such as $ or %, stored as texts; numbers have none"),
+        ("name,x\na,€50\nb,7€\nc,8%\n", "numbers with a sign such as $ or %"),
+    ],
+)
+def test_a_text_that_is_mostly_numbers_is_told(tmp_path: Path, text: str, words: str) -> None:
+    file = write(tmp_path, text)
+    made = layout(infer(CSV, file), merge(FILES, summarize_header(CSV.header(file), "a.csv")), missing=CSV.missing)
+    said = "\n".join(made.notices)
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+def test_empty_lists_of_objects_are_no_column_of_their_own() -> None:
+    empty, numbers = ColumnType("float32", 0, 9), ColumnType("int64", -1, 1)
+    inferred = Inferred({"m": empty, "m.a": numbers, "n": empty, "o": numbers}, 10)
+    made = layout(inferred, FILES, nesting=Nesting(flatten=True))
+    assert list(made.types) == ["m.a", "n", "o"]
 
 
 def test_things_passed_over_are_said() -> None:
