@@ -108,8 +108,8 @@ class TableFlags(Protocol):
         """The name of its files in messages."""
 
     @property
-    def is_encoding_given(self) -> bool:
-        """True if --encoding is given."""
+    def encoding(self) -> str | None:
+        """The text encoding of --encoding; None if it is not given."""
 
     @property
     def missing(self) -> Sequence[str]:
@@ -199,7 +199,7 @@ class Undecodable(Finding):
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
         """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""
-        if self.first is not None and not (self.has_utf8 or self.neither or flags.is_encoding_given):
+        if self.first is not None and not (self.has_utf8 or self.neither or flags.encoding):
             are = "1 row is" if self.cp1252 == 1 else f"{self.cp1252:,} rows are"
             raise UserError(
                 f"{flags.source}: {are} not UTF-8, and no other row has characters beyond ASCII; as cp1252,"

@@ -13,11 +13,10 @@ from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
-from shardmill.transforms.options.image_options import ELEMENTS, LabelOptions, parse_array_name, parse_shape
+from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import (
     NO,
     ReuseOptions,
-    SplitOptions,
     parse_manifests,
     parse_path,
 )
@@ -111,19 +110,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that the layout is made with."""
         from shardmill.transforms.layout.options import FileLayoutOptions
 
-        split_shards = tuple(name for name, _ in self.split_shards)
-        split, classes = self.subset(SplitOptions), self.subset(LabelOptions)
-        return FileLayoutOptions(
-            self.source,
-            split,
-            classes,
-            split_shards,
-            self.kind,
-            self.folders,
-            self.root,
-            self.input or "",
-            bool(self.mask_flag),
-        )
+        return self.subset(FileLayoutOptions, pattern=self.input or "", has_masks=bool(self.mask_flag))
 
     @property
     def line_resolver(self) -> "LineResolver | None":
@@ -140,7 +127,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that keys and sizes are computed with."""
         from shardmill.transforms.files.references import PlanOptions
 
-        return PlanOptions(self.subset(SplitOptions), None, self.renames)
+        return PlanOptions(self.split, None, self.renames)
 
 
 def _or_none(text: str) -> str | None:
@@ -382,17 +369,19 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
             )
 
     @property
-    def layout_options(self) -> "FileLayoutOptions":
-        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
+    def input_notices(self) -> tuple[str, ...]:
+        """Return notices about how the input was found."""
+        if self.imagefolder is None or self.input is not None:
+            return ()
+        names = ", ".join(path for _, path in self.manifest)
+        return (
+            f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
+            f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
+            " --folders any goes by the folders instead",
+        )
 
-        notices: tuple[str, ...] = ()
-        if self.imagefolder is not None and self.input is None:
-            names = ", ".join(path for _, path in self.manifest)
-            notices = (
-                f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
-                f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
-                " --folders any goes by the folders instead",
-            )
+    @property
+    def layout_options(self) -> "FileLayoutOptions":
         objects = self.objects_column
         return replace(
             super().layout_options,
@@ -400,11 +389,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
             in_manifest=objects is not None,
             has_class_ids=objects is not None and objects.has_class_ids and not objects.names,
             separators={"label": self._label_separator} if self._label_separator else {},
-            file_column=self.file_column or FILE_COLUMNS[0],
-            input_notices=notices,
             has_name_rules=bool(self.label_pattern or self.split_lists),
-            split_source=self._split_source,
-            on_duplicate_key=self.on_duplicate_key,
         )
 
     @property
@@ -413,7 +398,8 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return next(iter((self.label_separator or {}).values()), "")
 
     @property
-    def _split_source(self) -> str:
+    def split_source(self) -> str:
+        """Return a description of where files get their splits."""
         if self.split_lists:
             return "--split_lists"
         if self.label_pattern:
@@ -461,23 +447,15 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.formats.parquet import ParquetFormat
         from shardmill.transforms.inputs.manifest_table import ManifestNames
 
-        return ManifestNames(
-            next(iter(self.file_columns), ""),
-            self.label_column,
-            self.file_suffix,
-            self.file_root.rstrip("/") or self.file_root,
-            self._label_separator,
-            self.companions,
-            self.objects_column,
-            self.split_column,
-            self.drop,
-            self.only,
-            self.types,
-            tuple(filter(None, (self.group_by, self.stratify_by))),
-            replace(CsvFormat.of(self), strip=True, remarks_spaces=True),
-            JsonLinesFormat(DEFAULT_BLOCK_SIZE, self.fill, self.nesting, encoding=self.text_encoding),
-            ParquetFormat(self.fill, self.nesting),
-            is_encoding_given=self.encoding is not None,
+        return self.subset(
+            ManifestNames,
+            file=next(iter(self.file_columns), ""),
+            root=self.file_root.rstrip("/") or self.file_root,
+            separator=self._label_separator,
+            keys=tuple(filter(None, (self.group_by, self.stratify_by))),
+            csv=replace(CsvFormat.of(self), strip=True, remarks_spaces=True),
+            json_lines=JsonLinesFormat(DEFAULT_BLOCK_SIZE, self.fill, self.nesting, encoding=self.text_encoding),
+            parquet=ParquetFormat(self.fill, self.nesting),
         )
 
     @property

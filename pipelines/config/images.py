@@ -20,7 +20,6 @@ from shardmill.transforms.options.image_options import (
     RESIZE_MODES,
     VERIFY,
     AnnotationOptions,
-    LabelOptions,
     MaskOptions,
     max_pixels_flag,
 )
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.found_files import Companion, MaskSource
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
-    from shardmill.transforms.layout.options import FileLayoutOptions
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
@@ -266,13 +264,12 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         )
 
     @property
-    def layout_options(self) -> "FileLayoutOptions":
-        options = super().layout_options
+    def input_notices(self) -> tuple[str, ...]:
         if not self.mask_colors:
-            return options
+            return super().input_notices
         names = listed([f"{value} {name!r}" for value, (name, _) in enumerate(self.mask_colors)], 5, ", …")
         notice = f"values of masks are the places of {len(self.mask_colors):,} classes in --mask_colors: {names}"
-        return replace(options, input_notices=(*options.input_notices, notice))
+        return (*super().input_notices, notice)
 
     @property
     def mask_flag(self) -> str:
@@ -360,7 +357,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             return None
         names = found.names
         if found.has_class_ids and not names:
-            names = tuple(self.subset(LabelOptions).class_names() or ())
+            names = tuple(self.classes.class_names() or ())
         return replace(found, names=names, image_id=self.object_names.image_id)
 
     @property

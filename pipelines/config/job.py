@@ -238,6 +238,16 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         return replace(self.file_kind, exclude=self.exclude)
 
     @property
+    def split(self) -> SplitOptions:
+        """Return the options that assign examples to splits."""
+        return self.subset(SplitOptions)
+
+    @property
+    def classes(self) -> LabelOptions:
+        """Return the options of class names."""
+        return self.subset(LabelOptions)
+
+    @property
     def is_reuse_requested(self) -> str | None:
         """Return the value of --reuse; None if the job has no such option."""
         return getattr(self, "reuse", None)

@@ -136,15 +136,15 @@ class RecordsConfig(RecordOptions):
 
     def _check_separators(self) -> None:
         for name, separator in (self.label_separator or {}).items():
-            if not self.table_labels:
+            if not self.label_columns:
                 raise UserError(f"--label_separator {separator!r} splits a label; name its column with --label")
-            if not name and len(self.table_labels) > 1:
-                each = f"{self.table_labels[-1]}={separator}"
+            if not name and len(self.label_columns) > 1:
+                each = f"{self.label_columns[-1]}={separator}"
                 raise UserError(
-                    f"--label_separator {separator!r}: which of {', '.join(self.table_labels)}? Give --label_separator"
+                    f"--label_separator {separator!r}: which of {', '.join(self.label_columns)}? Give --label_separator"
                     f" {each!r} if it is that one"
                 )
-            if name and name not in self.table_labels:
+            if name and name not in self.label_columns:
                 raise UserError(f"--label_separator {name}={separator}: --label names no {name}")
 
     @property
@@ -278,7 +278,7 @@ class RecordsConfig(RecordOptions):
         return schema_requests(self.schema.constraints, lambda name: self.renames(self.renames.original_name(name)))
 
     @property
-    def table_labels(self) -> tuple[str, ...]:
+    def label_columns(self) -> tuple[str, ...]:
         """Return the columns that are labels: those of --label, or the only class label of --schema."""
         if self.label:
             return self.label
@@ -286,9 +286,9 @@ class RecordsConfig(RecordOptions):
         return labels if len(labels) == 1 and not self.spec.is_passed_through else ()
 
     @property
-    def _split(self) -> SplitOptions:
+    def split(self) -> SplitOptions:
         """Return the options that assign records to splits; `label` there means the first column of --label."""
-        split, label = self.subset(SplitOptions), next(iter(self.table_labels), "label")
+        split, label = super().split, next(iter(self.label_columns), "label")
         return replace(
             split,
             group_by=label if split.group_by == "label" else split.group_by,
@@ -301,47 +301,33 @@ class RecordsConfig(RecordOptions):
         from shardmill.transforms.layout.options import TableOptions
 
         named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
-        return TableOptions(
-            source=self.source,
+        return self.subset(
+            TableOptions,
             schema=self.input_schema,
             objects=self._schema_and_objects[1],
-            records=(self.input or "") if self.spec.is_passed_through else "",
+            records=self.inputs[0] if self.spec.is_passed_through and self.inputs else "",
             schema_name=self.schema.origin if self.schema is not None else "",
             is_schema_partial=self.schema is not None and bool(self.schema.metadata),
-            drop=self.drop,
             on_other_columns=self.on_other_columns if "on_other_columns" in self.spec.flags else "",
-            json_columns=self.json_columns,
             nesting=self.nesting if "json_columns" in self.spec.flags else None,
-            only=self.only,
-            fill=self.fill,
-            label_columns=self.table_labels,
-            images=self.image,
             pictures=self.subset(PictureOptions),
-            is_encoding_given=self.encoding is not None,
             boxes=self.subset(BoxOptions),
             times=dict(self.timestamp),
             types=cast("dict[str, ScalarType]", dict(self.types)),
-            stacks=self.stack,
-            hive_partitioning=self.hive_partitioning,
             missing=self.missing if self.spec.name == "csv" else (),
             exact_columns=tuple(name for options in self.add_ons for name in options.exact_columns),
             row_name_column=self.spec.row_name_column,
-            separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
+            separators={name or self.label_columns[0]: text for name, text in (self.label_separator or {}).items()},
             label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
             key=self.record_key[1],
-            has_input_splits=self.keeps_splits,
             key_flag=self.record_key[0],
-            split=self._split,
-            classes=self._classes,
-            folders=self.folders,
             plural=self.kind.plural,
-            split_shards=tuple(name for name, _ in self.split_shards),
         )
 
     @property
-    def _classes(self) -> LabelOptions:
+    def classes(self) -> LabelOptions:
         """Return the options of class names; a label map next to existing records gives those of --label."""
-        options = self.subset(LabelOptions)
+        options = super().classes
         return options if self.label_map is None else replace(options, labels=self.label_map)
 
     @property
@@ -350,7 +336,7 @@ class RecordsConfig(RecordOptions):
         from shardmill.transforms.records.keys import KeyOptions
 
         action = None if self.key is None else self.on_duplicate_key
-        return KeyOptions(self._split, self.record_key[1], self.identifying_features, action)
+        return KeyOptions(self.split, self.record_key[1], self.identifying_features, action)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
         """Return the analysis that --module_file runs on examples with `features`, named as in the input."""
@@ -452,10 +438,6 @@ class DataConfig(RowsConfig):
 
         return SpooledFiles(self.spooled)
 
-    @property
-    def table_options(self) -> "TableOptions":
-        return replace(super().table_options, column_order=self.column_order)
-
 
 def make_spooled_format(config: RecordsConfig) -> "RecordFormat":
     """Return the format of rows that were written to temporary files."""
@@ -519,7 +501,7 @@ class MappedConfig(RecordsConfig):
 
     @property
     def keeps_splits(self) -> bool:
-        return self.origin.table_options.has_input_splits
+        return self.origin.keeps_splits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -565,8 +547,8 @@ class MappedFilesConfig(RecordsConfig):
         return FileRowEncoder(tuple(self.table_options.helper_columns), self.renames)
 
     @property
-    def _split(self) -> SplitOptions:
-        split = super()._split
+    def split(self) -> SplitOptions:
+        split = super().split
         if split.splits is None or split.stratify_by is not None or split.group_by not in (None, FOLDER):
             return split
         return replace(split, group_by=ROW_FILE)
@@ -691,15 +673,15 @@ class SplitRecordsConfig(RecordsConfig):
     def files(self) -> "RecordFiles":
         from shardmill.transforms.inputs.listing import RecordFiles
 
-        return RecordFiles(self.split_inputs, are_splits=True)
+        return RecordFiles(self.split_inputs, are_splits=self.keeps_splits)
 
     @property
     def source(self) -> str:
         return " ".join(f"--input {split}={path}" for split, path in self.split_inputs)
 
     @property
-    def table_options(self) -> "TableOptions":
-        return replace(super().table_options, records=self.inputs[0], has_input_splits=True)
+    def keeps_splits(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -742,10 +724,6 @@ class ParallelConfig(RecordsConfig):
     @property
     def source(self) -> str:
         return " ".join(f"--input {name}={path}" for name, path in self.texts)
-
-    @property
-    def table_options(self) -> "TableOptions":
-        return replace(super().table_options, texts=self.languages)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the features of the texts."""

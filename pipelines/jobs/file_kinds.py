@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from shardmill.pipelines.config.files import AUDIO_RESERVED, ArraysConfig, AudioConfig
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.kind import Kind
-from shardmill.transforms.options.image_options import LabelOptions
 
 if TYPE_CHECKING:
     from shardmill.data.features import Features
@@ -166,7 +165,7 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
 
     describe = partial(_describe_arrays, feature=config.feature)
     if config.stacked:
-        names = config.subset(LabelOptions).class_names() or ()
+        names = config.classes.class_names() or ()
         rows = StackedEncoder(config.root, config.feature, renames=config.renames)
         return FileRoute(
             partial(IndexStacked, config.input, config.kind, names),

@@ -70,13 +70,13 @@ class ManifestNames:
     """Names of a manifest's columns, and the rules for its file names."""
 
     file: str = ""  # column of file names; "" for file_name or image_uri
-    label: str = "label"  # column of labels
-    suffix: str = ""  # appended to file names that lack it
+    label_column: str = "label"
+    file_suffix: str = ""  # appended to file names that lack it
     root: str = ""  # folder of the files, relative to the manifest's folder
     separator: str = ""  # between the classes in a label; "" for one class
     companions: tuple[Companion, ...] = ()  # columns that name further files of an example
-    objects: ObjectsColumn | None = None  # column of the objects in each image; None without one
-    split: str = "split"  # column of splits
+    objects_column: ObjectsColumn | None = None  # column of the objects in each image; None without one
+    split_column: str = "split"
     drop: tuple[str, ...] = ()  # further columns to leave out
     only: tuple[str, ...] = ()  # further columns to keep; () for all
     types: tuple[tuple[str, str], ...] = ()  # data types of further columns; those of others are inferred
@@ -85,7 +85,7 @@ class ManifestNames:
     csv: CsvFormat = field(default_factory=lambda: CsvFormat(strip=True))
     json_lines: JsonLinesFormat = field(default_factory=lambda: JsonLinesFormat(_BLOCK_BYTES))
     parquet: ParquetFormat = field(default_factory=ParquetFormat)
-    is_encoding_given: bool = False  # True if --encoding is given
+    encoding: str | None = None  # of --encoding; None if it is not given
 
     def keeps(self, column: str) -> bool:
         """Return True if a further column is kept."""
@@ -97,13 +97,13 @@ class ManifestNames:
         if kind == "csv":
             return self.csv
         found = self.json_lines if kind == "jsonl" else self.parquet
-        objects = () if self.objects is None else (COLUMN,)
+        objects = () if self.objects_column is None else (COLUMN,)
         return replace(found, nesting=replace(found.nesting, json=(*found.nesting.json, *objects), drop=self.drop))
 
     @property
     def role_columns(self) -> tuple[str, ...]:
         """Columns that name files, labels and splits."""
-        return (*self.file_columns, *(item.column for item in self.companions), self.label, self.split)
+        return (*self.file_columns, *(item.column for item in self.companions), self.label_column, self.split_column)
 
     @property
     def file_columns(self) -> tuple[str, ...]:
@@ -112,22 +112,22 @@ class ManifestNames:
 
     def path(self, name: str) -> str:
         """Return a file name with the suffix and root of this manifest."""
-        suffixed = name if name.lower().endswith(self.suffix.lower()) else f"{name}{self.suffix}"
+        suffixed = name if name.lower().endswith(self.file_suffix.lower()) else f"{name}{self.file_suffix}"
         return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
 
     def reserved_names(self, feature_names: Collection[str]) -> tuple[str, ...]:
         """Return the names that no further column may have; image sides are allowed with a column of objects."""
         companion_features = (item.feature for item in self.companions if item.feature != item.column)
-        names = (*feature_names, *(["label"] if self.label != "label" else []), *companion_features)
+        names = (*feature_names, *(["label"] if self.label_column != "label" else []), *companion_features)
         free = (*self.file_columns, *SIZE_COLUMNS)  # sizes are compared with the images
         return tuple(name for name in names if name not in free)
 
     @property
     def named_columns(self) -> list[tuple[str, str]]:
         """(flag, column) of the columns that flags name, except for the file's."""
-        label = [("--label_column", self.label)] if self.label != "label" else []
+        label = [("--label_column", self.label_column)] if self.label_column != "label" else []
         flags = [("--mask_column" if item.is_mask else "--file_column", item.column) for item in self.companions]
-        flags += [("--split_column", self.split)] if self.split != "split" else []
+        flags += [("--split_column", self.split_column)] if self.split_column != "split" else []
         flags += [("--drop", name) for name in self.drop] + [("--only", name) for name in self.only]
         return [*label, *flags, *(("--types", name) for name, _ in self.types)]
 
@@ -168,7 +168,7 @@ class ManifestFindings:
 
     def notices(self, source: str) -> list[str]:
         """Return the notices about all rows; raise a UserError if they are probably read the wrong way."""
-        flags: Any = _Flags(source, self._names.is_encoding_given, self._names.csv.missing)
+        flags: Any = _Flags(source, self._names.encoding, self._names.csv.missing)
         kinds = (Undecodable, JoinedRows, Remarks, MissingTexts)
         counted = [_describe(what, number, first) for what, (number, first) in self._counts.items()]
         return [*counted, *Findings.of(*map(self.of_rows.find, kinds)).notices(flags, 0)]
@@ -178,7 +178,7 @@ class _Flags(NamedTuple):
     """The flags of a manifest that sentences about its rows depend on."""
 
     source: str
-    is_encoding_given: bool
+    encoding: str | None
     missing: tuple[str, ...]
 
     def missing_remedy(self) -> str:
@@ -381,11 +381,11 @@ def infer_columns(
         for name, column in inferred.types.items()
         if name not in (*roles, *compared) and names.keeps(name)
     }
-    label = inferred.types.get(names.label)
+    label = inferred.types.get(names.label_column)
     text = ColumnType("bytes", None, 0)
     read = {name: text for name in (*roles, *compared) if name in inferred.types}
     if label is not None and label.length is not None:
-        read[names.label] = ColumnType("bytes", -1, 0)
+        read[names.label_column] = ColumnType("bytes", -1, 0)
     about_roles = [f"column {name!r} " for name in roles]
     found = inferred.findings.find(Remarks).rows.items()
     remarks = Remarks({text: at for text, at in found if not any(role in text for role in about_roles)})
@@ -427,7 +427,7 @@ def _check_json_columns(found: Collection[str], path: str, forbidden: Collection
 
 def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:
     """Return True if the columns of images' sizes are only compared with the images."""
-    return names.objects is None and set(SIZE_COLUMNS) <= set(reserved)
+    return names.objects_column is None and set(SIZE_COLUMNS) <= set(reserved)
 
 
 def _settle(column: ColumnType, asked: str | None) -> ColumnType:
@@ -537,11 +537,11 @@ class ManifestReader:
             try:
                 identity, uri = resolve_name(names.path(name), folder, self.allow_outside)
                 companions = [self._find_companion(item, texts[item.column][row], folder) for item in names.companions]
-                label = _parse_label(texts[names.label][row], names.separator)
+                label = _parse_label(texts[names.label_column][row], names.separator)
             except ValueError as error:
                 rejects.append(Reject(name, line, "index", str(error)))
                 continue
-            split = as_text(text) if (text := texts[names.split][row]) else None
+            split = as_text(text) if (text := texts[names.split_column][row]) else None
             if manifest.split and split is not None:
                 raise UserError(
                     f"--manifest {manifest.split}={path}: line {line} has a split of its own, {split!r}; leave out the"

@@ -166,7 +166,7 @@ class ReadManifest(beam.PTransform):
             self.identities,
             self.temporary,
             self.names.companions,
-            objects=self.names.objects,
+            objects=self.names.objects_column,
             paths=[manifest.path for manifest in self.manifests],
             is_first_kept=self.is_first_kept,
         )
@@ -223,8 +223,8 @@ def _read_rows(
     source = " ".join(f"--manifest {manifest.path}" for manifest in manifests)
     found.summary.notices |= frozenset((*columns.notices, *findings.notices(source)))
     found.summary.rounded = findings.of_rows.find(RoundedNumbers).columns
-    if names.objects is not None and names.objects.names:
-        found.summary.class_lists = {names.objects.names: (1, manifests[0].path)}
+    if names.objects_column is not None and names.objects_column.names:
+        found.summary.class_lists = {names.objects_column.names: (1, manifests[0].path)}
     yield from found.outputs()
 
 

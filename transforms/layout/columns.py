@@ -80,7 +80,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         options.key_flag: [options.key] if options.key else [],
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
-        "--image": options.images,
+        "--image": options.image,
         "--timestamp": options.times,
         "--types": options.types,
         "--drop": options.drop,
@@ -102,7 +102,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
                 f"{flag} label is ambiguous: there is a column 'label', and --label is {label}; "
                 f"give {flag} {label}, or rename the column 'label'"
             )
-    for image in options.images:
+    for image in options.image:
         for flag, columns in (("--label", options.label_columns), ("--drop", options.drop)):
             if image in columns:
                 raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
@@ -219,8 +219,8 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
     """Return the columns whose types must be inferred; None for all columns (--drop is applied later)."""
     if options.needs_classes:
         return options.needs_classes
-    if options.only and not options.stacks:
-        return list(dict.fromkeys([*options.only, *options.label_columns, *options.images, *options.helper_columns]))
+    if options.only and not options.stack:
+        return list(dict.fromkeys([*options.only, *options.label_columns, *options.image, *options.helper_columns]))
     return None
 
 
@@ -260,7 +260,7 @@ def _fits(text: str, dtype: str) -> bool:
 
 def _selected_columns(known: Iterable[str], options: TableOptions) -> list[str]:
     """Return the columns that --only and --drop leave; labels and images need not be named in --only."""
-    chosen = options.only and {*options.only, *options.label_columns, *options.images}
+    chosen = options.only and {*options.only, *options.label_columns, *options.image}
     return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
 
 
@@ -306,7 +306,7 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
     kept = _selected_columns([feature.name for feature in options.schema], options)
     features = tuple(feature for feature in options.schema if feature.name in kept)
     for feature in features:
-        if not kind_of(feature).in_columns and feature.name not in [stack.name for stack in options.stacks]:
+        if not kind_of(feature).in_columns and feature.name not in [stack.name for stack in options.stack]:
             raise UserError(
                 f"{options.schema_name} says that {feature.name!r} is an {kind_of(feature).display_name},"
                 f" which no column holds; --drop {feature.name} leaves it out"
@@ -339,8 +339,8 @@ def stack_columns(
 ) -> tuple[tuple[str, ...], Inferred, dict[str, tuple[str, ...]]]:
     """Return header and types with one column in place of those that --stack joins, and the latter by its name."""
     known, types, members = tuple(header), dict(inferred.types), dict[str, tuple[str, ...]]()
-    others = {*options.label_columns, *options.helper_columns, *options.images, *options.drop, *options.times}
-    for stack in options.stacks:
+    others = {*options.label_columns, *options.helper_columns, *options.image, *options.drop, *options.times}
+    for stack in options.stack:
         before = known or tuple(sorted(types, key=_natural_order))  # such files name columns in any order
         if not before:
             return known, inferred, members  # no row can be read
@@ -385,7 +385,7 @@ def _stacked_type(stack: Stack, members: Sequence[str], inferred: Inferred) -> C
 
 def join_members(columns: Columns, members: Mapping[str, tuple[str, ...]], options: TableOptions) -> Columns:
     """Set which columns are joined to one, and make arrays of those of uint8."""
-    stacks, types, features = {stack.name: stack for stack in options.stacks}, dict(columns.types), []
+    stacks, types, features = {stack.name: stack for stack in options.stack}, dict(columns.types), []
     for feature in columns.features:
         if (joined := members.get(feature.name)) is not None:
             stack = stacks[feature.name]
@@ -434,14 +434,14 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
     declarations: Mapping[str, DeclaredColumn] = {
         **inferred.declared,
         **{feature.name: DeclaredColumn("image") for feature in features_of_kind(options.schema or (), "image")},
-        **{name: DeclaredColumn("image") for name in options.images},
+        **{name: DeclaredColumn("image") for name in options.image},
     }
     _check_embedded(columns, inferred, options)
     features, images, classes, required, notices = [], [], [], [], []
     for feature in columns.features:
         declared = declarations.get(feature.name)
         if declared is not None and declared.kind == "image":
-            feature = _image(feature, f"--image {feature.name}" if feature.name in options.images else "")
+            feature = _image(feature, f"--image {feature.name}" if feature.name in options.image else "")
             images.append(feature.name)
         elif (
             declared is not None
@@ -551,13 +551,13 @@ def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -
 
 def is_time(feature: Feature, options: TableOptions) -> bool:
     """Return True if a feature of rows is read as a time; numeric labels are left unchanged."""
-    named = (*options.label_columns, *options.images)
+    named = (*options.label_columns, *options.image)
     return bool(feature.time) and not feature.shape and feature.kind == "tensor" and feature.name not in named
 
 
 def _check_time_column(feature: Feature, column: ColumnType, inferred: Inferred, options: TableOptions) -> None:
     subject = f"--timestamp {feature.name}={options.times[feature.name]}"
-    for flag, names in (("--label", options.label_columns), ("--image", options.images)):
+    for flag, names in (("--label", options.label_columns), ("--image", options.image)):
         if feature.name in names:
             raise UserError(f"{subject} is also in {flag}; drop the one or the other")
     if feature.time not in ("", options.times[feature.name]):

@@ -130,9 +130,9 @@ def split_name_notices(summary: InputSummary) -> tuple[str, ...]:
     )
 
 
-def check_split_shards(splits: Sequence[str], names: Iterable[str]) -> None:
+def check_split_shards(splits: Sequence[str], counts: Iterable[tuple[str, int]]) -> None:
     """Raise a UserError if a split named in --num_shards does not exist."""
-    for split in names:
+    for split, _ in counts:
         if split not in splits:
             raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
 

@@ -29,7 +29,7 @@ class FileLayoutOptions:
     source: str  # name of the input in messages
     split: SplitOptions = field(default_factory=SplitOptions)  # assignment of files to splits
     classes: LabelOptions = field(default_factory=LabelOptions)  # allowed class names
-    split_shards: tuple[str, ...] = ()  # splits named by --num_shards
+    split_shards: tuple[tuple[str, int], ...] = ()  # splits named by --num_shards, with their numbers
     kind: FileKind = IMAGES  # of the files
     folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
     root: str = ""  # folder that names are relative to
@@ -40,7 +40,7 @@ class FileLayoutOptions:
     has_class_ids: bool = False  # True if object classes are ids without names
     # separator of classes in a manifest's label, by "label"; empty for one class
     separators: Mapping[str, str] = field(default_factory=dict)
-    file_column: str = "file_name"  # manifest column of file names
+    file_column: str = ""  # manifest column of file names; "" for file_name
     input_notices: tuple[str, ...] = ()  # notices about how the input was found
     has_name_rules: bool = False  # True if labels or splits are found by the names of files
     on_duplicate_key: str = "allow"  # action for several rows of a manifest about one file
@@ -76,10 +76,10 @@ class TableOptions:
     # assignment of records to splits; its columns need not be features
     split: SplitOptions = field(default_factory=SplitOptions)
     classes: LabelOptions = field(default_factory=LabelOptions)  # allowed class names
-    split_shards: tuple[str, ...] = ()  # splits named by --num_shards
+    split_shards: tuple[tuple[str, int], ...] = ()  # splits named by --num_shards, with their numbers
     folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
     plural: str = "files"  # name of the files in messages
-    images: tuple[str, ...] = ()  # columns of --image
+    image: tuple[str, ...] = ()  # columns of --image
     pictures: PictureOptions = field(default_factory=PictureOptions)  # how images in columns are checked
     boxes: BoxOptions = field(default_factory=BoxOptions)  # handling of boxes in images
     row_name_column: str = ""  # column that names a row in messages; "" for none
@@ -90,14 +90,14 @@ class TableOptions:
     key_flag: str = "--key"  # flag that names the key
     times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
-    stacks: tuple[Stack, ...] = ()  # columns that become one feature
+    stack: tuple[Stack, ...] = ()  # columns that become one feature
     column_order: tuple[str, ...] = ()  # columns of rows without a header, if they have an order
-    has_input_splits: bool = False  # files are named after the splits that --input or the data gives
+    keeps_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats
     exact_columns: tuple[str, ...] = ()  # columns read as text where float32 would round their numbers
-    is_encoding_given: bool = False  # True if --encoding is given
-    texts: tuple[str, ...] = ("text",)  # names of text features of lines; one for each parallel file
+    encoding: str | None = None  # of --encoding
+    languages: tuple[str, ...] = ()  # names of parallel texts; () for lines of one text
 
     @property
     def has_json_columns(self) -> bool:
@@ -106,7 +106,7 @@ class TableOptions:
 
     def has_open_type(self, column: str) -> bool:
         """Return True if neither a schema nor a flag decides a column's type."""
-        return self.schema is None and column not in (*self.types, *self.label_columns, *self.images, *self.times)
+        return self.schema is None and column not in (*self.types, *self.label_columns, *self.image, *self.times)
 
     def missing_remedy(self) -> str:
         """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
@@ -318,12 +318,12 @@ def lister_name(options: FileLayoutOptions) -> str:
 
 def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     """Return a notice of each column whose values all name image files, and which is stored as text."""
-    of_images = options.kind == IMAGES
+    of_images, main = options.kind == IMAGES, options.file_column or "file_name"
     return [
         f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
         " in no example"
         + (
-            f"; --mask_column {column} makes masks of them, --file_column {options.file_column},{column} further images"
+            f"; --mask_column {column} makes masks of them, --file_column {main},{column} further images"
             if of_images
             else ""
         )

@@ -134,10 +134,11 @@ def make_line_layout(
     class_names = resolve_classes(classes, options.classes) if labelled else None
     if class_names is None and options.classes.labels is not None:
         raise UserError(f"{options.classes.error_prefix}, but not every file of {options.source} is in a class folder")
-    features = [Feature(name, "bytes", "text") for name in options.texts]
+    texts = options.languages or ("text",)
+    features = [Feature(name, "bytes", "text") for name in texts]
     if class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
-    types = {name: ColumnType("bytes", None, 0) for name in options.texts}
+    types = {name: ColumnType("bytes", None, 0) for name in texts}
     if line_numbers:
         features.append(Feature("filename", "bytes", "text", role="source"))
         features.append(Feature("line_number", "int64", role="source"))
@@ -174,7 +175,7 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
 
 def _record_splits(summary: InputSummary, options: TableOptions) -> Splits:
     """Return the splits of rows or existing records."""
-    if options.has_input_splits:
+    if options.keeps_splits:
         names = {folder: normalize_split(folder) for folder in (key.split("/")[0] for key in sorted(summary.folders))}
         renamed = tuple(f"split {given!r} is called {name!r}" for given, name in names.items() if given != name)
         return replace(splits_of_folders(summary.folders, SPLITS), notices=renamed)

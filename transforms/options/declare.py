@@ -6,12 +6,15 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache, partial
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from shardmill.errors import UserError
 from shardmill.text import did_you_mean
 
-Group = TypeVar("Group", bound="Options")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Group = TypeVar("Group", bound="DataclassInstance")
 
 
 class OptionValueError(ValueError):
@@ -132,9 +135,13 @@ class Options:
                 continue
             object.__setattr__(self, option.field, option.parse(value))
 
-    def subset(self, group: type[Group]) -> Group:
-        """Return the options of the base class `group` alone, for example to pass them to a transform."""
-        return group(**{item.name: getattr(self, item.name) for item in dataclasses.fields(group)})
+    def subset(self, group: type[Group], **others: Any) -> Group:
+        """Return the dataclass `group`, of a base class or a transform, with the values of the same names here.
+
+        `others` are the values of its other fields. A field without a value keeps its default.
+        """
+        names = {item.name for item in dataclasses.fields(group)} - others.keys()
+        return group(**{name: getattr(self, name) for name in names if hasattr(self, name)}, **others)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that affect the output, for the manifest; without output paths or run options."""

@@ -248,7 +248,7 @@ def test_bad_manifests(tmp_path: Path, text: str | bytes, sentence: str) -> None
         (ManifestNames(drop=("a", "zap")), "--drop"),
         (ManifestNames(only=("zap",)), "--only"),
         (ManifestNames(types=(("zap", "bytes"),)), "--types"),
-        (ManifestNames(split="zap"), "--split_column"),
+        (ManifestNames(split_column="zap"), "--split_column"),
     ],
 )
 def test_columns_that_flags_name_and_no_manifest_has(tmp_path: Path, names: ManifestNames, flag: str) -> None:

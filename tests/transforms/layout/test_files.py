@@ -154,10 +154,10 @@ def test_labels() -> None:
             {},
             "^split 'my-split' in --input photos: expected letters, digits and '_' only$",
         ),
-        (tree("cat"), {"split_shards": ("test",)}, "^--num_shards test=…: no such split; the splits are train$"),
+        (tree("cat"), {"split_shards": (("test", 1),)}, "^--num_shards test=…: no such split; the splits are train$"),
         (
             tree("train/a", "test/a"),
-            {"split_shards": ("val",)},
+            {"split_shards": (("val", 1),)},
             "^--num_shards val=…: no such split; the splits are train, test$",
         ),
         (tree(" cat"), {}, "^class name ' cat' cannot be in a labels file"),

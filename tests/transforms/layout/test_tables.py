@@ -175,7 +175,7 @@ def test_spaces_around_a_class_are_named() -> None:
         ({"label_columns": ("age",), "labels": ("a",)}, "--label age holds numbers"),
         ({"label_columns": ("empty",)}, "--label empty has no value in any row"),
         ({"label_columns": ("city",), "labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
-        ({"split_shards": ("tests",)}, "--num_shards tests=…: no such split; the splits are train"),
+        ({"split_shards": (("tests", 1),)}, "--num_shards tests=…: no such split; the splits are train"),
         (
             {"label_columns": ("city",), "inferred": Inferred(TYPES, 10, {"city": None})},
             "--label city has more than 100,000 different values; give a column",
