@@ -136,10 +136,7 @@ class Options:
             object.__setattr__(self, option.field, option.parse(value))
 
     def subset(self, group: type[Group], **others: Any) -> Group:
-        """Return the dataclass `group`, of a base class or a transform, with the values of the same names here.
-
-        `others` are the values of its other fields. A field without a value keeps its default.
-        """
+        """Return the dataclass `group` with this object's values of the same names, and `others` for other fields."""
         names = {item.name for item in dataclasses.fields(group)} - others.keys()
         return group(**{name: getattr(self, name) for name in names if hasattr(self, name)}, **others)
 
