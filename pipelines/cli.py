@@ -56,6 +56,7 @@ def _run_completion(parser: Parser, arguments: Sequence[str]) -> int:
 COMMANDS = (
     Command(
         name="completion",
+        has_message_flags=False,
         description="Print the script with which a shell completes commands, flags, their values and paths.",
         examples=(
             "bash > ~/.local/share/bash-completion/completions/shardmill",

@@ -67,19 +67,23 @@ ROOMS = (
     Room("pipelines/reports", 14, 2_530),  # classes before and now, short notices
     Room("pipelines/jobs", 15, 4_670),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 2_290),  # with the functions for Python, of which no room counted the module
-    Room("src/shardmill/addons/near_duplicates", 18, 450),
+    Room("src/shardmill/addons/near_duplicates", 18, 485),
     Room("src/shardmill/addons/nightly", 18, 2_700),
+    Room("src/shardmill/addons/reports", 18, 2_460),  # contact sheets, the page, and the commands that show data sets
     Room("src/shardmill/addons/sql", 18, 930),
     Room("src/shardmill/addons/sequences", 18, 580),
+    Room("src/shardmill/addons/times", 18, 320),
     Room("src/shardmill/addons/tokens", 18, 1_060),
 )
 ADD_ONS = tuple(room for room in ROOMS if "/addons/" in room.path)
 REGISTRY = "shardmill.addons.registry"
 # Words of add-ons, by folder, which no name of the core contains
 ADD_ON_WORDS = {
-    "near_duplicates": ("perceptual", "look_alike"),
+    "near_duplicates": ("near_duplicate", "perceptual", "look_alike", "similar_contents"),
     "nightly": ("nightly", "retention", "rebuild"),
+    "reports": ("contact_sheet", "picture_finder", "render_page", "report_content"),
     "sql": ("sql", "bigquery", "database"),
+    "times": ("parse_timestamps", "read_times", "time_changes", "timechanges", "naive"),
     "sequences": ("sequence_by", "sequencing", "gather_rows"),
     "tokens": ("tokenizer", "tokenization", "tokenized", "input_ids", "pack_to", "special_token", "end_of_text"),
 }

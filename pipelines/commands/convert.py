@@ -38,6 +38,7 @@ def convert_command(kind: Kind) -> Command:
     """Return the record of the command of `kind`."""
     return Command(
         name=kind.name,
+        has_message_flags=False,
         description=kind.description,
         epilog=EPILOG,
         examples=_find_help(kind)[1],

@@ -36,7 +36,8 @@ class Command:
     description: str  # at the top of its --help
     epilog: str = ""  # at the end of its --help: notes, then `Exit status: …`
     examples: Sequence[str]  # arguments, shown below that
-    add_arguments: Callable[[Parser], object]
+    add_arguments: Callable[[Parser], object]  # adds those of the command alone
+    has_message_flags: bool = True  # False if it adds the flags of messages and --debug itself, or has none
     run: Callable[[Parser, Sequence[str]], int]  # runs the command with the words of a line, returns the exit status
 
     def parser(self) -> Parser:
@@ -45,6 +46,9 @@ class Command:
             prog=f"shardmill {self.name}", description=self.description, epilog=self.epilog, examples=self.examples
         )
         self.add_arguments(parser)
+        if self.has_message_flags:
+            add_flags(parser, options_of(LogOptions))
+            parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
         return parser
 
 
@@ -109,12 +113,6 @@ def parse_messages(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace,
 def add_directory(parser: Parser, help_text: str = _DIRECTORY_HELP) -> None:
     """Add the folder of a version or of a data set."""
     parser.add_argument("directory", metavar="DIRECTORY", help=help_text)
-
-
-def add_message_flags(parser: Parser) -> None:
-    """Add the flags of messages, and --debug."""
-    add_flags(parser, options_of(LogOptions))
-    parser.add_argument("--debug", action="store_true", help="Show the full traceback of a failure")
 
 
 def print_outcome(args: Namespace, message: str) -> None:

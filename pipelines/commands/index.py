@@ -4,6 +4,7 @@ import os
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shardmill.data.shard_index import ALL, INDEX_FOLDER
 from shardmill.errors import UserError
@@ -14,12 +15,10 @@ from shardmill.pipelines.commands.frame import (
     Command,
     Result,
     add_directory,
-    add_message_flags,
     reach_paths,
     run_here,
 )
 from shardmill.pipelines.config.data_sets import find_data_set
-from shardmill.pipelines.config.flags import Parser
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import plural
 from shardmill.transforms.inputs.folders import FileKind, split_of_file
@@ -31,14 +30,6 @@ from shardmill.transforms.stores.protocol import file_error
 _TFRECORDS = FileKind("TFRecord files", r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?", has_signature=True)
 
 
-def _add_arguments(parser: Parser) -> None:
-    add_directory(
-        parser,
-        "Folder of a version or of a data set, or a folder or a glob of TFRecord files. Local, gs://, s3:// or az://",
-    )
-    add_message_flags(parser)
-
-
 COMMANDS = (
     Command(
         name="index",
@@ -47,7 +38,11 @@ COMMANDS = (
         epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 a shard is damaged, or the index could not be written; 2 a"
         " mistake in a flag, or no TFRecord files; 4 a job builds this version.",
         examples=("datasets/flowers", "'other/train-*.tfrecord'"),
-        add_arguments=_add_arguments,
+        add_arguments=partial(
+            add_directory,
+            help_text="Folder of a version or of a data set, or a folder or a glob of TFRecord files. Local, gs://,"
+            " s3:// or az://",
+        ),
         run=run_here(lambda args: index_shards(args.directory)),
     ),
 )
@@ -69,7 +64,6 @@ class Indexed(Result):
 
     @property
     def text(self) -> str:
-        """Return the result in one sentence."""
         amount = f"{plural(self.records, 'record')} in {plural(self.shards, 'shard')}"
         return f"{', '.join(storage.join(folder, INDEX_FOLDER) for folder in self.directories)}: {amount}"
 

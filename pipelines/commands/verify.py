@@ -18,7 +18,6 @@ from shardmill.metadata.versions import find_interrupted_publications
 from shardmill.pipelines.commands.frame import (
     Command,
     add_directory,
-    add_message_flags,
     ignore,
     parse_messages,
     print_outcome,
@@ -54,7 +53,6 @@ def _add_arguments(parser: Parser) -> None:
         action="store_true",
         help="Before the checks, complete an interrupted publication and delete the LOCK of a dead job",
     )
-    add_message_flags(parser)
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:

@@ -18,7 +18,6 @@ from shardmill.pipelines.commands.frame import (
     Command,
     Result,
     add_directory,
-    add_message_flags,
     ignore,
     reach_paths,
     report_read_errors,
@@ -47,7 +46,6 @@ def _make_command(
 
     def add_all(parser: Parser) -> None:
         add_directory(parser, "Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://")
-        add_message_flags(parser)
         add_arguments(parser)
 
     return Command(
@@ -282,7 +280,6 @@ class Tagged(Result):
 
     @property
     def text(self) -> str:
-        """Return the result in one sentence."""
         if not self.version:
             return f"{self.directory}: {self.tag} no longer names {self.before}"
         moves = self.before not in ("", self.version)
@@ -363,7 +360,6 @@ class RolledBack(Result):
 
     @property
     def text(self) -> str:
-        """Return the result in one sentence."""
         if self.before == self.version:
             return f"{self.directory}: LATEST names {self.version} already"
         return f"{self.directory}: LATEST: {self.before or 'none'} -> {self.version}"
@@ -424,7 +420,6 @@ class Accepted(Result):
 
     @property
     def text(self) -> str:
-        """Return the result in one sentence."""
         accepted = f"is published, accepted by {self.by}" if self.is_new else "is published already"
         return f"{self.directory}: {self.version} {accepted}; LATEST names {self.latest}"
 
@@ -482,8 +477,7 @@ def accept_failed(
         if text is not None and not text.strip():
             raise UserError(f"--{flag} is empty")
 
-    from shardmill.pipelines.jobs.outcome import repair
-    from shardmill.pipelines.reports.page import write_page_of
+    from shardmill.pipelines.jobs.outcome import repair, write_page_of
     from shardmill.transforms.options.job_options import Acceptance
     from shardmill.transforms.publishing.acceptance import FailedVersion, accept_version
 

@@ -58,11 +58,12 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
     def check(self) -> None:
         """Check that a function can take the files, and that no option is for files alone; raises UserError."""
+        super().check()
         if self.function is None:
             return
         if self.map_batches is not None:
             raise UserError(f"{self.function}: files are not in batches; give a function of one file to --map")
-        others = ("reuse", "masks", "mask_column", "near_duplicates", "coco", "voc", "yolo", "annotations", "boxes_csv")
+        others = ("reuse", "masks", "mask_column", "coco", "voc", "yolo", "annotations", "boxes_csv")
         defaults = {option.field: option.default for option in options_of(type(self))}
         for name in (*others, "no_shuffle", "feature_names", "coordinates"):
             if name in defaults and getattr(self, name) != defaults[name]:
@@ -227,7 +228,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return self if self.input is None else replace(self, input=inside_archive(self.input))._with_metadata()
 
     def check(self) -> None:
-        """Check the flags about the input, a manifest and names; raises UserError."""
         super().check()
         self._check_inputs()
         self._check_names()
@@ -490,7 +490,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
 
     @cached_property
     def root(self) -> str:
-        """Return the folder that file names are relative to."""
         if self.input is not None:
             return super().root
         from shardmill.transforms.inputs.manifest_files import common_folder
@@ -553,7 +552,6 @@ class ArraysConfig(ListedFilesConfig):
     )
 
     def check(self) -> None:
-        """Check the flags of arrays and their files; raises UserError."""
         super().check()
         others = ("manifest", "folders", "shape", "dtype")
         if self.stacked and (other := next((name for name in others if getattr(self, name)), "")):

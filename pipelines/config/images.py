@@ -126,7 +126,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         parse=parse_coordinates,
         to_json=dict,
     )
-    near_duplicates: bool = flag(False, "Find similar images by a perceptual hash; decodes every image")
 
     def resolve(self) -> Self:
         """Return this configuration with the folder of masks among the images, and the renames of --feature_names."""
@@ -139,7 +138,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         return replace(found, masks=None if masks is None else inside_archive(masks), rename=rename)
 
     def check(self) -> None:
-        """Check the flags of images, masks and annotations; raises UserError."""
         super().check()
         self.check_has_objects()
         if self.resize is None and self.resize_mode != "exact":
@@ -162,8 +160,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(
                 f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
             )
-        if self.near_duplicates and find_spec("imagehash") is None:
-            raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
         if self.feature_names == features.OBJECT_DETECTION and self.rename != features.OBJECT_DETECTION_RENAMES:
             raise UserError(
                 f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
@@ -249,7 +245,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     @property
     def is_decoding(self) -> bool:
         """Return True if pixels are decoded, outside the interpreter, so that one thread per core pays."""
-        return self.is_reencoding or self.verify == "decode" or self.near_duplicates
+        return self.is_reencoding or self.verify == "decode" or any(options.observer for options in self.add_ons)
 
     @property
     def reencode(self) -> "Reencode | None":
@@ -399,5 +395,4 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             shaping["annotations"] = self.annotation_flag.partition(" ")[0].removeprefix("--")
         elif self.has_objects:
             shaping["annotations"] = "manifest"
-        left_out = [name for name in ("coordinates", "near_duplicates") if not shaping[name]]
-        return {name: value for name, value in shaping.items() if name not in left_out}
+        return {name: value for name, value in shaping.items() if value or name != "coordinates"}

@@ -186,6 +186,8 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
 
     def check(self) -> None:
         """Check that options do not contradict each other or the input; called once, after `resolve`."""
+        for options in self.add_ons:
+            options.check(self)
 
     def _check_folder_groups(self) -> None:
         """Check the flags that go with a level of groups in --folders; raises UserError."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from shardmill.data.features import Features, TimeUnit
+from shardmill.addons import registry
+from shardmill.data.features import Features
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.transforms.features.options import load
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.options.declare import (
     Options,
@@ -30,7 +32,6 @@ from shardmill.transforms.options.job_options import (
     parse_separator,
     parse_size,
     parse_stacks,
-    parse_timestamps,
     parse_types,
 )
 from shardmill.transforms.values.options import TransformOptions
@@ -283,10 +284,6 @@ _RECORDED_ORDER = (
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
 
-def _parse_separator(value: str) -> str:
-    return value.replace("\\n", "\n").replace("\\t", "\t")
-
-
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC):
     """The options of all record formats; options that a format has no flag for keep their defaults."""
@@ -320,16 +317,6 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         parse=parse_names,
         to_json=list,
     )
-    timestamp: tuple[tuple[str, TimeUnit], ...] = newer_flag(
-        (),
-        "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
-        "at=ms; repeatable",
-        parse=parse_timestamps,
-        repeats=True,
-        metavar="COLUMN=UNIT",
-        default_words="times stay text",
-        to_json=dict,
-    )
     hive_partitioning: bool = newer_input_flag(False, "Make columns of folders such as year=2024/month=1")
     stack: tuple[Stack, ...] = newer_flag(
         (),
@@ -352,7 +339,7 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         "",
         r"Text between documents, for example '<|endoftext|>'; each document becomes one example; \n and \t "
         "mean line end and tab",
-        parse=_parse_separator,
+        parse=lambda value: value.replace("\\n", "\n").replace("\\t", "\t"),
         default_words="none",
     )
     line_numbers: bool = table_input_flag(False, "Add the features filename and line_number")
@@ -395,10 +382,7 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
             raise UserError(
                 f"--on_duplicate_key {self.on_duplicate_key} needs --key, the column that identifies a record"
             )
-        self._check_times()
         _ = self.input_schema  # restored to be checked
-        for options in self.add_ons:
-            options.check(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the default quote and encoding if none are given."""
@@ -406,20 +390,6 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         start = list(shaping).index(_RECORDED_ORDER[0])
         before, others = dict(list(shaping.items())[:start]), dict(list(shaping.items())[start:])
         return before | {name: others[name] for name in _RECORDED_ORDER if name in others} | others
-
-    def _check_times(self) -> None:
-        if self.schema is None or not self.timestamp or not self.schema.constraints:
-            return
-        from shardmill.metadata.schema import unsupported_time_units
-
-        unsupported = unsupported_time_units(self.schema.constraints)
-        units = {self.renames.original_name(name): unit for name, unit in unsupported.items()}
-        for name, unit in self.timestamp:
-            if other := units.get(name):
-                raise UserError(
-                    f"--timestamp {name}={unit}: {self.schema.origin} says that its times are in {other}, which is not"
-                    " written; leave the time_domain out of the schema, or --timestamp"
-                )
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -429,8 +399,11 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
     @cached_property
     def row_add_ons(self) -> "tuple[RowAddOn, ...]":
         """Return the hooks of the add-ons whose options change rows."""
-        found = (options.row_add_on(self) for options in self.add_ons)
-        return tuple(add_on for add_on in found if add_on is not None)
+        # What a schema may say of columns comes first: the other hooks take its results
+        of_schema = [cls() for cls in registry.options_for("row") if cls.reads_schema]
+        found = {type(options): options for options in (*of_schema, *self.add_ons)}
+        used = [options for options in found.values() if self.schema is not None or options in self.add_ons]
+        return tuple(load(options.rows).of(options, self) for options in used if options.rows)
 
     @property
     def assembly(self) -> "Assembly | None":

@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -84,7 +84,7 @@ class RecordsConfig(RecordOptions):
         )
 
     def check(self) -> None:
-        """Check the flags about the input, its format and labels; raises UserError."""
+        super().check()
         self._check_inputs()
         if self.folders is not None and self.folders.group is not None:
             raise UserError(f"--folders {self.folders}: groups are of whole files, as with --record file")
@@ -312,10 +312,14 @@ class RecordsConfig(RecordOptions):
             nesting=self.nesting if "json_columns" in self.spec.flags else None,
             pictures=self.subset(PictureOptions),
             boxes=self.subset(BoxOptions),
-            times=dict(self.timestamp),
+            columns_by_flag={
+                f"--{name}": tuple(dict(getattr(options, name)))
+                for options in self.add_ons
+                for name in options.by_column
+            },
+            column_changes=tuple(add_on.change_columns for add_on in self.row_add_ons),
             types=cast("dict[str, ScalarType]", dict(self.types)),
             missing=self.missing if self.spec.name == "csv" else (),
-            exact_columns=tuple(name for options in self.add_ons for name in options.exact_columns),
             row_name_column=self.spec.row_name_column,
             separators={name or self.label_columns[0]: text for name, text in (self.label_separator or {}).items()},
             label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
@@ -482,10 +486,6 @@ class MappedConfig(RecordsConfig):
         if origin.data_set is not None and origin.schema is not None and origin.schema.metadata:
             reset["schema"] = None  # it describes the records before the function
         return cls(**{**given, **reset, "origin": origin})
-
-    def without_types(self, names: Iterable[str]) -> "MappedConfig":
-        """Return the configuration without the options about the types of these columns."""
-        return replace(self, types=tuple(item for item in self.types if item[0] not in names))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -701,7 +701,6 @@ class ParallelConfig(RecordsConfig):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Return the features of the texts, by the names given with --input."""
         return tuple(name for name, _ in self.texts)
 
     @property

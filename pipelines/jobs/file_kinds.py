@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from shardmill.pipelines.config.files import AUDIO_RESERVED, ArraysConfig, AudioConfig
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.kind import Kind
+from shardmill.transforms.features.options import load
 
 if TYPE_CHECKING:
     from shardmill.data.features import Features
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 def images_route(config: ImagesConfig) -> "FileRoute":
     """Return how images are found, read and described."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
-    from shardmill.quality.stats_file import SECTIONS
     from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_masks import CompanionEncoder
     from shardmill.transforms.files.image_objects import ObjectEncoder
@@ -38,8 +37,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     objects = None
     if (annotated := source or config.objects_column) is not None:
         objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
-    observers = [add_on.module("observer") for key, add_on in SECTIONS.items() if getattr(config, key)]
-    observer = import_module(observers[0]).OBSERVER if observers else None
+    observer = next((load(options.observer) for options in config.add_ons if options.observer), None)
     encoder = ImageEncoder(
         config.root,
         config.verify,

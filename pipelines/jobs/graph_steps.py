@@ -21,7 +21,7 @@ from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, MapCalls
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
 from shardmill.transforms.inputs.summary import InputSummary
@@ -31,7 +31,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.records.images import add_object_features
-from shardmill.transforms.records.run_file import Run, read_keys
+from shardmill.transforms.records.run_file import read_keys
 from shardmill.transforms.records.staging import (
     AnalyzeRuns,
     CountKinds,
@@ -41,7 +41,6 @@ from shardmill.transforms.records.staging import (
     check_examples,
     read_analyzed_files,
 )
-from shardmill.transforms.rows.mapping import MapCalls, MapRecords, RecordMap, needs_types
 from shardmill.transforms.shards.balance import shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions
@@ -136,6 +135,8 @@ def read_indexed(
 
 def _map_records(indexed: IndexedBlocks, config: RecordsConfig, temporary: str) -> tuple[IndexedBlocks, Any]:
     """Return what the function of --map or --map_batches makes of all records, and its Findings as a side input."""
+    from shardmill.transforms.rows.mapping import MapRecords, RecordMap, needs_types
+
     assert config.function is not None
     format_, inferred = config.input_format, Inferred()
     if needs_types(format_, config.function.is_of_batches):
@@ -183,7 +184,8 @@ def _make_record_layout(
                 f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a"
                 " record, which have one place in the input; leave it out, or let the function return one row"
             )
-        config = config.without_types(calls.columns - output.keys())
+        unknown = calls.columns - output.keys()
+        config = replace(config, types=tuple(item for item in config.types if item[0] not in unknown))
     elif isinstance(config, MappedFilesConfig):
         config = config.of_rows("" not in summary.folders, output)
     layout = replace(_make_route_layout(summary, get_single(inferred, Inferred()), config), input_counts=summary.counts)
@@ -364,13 +366,10 @@ def find_equal_contents(
 
 def cut_by_weights(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
     """Find where shards begin, so that the weights of their records differ by at most one record's."""
-    sizes = staged.runs | "SizesOfRun" >> beam.Map(_run_sizes) | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
+    of_run = beam.Map(lambda run: {part.group: part.size_bytes for part in run.parts})
+    sizes = staged.runs | "SizesOfRun" >> of_run | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
     count = partial(shard_count, config.shard_counts)
     return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)
-
-
-def _run_sizes(run: Run) -> dict[str, int]:
-    return {part.group: part.size_bytes for part in run.parts}
 
 
 def transform_graph(

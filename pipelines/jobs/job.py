@@ -20,6 +20,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
+from shardmill.addons.registry import page_writers
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
@@ -52,7 +53,6 @@ from shardmill.pipelines.jobs.runner import (
     template_of,
 )
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.page import with_page_checks, write_page
 from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
@@ -64,8 +64,6 @@ from shardmill.transforms.publishing.build_records import read_record, write_rec
 from shardmill.transforms.publishing.catalog import is_newer, read_latest
 from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
-from shardmill.transforms.rows.sources import RowSource
-from shardmill.transforms.rows.spool import spool_rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
@@ -77,6 +75,7 @@ from shardmill.transforms.workers.processes import open_workers
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.transforms.rows.sources import RowSource
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,9 @@ def record_job(config: RecordsConfig) -> Job:
     )
 
 
-def rows_job(config: DataConfig, rows: RowSource) -> Job:
+def rows_job(config: DataConfig, rows: "RowSource") -> Job:
     """Return the job of `config` over rows that a program holds, which the job writes to files before it begins."""
+    from shardmill.transforms.rows.spool import spool_rows
 
     def spool(folder: str, update: Callable[[], None]) -> Job:
         files, columns = spool_rows(rows, folder, config.keeps_splits, update)
@@ -531,7 +531,8 @@ def run_recorded(
                 ended = replace(ended, seconds=time.monotonic() - start_s)
                 is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
                 if is_recorded and (path := write_unpublished(config.parent, ended, record_first_failure)):
-                    write_page(config.parent, ended, path, previous_profile)
+                    for pages in page_writers():
+                        pages.write_page(config.parent, ended, path, previous_profile)
                 return Built(ended, None, error)
             if isinstance(published, Published):
                 return _write_published_record(config, record, published, previous_profile, start_s)
@@ -566,13 +567,15 @@ def _write_published_record(
         read=None if index is None else index.read,
         seconds=time.monotonic() - start_s,
     )
-    ended = with_page_checks(ended, profile, previous_profile)
+    for pages in page_writers():
+        ended = pages.with_page_checks(ended, profile, previous_profile)
     path = record_path(config.parent, ended.version)
     try:
         path = write_record(config.parent, ended)
     except OSError as error:  # the job's own record stays, without the seconds
         log.warn(record_warning(error))
-    write_page(config.parent, ended, path, previous_profile, profile and (opened, profile))
+    for pages in page_writers():
+        pages.write_page(config.parent, ended, path, previous_profile, profile and (opened, profile))
     return Built(ended, published, index=index, profile=profile)
 
 

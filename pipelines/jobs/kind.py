@@ -34,7 +34,7 @@ class Kind:
     @property
     def options(self) -> tuple[Option, ...]:
         """Return the options that the command uses."""
-        return options_of(self.config)
+        return insert_options(options_of(self.config), registry.options_for(self.name))
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         """Make a configuration from `values`, keyed by flag or field name, each a text or an already parsed value."""

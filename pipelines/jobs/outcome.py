@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import shardmill
+from shardmill.addons.registry import page_writers
 from shardmill.errors import (
     INTERRUPTED,
     TERMINATED,
@@ -32,7 +33,6 @@ from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.versions import BuildRecord, Status, page_path, record_path
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.page import write_page_of
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import Dataset
 from shardmill.text import html_table
@@ -307,6 +307,12 @@ def delete_folder(folder: str) -> None:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
         raise
+
+
+def write_page_of(directory: str) -> None:
+    """Write the page of the version in `directory` from its record, if it has one; a failure is a warning."""
+    for pages in page_writers():
+        pages.write_page_of(directory)
 
 
 def complete_page(parent: str, version: str) -> bool:

@@ -41,14 +41,13 @@ from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.features.rows import Written
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, MapCalls
 from shardmill.transforms.inputs.record_blocks import IndexedBlocks, Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import FOLDER
 from shardmill.transforms.publishing.description import Build, PublishOptions
-from shardmill.transforms.records.mapped_files import FileMap, MapFiles
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
@@ -62,8 +61,6 @@ from shardmill.transforms.records.staging import (
     StageRuns,
     Staging,
 )
-from shardmill.transforms.rows.mapping import MapCalls
-from shardmill.transforms.rows.spool import SpoolRows
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
 from shardmill.transforms.shards.divisions import Divisions
@@ -101,6 +98,8 @@ def build_records(
     if callable(rows):
         rows = root | "Rows" >> rows()
     if rows is not None:
+        from shardmill.transforms.rows.spool import SpoolRows
+
         spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
     reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
     return _build(reading, config.mapped, options, progress_folder, plan)
@@ -121,6 +120,8 @@ def build_mapped_files(
 def _read_mapped_files(
     root: beam.Pipeline, config: FilesConfig, route: "FileRoute", temporary: str | None, scratch: str
 ) -> Reading:
+    from shardmill.transforms.records.mapped_files import FileMap, MapFiles
+
     assert config.function is not None
     indexed = root | "Index" >> route.index(temporary)
     layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)
@@ -228,7 +229,7 @@ def _divide_records(staged: StagedRuns, config: RecordsConfig, is_weighed: bool)
 def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
     """Return a ShardSource or a collection of one; typed Any because Beam cannot check protocols."""
     if config.assembly is not None:
-        return layout | "Shards" >> beam.Map(_make_shards, config.assembly)
+        return layout | "Shards" >> beam.Map(lambda layout, assembly: assembly.make_shards(layout), config.assembly)
     return RunShards()
 
 
@@ -294,10 +295,6 @@ def _describe_records(
     return rename_build(build, features, options)
 
 
-def _make_shards(layout: TableLayout, assembly: Any) -> Any:  # an Assembly; Beam cannot check protocols
-    return assembly.make_shards(layout)
-
-
 _SHOWN = 30  # features, by --dry_run
 
 
@@ -310,7 +307,11 @@ def plan_records_dry_run(
     the PTransform of `rows` reads, which is in no file, is spooled next to `path`.
     """
     scratch = posixpath.dirname(path)
-    spooled = None if rows is None else root | "Rows" >> rows() | "Spool" >> SpoolRows(scratch)
+    spooled = None
+    if rows is not None:
+        from shardmill.transforms.rows.spool import SpoolRows
+
+        spooled = root | "Rows" >> rows() | "Spool" >> SpoolRows(scratch)
     _plan(read_layout(root, config, spooled=spooled, scratch=scratch), config.mapped, path)
 
 

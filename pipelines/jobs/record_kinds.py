@@ -44,7 +44,7 @@ def _list_fields(options: type[Options]) -> tuple[str, ...]:
 
 _VALUE_FLAGS = _list_fields(TransformOptions)  # of all but existing examples
 _COLUMN_FLAGS = (
-    *("label", "label_separator", "fill", "types", "timestamp", "stack", "hive_partitioning", "drop", "only", "key"),
+    *("label", "label_separator", "fill", "types", "stack", "hive_partitioning", "drop", "only", "key"),
     *("on_duplicate_key", "schema"),
     *_VALUE_FLAGS,
 )  # of every table

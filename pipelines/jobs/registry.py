@@ -27,12 +27,9 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
         "text": Entry("turn text into TFRecord shards, one example for each line, document or file", _RECORDS),
     },
     LOOKING: {
-        "inspect": Entry("show what is in a data set", f"{_IN}.inspect", ("inspect", "Inspection")),
         "verify": Entry("re-read a data set and check every shard", f"{_IN}.verify", ("verify", "Verification")),
         "index": Entry("write the position of each record, for random access", f"{_IN}.index", ("index", "Indexed")),
         "versions": Entry("list the versions of a data set", f"{_IN}.versions", ("versions", "Versions", "VersionRow")),
-        "diff": Entry("show what differs between two versions", f"{_IN}.report", ("diff", "Comparison")),
-        "report": Entry("write an HTML report about a version", f"{_IN}.report", ("report", "Report")),
     },
     MANAGING: {
         "rollback": Entry("point LATEST at an older version", f"{_IN}.versions", ("rollback", "RolledBack")),
@@ -48,8 +45,9 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
 
 
 for _add_on in ADD_ONS:
-    for _heading, _added in _add_on.commands.items():
+    for _heading, _entries in _add_on.commands.items():
         _core = COMMANDS[_heading]
+        _added = {name: entry._replace(module=_add_on.module(entry.module)) for name, entry in _entries.items()}
         COMMANDS[_heading] = {**_added, **_core} if _add_on.leads else {**_core, **_added}
 
 

@@ -16,10 +16,9 @@ from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs import runner
 from shardmill.pipelines.jobs.job import check_baseline, check_output, open_published
-from shardmill.pipelines.jobs.outcome import begin_record, recover, take_lease
+from shardmill.pipelines.jobs.outcome import begin_record, recover, take_lease, write_page_of
 from shardmill.pipelines.jobs.record_graphs import build_records
 from shardmill.pipelines.jobs.record_kinds import EXAMPLES, ROWS
-from shardmill.pipelines.reports.page import write_page_of
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import read_latest
 from shardmill.transforms.publishing.lease import Lease

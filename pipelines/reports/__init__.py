@@ -1,1 +1,1 @@
-"""Reports for people: log lines, summaries, tables, contact sheets and the HTML page."""
+"""Messages for people: log lines, summaries and tables."""

@@ -42,7 +42,7 @@ sys.path.insert(0, {str(source)!r})
 import shardmill
 for command, file in (("csv", "a.csv"), ("text", "b.txt"), ("images", "")):
     shardmill.convert(command, input=f"in/{{file}}", output="out", name=command, splits="train=0.5,test=0.5")
-    print(shardmill.inspect(f"out/{{command}}"), shardmill.verify(f"out/{{command}}"))
+    print(shardmill.info(f"out/{{command}}"), shardmill.verify(f"out/{{command}}"))
 print(shardmill.__file__)
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)

@@ -68,7 +68,7 @@ def test_a_full_disk(words: str) -> None:
 
 SCRATCH = """
 from dataclasses import dataclass
-from shardmill.pipelines.commands.frame import Command, Result, add_directory, add_message_flags, run_here
+from shardmill.pipelines.commands.frame import Command, Result, add_directory, run_here
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Counted(Result):
@@ -81,16 +81,12 @@ class Counted(Result):
 def count(directory: str) -> Counted:
     return Counted(directory)
 
-def add_arguments(parser):
-    add_directory(parser)
-    add_message_flags(parser)
-
 COMMANDS = (
     Command(
         name="count",
         description="Count files.",
         examples=("datasets/flowers",),
-        add_arguments=add_arguments,
+        add_arguments=add_directory,
         run=run_here(lambda args: count(args.directory)),
     ),
 )

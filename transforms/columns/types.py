@@ -325,10 +325,6 @@ class DeclaredColumn(MergeableValue):
         _join_objects, default=frozenset()
     )  # distinct object fields in files or rows
 
-    def with_location(self, location: str) -> "DeclaredColumn":
-        """Return a copy whose objects have this place."""
-        return replace(self, objects=frozenset(replace(item, location=location) for item in self.objects))
-
     def merge(self, other: "DeclaredColumn") -> "DeclaredColumn":
         """Merge the metadata of two sets of rows; of two kinds the first by name is used.
 

@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from shardmill.transforms.options.declare import Option, Options, options_of
-
-if TYPE_CHECKING:
-    from shardmill.transforms.features.rows import RowAddOn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,24 +15,23 @@ class AddOnOptions(Options):
     precedes: ClassVar[str] = ""  # the option before which --help and manifests list them; "" for the end
     # the RowAddOn that is made `of` options and a configuration, as `folder.rows.Class`; "" for none
     rows: ClassVar[str] = ""
+    reads_schema: ClassVar[bool] = False  # True if a schema may turn on the hooks for rows, without any option
+    observer: ClassVar[str] = ""  # the ImageObserver that looks at each image of a job, as `folder.module.NAME`
     quantity: ClassVar[str] = ""  # value of --balance that needs these options
     libraries: ClassVar[tuple[str, ...]] = ()  # whose releases can change the bytes
     derived: ClassVar[Mapping[str, str]] = {}  # by option: what examples hold in place of the input's columns
+    by_column: ClassVar[tuple[str, ...]] = ()  # options of (column, value) pairs that decide the columns' types
     # by command: options to show in its short help, and an example
     short_help: ClassVar[Mapping[str, tuple[tuple[str, ...], str]]] = {}
-
-    @property
-    def exact_columns(self) -> tuple[str, ...]:
-        """Columns that are read as text where float32 would round their numbers."""
-        return ()
 
     def check(self, config: Any) -> None:
         """Check the options together with those of the job's JobConfig; raises UserError."""
 
-    def row_add_on(self, config: Any) -> "RowAddOn | None":
-        """Return the hooks for the rows of a RecordsConfig; None if the options change no row."""
-        module, _, name = self.rows.rpartition(".")
-        return getattr(import_module(f"shardmill.addons.{module}"), name).of(self, config) if name else None
+
+def load(name: str) -> Any:
+    """Import and return what an add-on calls `folder.module.NAME`."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(f"shardmill.addons.{module}"), attribute)
 
 
 def insert_options(options: Sequence[Option], add_ons: Iterable[type[AddOnOptions]]) -> tuple[Option, ...]:

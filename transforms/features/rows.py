@@ -14,6 +14,8 @@ from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.example_decoding import Kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.findings import Finding, Findings
+from shardmill.transforms.layout.columns import Columns
+from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Division, Divisions
@@ -142,6 +144,10 @@ class RowAddOn:
 
     def rename_texts(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the features that columns of parallel texts become."""
+        return columns
+
+    def change_columns(self, columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
+        """Return the columns to read, given those that flags and a schema choose; raises UserError."""
         return columns
 
     def change_layout(self, layout: TableLayout, source: str) -> TableLayout:

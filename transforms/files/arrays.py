@@ -302,12 +302,10 @@ class ArrayEncoder(FileEncoder):
     columns: ManifestColumns = ()  # of a manifest
 
     def of_layout(self, layout: Layout) -> "ArrayEncoder":
-        """Return the encoder of arrays of the layout's type."""
         assert isinstance(layout, ArrayLayout)
         return replace(super().of_layout(layout), expected=layout.array, example=layout.example)
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        """Read an array and check its type."""
         assert self.expected is not None
         return Encoded(read_array(storage.read_bytes(path) if data is None else data, self.expected, self.example))
 

@@ -138,7 +138,6 @@ class AudioEncoder(FileEncoder):
     columns: ManifestColumns = ()  # of a manifest
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        """Read a file, check its header, and decode it if requested."""
         data = storage.read_bytes(path) if data is None else data
         try:
             wav = read_header(data)

@@ -154,7 +154,6 @@ class ImageEncoder(FileEncoder):
         return self.verify != "none" or self.reencode is not None
 
     def of_layout(self, layout: Layout) -> Self:
-        """Return the encoder, with the class names of objects if there are any."""
         own = super().of_layout(layout)
         if own.objects is None:
             return own
@@ -163,12 +162,10 @@ class ImageEncoder(FileEncoder):
         return replace(own, objects=replace(own.objects, class_names=layout.object_classes.names))
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        """Read, check and re-encode an image."""
         data, header = self._load_image(path, data)
         return self._make_encoded(data, self._observe(data, header))
 
     def as_columns(self, encoded: Encoded) -> dict[str, Any]:
-        """Return the image as Pillow opens it."""
         try:
             return {self.feature: Image.open(io.BytesIO(encoded.value))}
         except (OSError, ValueError, Image.DecompressionBombError) as error:
@@ -181,7 +178,8 @@ class ImageEncoder(FileEncoder):
         if header.properties != PLAIN:
             parts.append(_PROPERTIES_PREFIX + header.properties.to_text())
         if self.companions is not None:
-            parts.append(_COMPANIONS_PREFIX + self.companions.describe_companions(encoded.annotations.companions))
+            kinds = (companion.source_kind for companion in encoded.annotations.companions)
+            parts.append(_COMPANIONS_PREFIX + ",".join(kinds))
         if header.original is not None:
             parts.append(_FOUND_PREFIX + ",".join(map(str, header.original)))
         if header.observed:
@@ -199,7 +197,6 @@ class ImageEncoder(FileEncoder):
         return encoded._replace(annotations=_Annotations(companions=companions))
 
     def depends_on(self) -> dict[str, str]:
-        """Return all options that an encoded image depends on; those of observations and objects are applied anew."""
         options = super().depends_on()
         del options["observer"], options["objects"]
         if self.companions is None:
@@ -207,7 +204,6 @@ class ImageEncoder(FileEncoder):
         return options if self.objects is None else {**options, "objects": "noted"}
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the places of objects to a batch of planned images."""
         return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
     @property
@@ -340,7 +336,6 @@ class ImageEncoder(FileEncoder):
         stats.boxes = {count_name: sum(rows[count_name].to_pylist()) for count_name in stats.boxes}
 
     def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
-        """Add the annotated objects and companions to images."""
         files = files if self.objects is None else self._with_objects(batch, files, self.objects)
         if self.companions is None:
             return files
@@ -437,7 +432,6 @@ class ImageEncoder(FileEncoder):
         return stats_by_feature
 
     def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
-        """Add the extremes of measured images, and the statistics of objects."""
         if self.objects is not None and isinstance(stats, ImageStats) and files:
             object_rows = [file.annotations.row for file in files]
             rows = take_rows(files[0].annotations.rows, object_rows)  # all share the rows

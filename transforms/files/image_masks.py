@@ -223,10 +223,6 @@ class CompanionEncoder:
                 raise ImageError(f"{item.display_name}: cannot be read: {error_text(error)}") from error
         return tuple(encoded)
 
-    def describe_companions(self, companions: Sequence[EncodedCompanion]) -> str:
-        """Return the text from which `restore` restores companions, together with the example."""
-        return ",".join(companion.source_kind for companion in companions)
-
     def restore(self, record: bytes, source_kinds: str, has_sizes: bool) -> tuple[EncodedCompanion, ...]:
         """Return the companions in a framed example of a previous version."""
         values = decode_example(record[HEADER_BYTES:-FOOTER_BYTES])

@@ -113,7 +113,8 @@ class PlanShards(beam.PTransform):
             divisions = pcoll | "CutExamples" >> FindExampleCuts(_group_by_split, ranks, repeats=False)
         # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs
         # of 10 rows.
-        gather = beam.ParDo(GatherFn(_distribute, len, _limit_rows), AsSingleton(divisions))
+        deal_out = GatherFn(lambda parts, found: distribute(concatenate(parts), found), len, _limit_rows)
+        gather = beam.ParDo(deal_out, AsSingleton(divisions))
         select = beam.Map(lambda batch: batch.select([*shard_columns(batch), "split"]))
         selected = pcoll | "Select" >> select.with_output_types(pa.RecordBatch)
         shards = selected | "Distribute" >> gather.with_output_types(tuple[ShardKey, pa.RecordBatch])
@@ -122,10 +123,6 @@ class PlanShards(beam.PTransform):
 
 def _limit_rows(divisions: Divisions) -> int:
     return min(_ROWS_A_SHARD * sum(division.parts for division in divisions.values()), _MOST_ROWS)
-
-
-def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-    return distribute(concatenate(parts), divisions)
 
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:

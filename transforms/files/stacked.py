@@ -304,7 +304,6 @@ class StackedEncoder(ArrayEncoder):
     """Encoder of the rows of stacked arrays."""
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        """Return the row that `path` names."""
         file, member, row = _split_row_path(path)
         value = np.ascontiguousarray(open_array(file, member)[row])
         return Encoded(value.astype(value.dtype.newbyteorder("<")).tobytes())

@@ -500,7 +500,6 @@ class AvroFormat(RecordFormat):
                 yield BlockRef(file, start, file.size_bytes - start, first, tuple(header.columns), records)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        """Return the fields of the file's schema; () if it cannot be read."""
         try:
             with storage.open_read(file.path, file.size_bytes) as stream:
                 return tuple(read_header(stream, file, self.nesting).columns)

@@ -178,7 +178,6 @@ class CsvFormat(RecordFormat):
             return self._start(stream, file)[0]
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | RecordNotice]:
-        """Yield the blocks of `file` in order; a Reject if it is empty or cannot be read."""
         try:
             with self._open(file) as (stream, base):
                 found = self._index(file, stream, base)
@@ -259,7 +258,6 @@ class CsvFormat(RecordFormat):
         return OddTexts(found)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows of a block; a malformed record, or one that does not fit `types`, is a Reject."""
         separated = dict(self.list_separators)
         if lists := [name for name, column in types.items() if column.length is not None and name not in separated]:
             raise UserError(

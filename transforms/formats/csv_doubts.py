@@ -65,7 +65,8 @@ def header_problem(
     if following and (problem := _count_problem(sample, line, dialect, first, following)):
         return f"{problem}, in place of --header first" if is_header_given else problem
     if not is_header_given and following and _is_data(first.fields, [row.fields for row in following]):
-        return f"{_looks_like_data(first)}; if it is a row, {_name_flags(len(first.fields))}; {_FIRST}"
+        looks = f"line {first.line} looks like data, not names: {shorten(first.text)!r}"
+        return f"{looks}; if it is a row, {_name_flags(len(first.fields))}; {_FIRST}"
     return None
 
 
@@ -92,10 +93,6 @@ _FIRST = "if it holds the names, give --header first"
 def looks_like_row(columns: Sequence[str]) -> str:
     """Return the question, with flags, to ask about a header whose names are not unique."""
     return f"is line 1 a row? then {_name_flags(len(columns))}"
-
-
-def _looks_like_data(first: _Row) -> str:
-    return f"line {first.line} looks like data, not names: {shorten(first.text)!r}"
 
 
 def _name_flags(count: int) -> str:

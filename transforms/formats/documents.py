@@ -85,7 +85,6 @@ class DocumentsFormat(LinesFormat):
             yield RecordNotice(NO_SEPARATOR, file.name, 1)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the documents in pieces; columns other than `text` and `line_number` are null."""
         name, held, line = block.file.name, b"", block.first_line
         is_lost = False  # the start of the document that is being read
         for piece in self.pieces(block):

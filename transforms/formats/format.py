@@ -352,14 +352,12 @@ class PartitionedFormat(RecordFormat):
                 yield SkippedItems("file column whose folder says its value", f"{file.name}: {name}")
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        """Return the columns of the file and its folders; () if the format names none before the records."""
         columns = self.inner.header(file)
         return tuple(dict.fromkeys((*columns, *folder_columns(file)))) if columns else ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types of the file's columns and of those that its folders name."""
         folders = folder_columns(block.file)
         texts = {name: pa.array([text]) for name, text in folders.items() if columns is None or name in set(columns)}
         own = None if columns is None else [name for name in columns if name not in folders]
@@ -376,7 +374,6 @@ class PartitionedFormat(RecordFormat):
             yield replace(part, types=types, values={**part.values, **values})
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows of a block with the values that its folders name."""
         folders = folder_columns(block.file)
         own = {name: column for name, column in types.items() if name not in folders}
         for rows in self.inner.read(block, own, [key for key in keys if key.name not in folders]):

@@ -348,7 +348,6 @@ class JsonLinesFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types by the rules of transforms.columns.types; a filled value counts as present."""
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
@@ -363,7 +362,6 @@ class JsonLinesFormat(RecordFormat):
         yield replace(merged, values=counted)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows in pieces."""
         rows: list[Rows] = []
         size = lines = 0
         for objects in self.objects(block):

@@ -82,7 +82,6 @@ class LinesFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Count the rows, and collect the distinct lines if requested."""
         types = {TEXT: ColumnType("bytes", None, 0)}
         types |= {LINE_NUMBER: ColumnType("int64", None, 0)} if self.with_numbers else {}
         collected = [column for column in values_of if column.name in types]
@@ -301,14 +300,12 @@ class ParallelFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Count the rows."""
         names = [name for name in self.names if columns is None or name in set(columns)]
         for rows in self.read(block, {}):
             number = len(rows.lines)
             yield Inferred({name: ColumnType("bytes", None, number) for name in names}, number)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the lines in pieces; columns other than `names` and `line_number` are null."""
         streams = [self._lines(part) for part in block.parts]
         texts: list[_Lines | Reject | None] = [next(stream, None) for stream in streams]
         while any(text is not None for text in texts):

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -160,7 +160,8 @@ class OpenedParquet:
                 if described is not None and name not in self.declared:
                     self.declared[name] = described
             if (of_objects := declared_objects(self._schema)) is not None:
-                self.declared[OBJECTS] = of_objects.with_location(file.name)
+                located = frozenset(replace(item, location=file.name) for item in of_objects.objects)
+                self.declared[OBJECTS] = replace(of_objects, objects=located)
             stack.pop_all()  # the file stays open
 
     def _flatten_types(self, types: Mapping[str, pa.DataType]) -> dict[str, FlatColumnType]:
@@ -519,7 +520,6 @@ class ParquetFormat(RecordFormat):
                 row += group.num_rows
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        """Return the columns of the file's schema; () if it cannot be read."""
         try:
             with OpenedParquet(file, self.nesting) as opened:
                 return opened.columns

@@ -99,7 +99,6 @@ class TarFormat(RecordFormat):
     def index_and_infer(
         self, file: FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
-        """Yield what `index` yields, and then what `infer` finds in all blocks, from one pass over the file."""
         yield from self._index(file, _Inference(self, file.name, columns, values_of))
 
     def _index(
@@ -161,7 +160,6 @@ class TarFormat(RecordFormat):
         yield inference.result()
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows, some samples at a time."""
         for piece in self._pieces(block):
             if isinstance(piece, Reject):
                 yield empty_rows(types, [piece], keys)

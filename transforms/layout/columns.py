@@ -1,21 +1,18 @@
-"""Choose the columns of a table and their types, timestamps and declared feature kinds."""
+"""Choose the columns of a table and their types and declared feature kinds."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import ClassVar, Self
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import describe_place, did_you_mean, listed, plural
-from shardmill.transforms.columns.arrow import Flags
 from shardmill.transforms.columns.nested import dotted_prefixes, quote_columns
-from shardmill.transforms.columns.text import Times
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
@@ -26,7 +23,7 @@ from shardmill.transforms.columns.types import (
     common_type,
     format_shape,
 )
-from shardmill.transforms.findings import MOST_NUMBERS, Finding, OddTexts, TableFlags
+from shardmill.transforms.findings import MOST_NUMBERS, OddTexts
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary, compared_columns, describe_columns, usual_columns
 from shardmill.transforms.layout.options import TableOptions
@@ -81,7 +78,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--image": options.image,
-        "--timestamp": options.times,
+        **options.columns_by_flag,
         "--types": options.types,
         "--drop": options.drop,
         "--json_columns": options.json_columns,
@@ -108,7 +105,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
                 raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
     for flag, columns in (
         ("--label", options.label_columns),
-        ("--timestamp", options.times),
+        *options.columns_by_flag.items(),
         ("--json_columns", options.json_columns),
     ):
         for column in columns:
@@ -241,7 +238,7 @@ def _check_fill(options: TableOptions) -> None:
     """Check that --fill fits the types of --schema; without a schema, the values decide the types."""
     for column, text in options.fill:
         for feature in options.schema or ():
-            holds = _holds_numbers(feature) and column not in options.times
+            holds = _holds_numbers(feature) and column not in options.flagged
             if feature.name == column and holds and not _fits(text, feature.dtype):
                 raise UserError(
                     f"--fill {column}={text}: {options.schema_name} says that {column!r} holds {feature.dtype};"
@@ -339,7 +336,7 @@ def stack_columns(
 ) -> tuple[tuple[str, ...], Inferred, dict[str, tuple[str, ...]]]:
     """Return header and types with one column in place of those that --stack joins, and the latter by its name."""
     known, types, members = tuple(header), dict(inferred.types), dict[str, tuple[str, ...]]()
-    others = {*options.label_columns, *options.helper_columns, *options.image, *options.drop, *options.times}
+    others = {*options.label_columns, *options.helper_columns, *options.image, *options.drop, *options.flagged}
     for stack in options.stack:
         before = known or tuple(sorted(types, key=_natural_order))  # such files name columns in any order
         if not before:
@@ -527,79 +524,3 @@ def check_same_classes(name: str, declared: DeclaredColumn, options: TableOption
 
 def _count_and_first(names: tuple[str, ...]) -> str:
     return f"{len(names):,}, {names[0]!r} first" if names else "0, none"
-
-
-def convert_times(columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
-    """Change the columns of times to be read as text and published as int64.
-
-    These are the columns of --timestamp and the times in a schema; a schema gives the unit but not the form of the
-    rows' values. Exact columns with fractions are read as text, too.
-    """
-    types, features = dict(columns.types), []
-    for name in options.exact_columns:
-        if name in types and types[name].dtype == "float32" and types[name].length is None:
-            types[name] = ColumnType("bytes", None, 0)
-    for feature in columns.features:
-        if feature.name in options.times:
-            _check_time_column(feature, columns.types[feature.name], inferred, options)
-            feature = replace(feature, dtype="int64", kind="tensor", time=options.times[feature.name])
-        if is_time(feature, options):
-            types[feature.name] = ColumnType("bytes", None, 0, is_time=True)
-        features.append(feature)
-    return replace(columns, types=types, features=tuple(features))
-
-
-def is_time(feature: Feature, options: TableOptions) -> bool:
-    """Return True if a feature of rows is read as a time; numeric labels are left unchanged."""
-    named = (*options.label_columns, *options.image)
-    return bool(feature.time) and not feature.shape and feature.kind == "tensor" and feature.name not in named
-
-
-def _check_time_column(feature: Feature, column: ColumnType, inferred: Inferred, options: TableOptions) -> None:
-    subject = f"--timestamp {feature.name}={options.times[feature.name]}"
-    for flag, names in (("--label", options.label_columns), ("--image", options.image)):
-        if feature.name in names:
-            raise UserError(f"{subject} is also in {flag}; drop the one or the other")
-    if feature.time not in ("", options.times[feature.name]):
-        raise UserError(f"{subject}: {options.schema_name} says that its times are in {feature.time}")
-    declared = inferred.declared.get(feature.name)
-    wanted = "bytes" if options.schema is None else "int64"
-    if (
-        feature.shape
-        or column.dtype != wanted
-        or feature.kind == "class_label"
-        or (declared and declared.kind == "image")
-    ):
-        kind = "durations" if declared and declared.unit else declared.kind if declared else column.dtype
-        holds = f"lists of {column.dtype}" if feature.shape else kind
-        if options.schema is not None:
-            raise UserError(f"{subject}: {options.schema_name} says that it holds {holds}; expected int64")
-        raise UserError(
-            f"{subject}: the column holds {holds}; expected one date or time in each row, as ISO 8601 has them or as"
-            " times of the file's own"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TimeChanges(Finding):
-    """The times that were converted to numbers."""
-
-    rank: ClassVar[int] = 6
-    units: dict[str, str] = field(default_factory=dict)  # by column
-    naive: dict[str, int] = field(default_factory=dict)  # values without a zone, by column
-    cut: dict[str, int] = field(default_factory=dict)  # values that are more exact than the unit, by column
-
-    @classmethod
-    def of_column(cls, name: str, times: Times, good: Flags) -> Self:
-        """Return the finding of the `good` rows of a column."""
-        naive, cut = int(times.is_naive[good].sum()), int(times.is_rounded[good].sum())
-        return cls({name: times.unit}, {name: naive}, {name: cut})
-
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
-        for name, unit in self.units.items():
-            if naive := self.naive[name]:
-                were = plural(naive, "value without a zone was", "values without a zone were")
-                yield f"column {name!r}: {were} taken for UTC"
-            if cut := self.cut[name]:
-                have = plural(cut, "value is", "values are")
-                yield f"column {name!r}: {have} more exact than {unit}; the whole {unit} before is stored"

@@ -53,7 +53,7 @@ def find_objects(
     if declared is None:
         _check_declared(objects_feature, inferred, options)
         return None
-    columns_by_flag = {"--label": options.label_columns, "--image": options.image, "--timestamp": options.times}
+    columns_by_flag = {"--label": options.label_columns, "--image": options.image, **options.columns_by_flag}
     for flag, columns in columns_by_flag.items():
         if COLUMN in columns:
             raise UserError(

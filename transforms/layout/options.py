@@ -2,10 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
-from shardmill.data.features import Feature, Features, TimeUnit
+from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
@@ -88,16 +90,21 @@ class TableOptions:
     schema_name: str = "--schema"  # name of the schema in messages; it may be a version's
     is_schema_partial: bool = False  # True if examples may have features that the schema does not declare
     key_flag: str = "--key"  # flag that names the key
-    times: Mapping[str, TimeUnit] = field(default_factory=dict)  # columns of --timestamp with their units
+    columns_by_flag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns of flags of add-ons
+    column_changes: tuple[Callable[..., Any], ...] = ()  # of add-ons: see RowAddOn.change_columns
     types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
     stack: tuple[Stack, ...] = ()  # columns that become one feature
     column_order: tuple[str, ...] = ()  # columns of rows without a header, if they have an order
     keeps_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats
-    exact_columns: tuple[str, ...] = ()  # columns read as text where float32 would round their numbers
     encoding: str | None = None  # of --encoding
     languages: tuple[str, ...] = ()  # names of parallel texts; () for lines of one text
+
+    @property
+    def flagged(self) -> tuple[str, ...]:
+        """The columns that flags of add-ons name."""
+        return tuple(chain.from_iterable(self.columns_by_flag.values()))
 
     @property
     def has_json_columns(self) -> bool:
@@ -106,7 +113,7 @@ class TableOptions:
 
     def has_open_type(self, column: str) -> bool:
         """Return True if neither a schema nor a flag decides a column's type."""
-        return self.schema is None and column not in (*self.types, *self.label_columns, *self.image, *self.times)
+        return self.schema is None and column not in (*self.types, *self.label_columns, *self.image, *self.flagged)
 
     def missing_remedy(self) -> str:
         """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""

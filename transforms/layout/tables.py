@@ -32,9 +32,7 @@ from shardmill.transforms.layout.columns import (
     check_columns,
     choose_columns,
     common_header,
-    convert_times,
     is_declared_number,
-    is_time,
     join_members,
     mark_columns,
     numbered_notices,
@@ -249,9 +247,9 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     joined = frozenset(chain.from_iterable(members.values()))
     unjoined = replace(options, fill=tuple(pair for pair in options.fill if pair[0] not in joined))
     selected = join_members(choose_columns(header, inferred, unjoined), members, options)
-    chosen = convert_times(selected, inferred, options)
-    times = [feature for feature in chosen.features if is_time(feature, options)]
-    labelled, class_names, separators = resolve_labels(chosen, inferred, options)
+    for change_columns in options.column_changes:
+        selected = change_columns(selected, inferred, options)
+    labelled, class_names, separators = resolve_labels(selected, inferred, options)
     marked = mark_columns(labelled, inferred, options)
     columns = marked.columns
     splits = _record_splits(summary, options)
@@ -295,6 +293,4 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         keys=tuple(KeyColumn(name, is_declared_number(options, name)) for name in helpers),
         schema_name=options.schema_name,
         target=next(iter((*named, *scalars)), None),
-        times={item.name: item.time for item in times},
-        numeric_times=tuple(item.name for item in times if item.name not in options.times),
     )

@@ -101,17 +101,16 @@ def _convert_scalar(value: Any, kind: type) -> Any:
     raise OptionValueError(f"{value!r} is not {words[kind]}")
 
 
-def options_of(cls: type) -> tuple[Option, ...]:
-    """Return the options that the dataclass `cls` declares and inherits, groups of base classes first."""
-    return _find_options(cls)
-
-
 @cache
 def _find_options(cls: type) -> tuple[Option, ...]:
+    """Return the options that the dataclass `cls` declares and inherits, groups of base classes first."""
     hints = typing.get_type_hints(cls)
     return tuple(
         _make_option(cls, item, hints[item.name]) for item in dataclasses.fields(cls) if "flag" in item.metadata
     )
+
+
+options_of: Callable[[type], tuple[Option, ...]] = _find_options  # type checkers refuse classes as arguments of a cache
 
 
 def _make_option(cls: type, item: dataclasses.Field[Any], hint: Any) -> Option:

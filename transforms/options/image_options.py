@@ -82,39 +82,33 @@ def parse_export(value: Any) -> tuple[str, str]:
     return (match[1], parse_path(match[2])) if match else ("", parse_path(value))
 
 
+def _source_flag(default: Any, help: str, parse: Any = parse_path, **attributes: Any) -> Any:
+    return flag(default, help, parse=parse, affects_output=False, **attributes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnnotationOptions(Options):
     """Options for object detection."""
 
     title: ClassVar[str] = "objects in images"
 
-    coco: tuple[tuple[str, str], ...] = flag(
+    coco: tuple[tuple[str, str], ...] = _source_flag(
         (),
         "COCO annotation file, for example instances.json, or one for each split; repeatable",
         parse=parse_annotation_files,
         repeats=True,
         metavar="[SPLIT=]FILE",
-        affects_output=False,
     )
-    voc: str | None = flag(
-        None,
-        "Folder of Pascal VOC annotations: Annotations/, or its parent folder",
-        parse=parse_path,
-        affects_output=False,
-    )
-    yolo: str | None = flag(None, "File data.yaml of a YOLO data set", parse=parse_path, affects_output=False)
-    annotations: tuple[str, str] | None = flag(
+    voc: str | None = _source_flag(None, "Folder of Pascal VOC annotations: Annotations/, or its parent folder")
+    yolo: str | None = _source_flag(None, "File data.yaml of a YOLO data set")
+    annotations: tuple[str, str] | None = _source_flag(
         None,
         "File or folder that a labelling tool exported; FORMAT= names its format if several fit",
         parse=parse_export,
         metavar="[FORMAT=]PATH",
-        affects_output=False,
     )
-    boxes_csv: str | None = flag(
-        None,
-        "CSV file with one row for each box, or a folder of such files; columns are found by their usual names",
-        parse=parse_path,
-        affects_output=False,
+    boxes_csv: str | None = _source_flag(
+        None, "CSV file with one row for each box, or a folder of such files; columns are found by their usual names"
     )
     on_bad_box: str = bad_box_flag()
     boxes_seen: str = boxes_seen_flag()

@@ -5,16 +5,15 @@ import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
-from shardmill.addons.registry import QUANTITIES
+from shardmill.addons.registry import CHECKS, QUANTITIES
 from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
-from shardmill.data.features import TimeUnit
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.metadata import file_names
@@ -28,6 +27,7 @@ from shardmill.quality.limits import (
     Limits,
 )
 from shardmill.transforms.options.declare import (
+    Group,
     Options,
     OptionValueError,
     check_no_repeats,
@@ -251,7 +251,6 @@ class ShardOptions(Options):
         return CODECS_BY_OPTION[self.file_format, self.compression]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the options for the manifest, with the default shard size if none was given."""
         size = self.shard_size or (None if self.num_shards else DEFAULT_SHARD_SIZE)
         return super().to_json() | {"shard_size": size}
 
@@ -505,6 +504,14 @@ class Acceptance:
         return {"checks": failed, "by": self.by, "at": at, "reason": self.reason}
 
 
+def _with_checks_of_add_ons(cls: type[Group]) -> type[Group]:
+    """Return the class of options with an option for each check of an add-on."""
+    found = [(name, Limits, _ceiling(help, warn)) for name, (help, warn) in CHECKS.items()]
+    names = {"__module__": __name__, "__doc__": cls.__doc__}
+    return make_dataclass(cls.__name__, found, bases=(cls,), namespace=names, frozen=True, kw_only=True)
+
+
+@_with_checks_of_add_ons
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Options):
     """Options of the checks before publishing, each with its thresholds; see shardmill.quality.checks."""
@@ -553,11 +560,6 @@ class CheckOptions(Options):
     conflicting_labels: Limits = _ceiling(
         "Share of examples with the same content as an example of another class; for files and for images in columns",
         0.0,
-    )
-    similar_contents: Limits = _ceiling(
-        "Share of the images of a split other than train that look like an image in another split;"
-        " needs --near_duplicates",
-        0.01,
     )
     rejects_over: Limits = _ceiling("Share of the input's records that were rejected", 0.005, 0.05)
     shards_under: Limits = _floor("Size of the smallest shard of a split, as a share of the mean size", 0.5)
@@ -704,18 +706,8 @@ def parse_stacks(value: Any) -> tuple[Stack, ...]:
     return tuple(stacks)
 
 
-# Of numpy.datetime64, and how many of each are a second
-TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
-
-def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
-    """Parse `created=ms` items, pairs or a mapping into (column, unit) pairs."""
-    pairs = [tuple(item.rpartition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items_of(value)]
-    _check_column_words(pairs, TIME_UNITS, "unit", "created=ms")
-    return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)
-
-
-def _check_column_words(pairs: Sequence[Sequence[str]], words: Collection[str], noun: str, example: str) -> None:
+def check_column_words(pairs: Sequence[Sequence[str]], words: Collection[str], noun: str, example: str) -> None:
+    """Check (column, word) pairs, such as `created=ms`, against the known words; raises OptionValueError."""
     for column, word in pairs:
         if not column or word not in words:
             shown = f"{column}={word}" if column else word
@@ -733,5 +725,5 @@ def parse_types(value: Any) -> tuple[tuple[str, str], ...]:
         for item in items_of(value)
         for pair in ([part.rpartition("=")[::2] for part in item.split(",")] if isinstance(item, str) else [item])
     ]
-    _check_column_words(pairs, DTYPES, "type", "zip=bytes")
+    check_column_words(pairs, DTYPES, "type", "zip=bytes")
     return tuple((column, dtype) for column, dtype in pairs)

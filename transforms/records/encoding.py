@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from shardmill.transforms.columns.example_decoding import (
     merge_parts,
 )
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
-from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_values, read_times
+from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_values
 from shardmill.transforms.features.rows import (
     ENCODE_STAGE,
     Assembly,
@@ -36,7 +36,6 @@ from shardmill.transforms.features.rows import (
 )
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
 from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
-from shardmill.transforms.layout.columns import TimeChanges
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.images import check_images, pictures_column, place_objects
 from shardmill.transforms.records.run_file import REFERENCE
@@ -193,7 +192,6 @@ class TableEncoder:
         """Convert class names to ids; reject rows without a label or a required value, and records over 2 GB."""
         found = RowBatch(rows.batch, rows.lines, file.name, layout)
         self._convert_labels(found, layout)
-        self._convert_times(found, layout)
         for add_on in self.add_ons:
             add_on.prepare(found)
         for name in layout.images:
@@ -229,13 +227,6 @@ class TableEncoder:
             return LabelLists({key: int(amount[good].sum()) for key, amount in amounts.items()}, separators)
 
         rows.counters.append(count)
-
-    def _convert_times(self, rows: RowBatch, layout: TableLayout) -> None:
-        for name, unit in layout.times.items():
-            found = read_times(rows.batch[name], unit, name in layout.numeric_times)
-            rows.reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
-            rows.set_column(name, found.values)
-            rows.counters.append(partial(TimeChanges.of_column, name, found))
 
     def _check_features(self, rows: RowBatch, layout: TableLayout) -> None:
         """Reject rows with an id of no class, without a required value, or of more than 2 GB."""

@@ -17,7 +17,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, MapCalls
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
 from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.inputs.found_files import columns_of
@@ -28,7 +28,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY
 from shardmill.transforms.records.encoding import PreparedRows, TableEncoder
 from shardmill.transforms.rows.mapped import MappedSpool, make_key, name_file
-from shardmill.transforms.rows.mapping import FINDINGS, FUNCTION_LOCK_SHARE, STAGE, MapCalls, MappedRecords
+from shardmill.transforms.rows.mapping import FINDINGS, FUNCTION_LOCK_SHARE, STAGE, MappedRecords
 from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
 from shardmill.transforms.values.user_function import FunctionError, UserFunction, is_same, is_sampled, record_seed
 from shardmill.transforms.workers.elements import MergeFn, Spread
@@ -182,7 +182,8 @@ def _map_file(
     for number, each in enumerate(rows):
         assert isinstance(each, dict)
         key = make_key(file.name, line, number)
-        spool.add_rows(place, _place_of(key), [{**each, ROW_KEY: key, ROW_FILE: file.group}], images)
+        number = xxhash.xxh3_64_intdigest(key.encode("utf-8", "surrogateescape")) >> 2  # 62 bits, in place of a line
+        spool.add_rows(place, number, [{**each, ROW_KEY: key, ROW_FILE: file.group}], images)
     return []
 
 
@@ -192,11 +193,6 @@ def _make_row(encoder: FileEncoder, file: _File) -> dict[str, Any]:
         return {**encoder.as_columns(file.encoded), **file.columns}
     except ValueError as error:
         raise FunctionError(str(error)) from None
-
-
-def _place_of(key: str) -> int:
-    """Return a number for a row, the same in every run, in place of a line: 62 bits."""
-    return xxhash.xxh3_64_intdigest(key.encode("utf-8", "surrogateescape")) >> 2
 
 
 def _with_image(row: dict[str, Any], feature: str, given: Any, data: bytes, quality: int) -> dict[str, Any]:

@@ -54,7 +54,6 @@ from shardmill.transforms.records.run_file import (
     strip_frames,
     write_keys,
 )
-from shardmill.transforms.rows.formats import name_rejects
 from shardmill.transforms.shards.balance import ShardKey
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.statistics.contents import Contents, Section, encode_names, make_section, sort_by_split
@@ -417,7 +416,11 @@ def _prepare_rows(
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if rejects_writer is not None:
             rejects = [*rows.rejects, *rejects]
-            rejects_writer.add(rejects if block.file.is_ordered else name_rejects(block, rejects))
+            if not block.file.is_ordered:
+                from shardmill.transforms.rows.formats import name_rejects
+
+                rejects = name_rejects(block, rejects)
+            rejects_writer.add(rejects)
         if len(prepared.batch):
             gathered.append(prepared)
             size += prepared.batch.nbytes

@@ -62,7 +62,6 @@ class DictionariesFormat(RecordFormat):
     nesting: Nesting = NO_NESTING  # how nested values are stored
 
     def index(self, file: FileRef) -> Iterator[BlockRef]:
-        """Yield blocks of whole parts; `first_line` is the number of the first row in the file."""
         start = offset = 0
         first = row = 1
         with storage.open_read(file.path, file.size_bytes) as stream:
@@ -77,7 +76,6 @@ class DictionariesFormat(RecordFormat):
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """Infer the types by the rules of transforms.columns.types; a filled value counts as present."""
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
@@ -98,7 +96,6 @@ class DictionariesFormat(RecordFormat):
         yield replace(merged, values={**counted, **merged.values})
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        """Yield the rows in pieces."""
         held: list[Rows] = []
         size = lines = 0
         for objects, _ in self._objects(block):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import apache_beam as beam
 import numpy as np
@@ -15,7 +15,6 @@ from apache_beam.pvalue import TaggedOutput
 from shardmill.data.example import decode_example
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import plural
 from shardmill.transforms.columns.arrow import as_text, to_batch
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import (
@@ -23,7 +22,7 @@ from shardmill.transforms.columns.types import (
     Inferred,
     ScalarType,
 )
-from shardmill.transforms.findings import Finding, Findings, TableFlags
+from shardmill.transforms.findings import Findings, MapCalls
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import (
@@ -235,69 +234,6 @@ def _with_folders(
         else:
             plain = {name: value.as_py() for name, value in constants.items()}
             yield part._replace(values=[{**row, **plain} for row in values])
-
-
-Place = tuple[str, int]  # file and line; of rows without an order, the beginning of the row, or nothing, and 0
-
-
-def _describe_first(place: Place | None) -> str:
-    if place in (None, ("", 0)):
-        return ""
-    return f" (first: {place[0]}, line {place[1]:,})" if place[1] else f" (first: {place[0]})"
-
-
-@dataclass(slots=True)
-class MapCalls(Finding):
-    """The calls of a function with records; places are those of the first record."""
-
-    rank: ClassVar[int] = 1
-    function: str = ""
-    records: int = 0  # that the function took
-    rows: int = 0  # that it returned
-    rejected: int = 0  # records that the function failed on, or that could not be read
-    left_out: int = 0  # records for which it returned None, or an empty list
-    first_left_out: Place | None = None
-    several: int = 0  # records of which it made several rows
-    several_rows: int = 0  # that it made of these
-    first_several: Place | None = None
-    repeated: int = 0  # records that it took twice
-    unequal: int = 0  # those of which it returned something else the second time
-    first_unequal: Place | None = None
-    columns: frozenset[str] = frozenset()  # of the input whose types were decided
-
-    def count(self, place: Place, rows: int, records: int = 1) -> None:
-        """Count records of which the function made `rows` rows."""
-        self.records += records
-        self.rows += rows
-        if rows < records:
-            self.left_out += records - rows
-            self.first_left_out = min(self.first_left_out or place, place)
-        elif rows > records:
-            self.several += records
-            self.several_rows += rows
-            self.first_several = min(self.first_several or place, place)
-
-    def count_repeated(self, place: Place, is_equal: bool, records: int = 1) -> None:
-        """Count records that the function took twice."""
-        self.repeated += records
-        if not is_equal:
-            self.unequal += records
-            self.first_unequal = min(self.first_unequal or place, place)
-
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
-        if self.left_out:
-            count = f"{self.left_out:,} of {plural(self.records, 'record')}"
-            yield f"{self.function} left out {count}{_describe_first(self.first_left_out)}"
-        if self.several:
-            yield (
-                f"{self.function} made {self.several_rows:,} rows of {plural(self.several, 'record')}"
-                f"{_describe_first(self.first_several)}"
-            )
-        if self.unequal:
-            yield (
-                f"{self.function} returned something else for {self.unequal:,} of {plural(self.repeated, 'record')}"
-                f" that it was given twice{_describe_first(self.first_unequal)}: builds of the same input will differ"
-            )
 
 
 @dataclass(frozen=True)

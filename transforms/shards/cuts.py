@@ -94,7 +94,9 @@ class FindExampleCuts(beam.PTransform):
         look = self._par_do_refined(lambda *read: _with_bin_keys(select_ties_in_bins(*read)), AsSingleton(located))
         ties = found | "TiesInCutBins" >> look.with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
-        return picked["cuts"] | "OfGroup" >> beam.Map(_to_group_cuts).with_output_types(Any)
+        # They are of ties, grouped by (group, key), and become those of groups by (key, tie)
+        regroup = beam.Map(lambda cuts: [(group, (key, tie)) for (group, key), (tie, _) in cuts])
+        return picked["cuts"] | "OfGroup" >> regroup.with_output_types(Any)
 
     def _make_par_do(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
@@ -237,13 +239,10 @@ class PickRanks(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Any]) -> Any:
         """Gather the keys of each histogram bin on one worker, or of many small bins together."""
         apart = () if self.located is None else (AsSingleton(self.located),)
-        binned = pcoll | "Pair" >> beam.FlatMap(_drop_refine, *apart).with_output_types(tuple[Any, Any])
+        drop = beam.FlatMap(lambda item, *_: [] if isinstance(item, _Refine) else [item], *apart)
+        binned = pcoll | "Pair" >> drop.with_output_types(tuple[Any, Any])
         pick = beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
         return binned | "ByBin" >> beam.GroupByKey() | "PickOfBin" >> pick
-
-
-def _drop_refine(item: Any, *_: Any) -> list[Any]:
-    return [] if isinstance(item, _Refine) else [item]
 
 
 def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
@@ -265,11 +264,6 @@ def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam woul
             for key, ranks in keys.items():
                 merged.setdefault(group, {}).setdefault(key, []).extend(ranks)
     return merged
-
-
-def _to_group_cuts(cuts: list[tuple[tuple[Any, int], tuple[int, int]]]) -> list[tuple[Any, tuple[int, int]]]:
-    """Convert cuts of ties, grouped by (group, key), into cuts of groups by (key, tie)."""
-    return [(group, (key, tie)) for (group, key), (tie, _) in cuts]
 
 
 def _divide_gathered(

@@ -180,7 +180,6 @@ class AzureBlobs(ConditionalStore):
             self._open_blob(url).delete_blob(**_if_unmodified(revision))
 
     def read_with_revision(self, url: str) -> StoredFile:
-        """Read a small object with its ETag."""
         data, properties = self._read(url)
         return StoredFile(data, str(properties.etag), properties.last_modified.timestamp())
 
@@ -206,14 +205,12 @@ class AzureBlobs(ConditionalStore):
                     yield _stat(f"{bucket}/{item.name}", item)
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """List the folders below `prefix`, grouped by the store itself."""
         bucket, container, start = self._container(prefix)
         with translate_errors(bucket):
             found = [item.name for item in container.walk_blobs(name_starts_with=start, delimiter="/")]
         return sorted(filter(None, {name[len(start) : -1] for name in found if name.endswith("/")}))
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, several at once."""
         _call_concurrently(self._delete, urls)
 
     def _delete(self, url: str) -> None:
@@ -221,7 +218,6 @@ class AzureBlobs(ConditionalStore):
             self._open_blob(url).delete_blob()
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Copy objects within the store, several at once, then delete the sources."""
         _call_concurrently(self._copy, moves)
         self.delete([move.source for move in moves])
 

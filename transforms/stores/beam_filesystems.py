@@ -17,7 +17,6 @@ class BeamStore(ObjectStore):
     """An ObjectStore that uses Beam's FileSystems."""
 
     def read(self, url: str) -> bytes:
-        """Read a file's bytes as stored, without decompressing them."""
         with self._open(url) as file:
             return bytes(file.read())
 
@@ -95,7 +94,6 @@ class BeamStore(ObjectStore):
             FileSystems.delete(there)
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Rename each source to its destination, replacing existing files."""
         self.delete([move.destination for move in moves])
         for folder in sorted({move.destination.rpartition("/")[0] for move in moves}):
             if not FileSystems.exists(folder):  # a store of folders, such as HDFS, makes none by itself

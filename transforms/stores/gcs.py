@@ -98,7 +98,6 @@ class GoogleStorage(ConditionalStore):
             self._open_blob(url).delete(if_generation_match=int(revision), retry=self._retry)
 
     def read_with_revision(self, url: str) -> StoredFile:
-        """Read a small object with its generation."""
         with _translate_errors(url):
             for _ in range(_READ_ATTEMPTS - 1):
                 with suppress(PreconditionFailed):  # written anew between the two requests
@@ -134,7 +133,6 @@ class GoogleStorage(ConditionalStore):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """List the folders below `prefix`, grouped by the store itself."""
         bucket, start = split_url(prefix)
         with _translate_errors(f"gs://{bucket}"):
             blobs = self._list_blobs(prefix, "prefixes", delimiter="/")
@@ -147,12 +145,10 @@ class GoogleStorage(ConditionalStore):
         return self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry, **more)
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects, a hundred per request."""
         with _translate_errors(urls[0] if urls else ""):
             _raise_first((url, status) for url, status in self._io.delete_batch(list(urls)))
 
     def rename(self, moves: Sequence[Rename]) -> None:
-        """Copy objects within the store, then delete the sources; a hundred per request."""
         pairs = [(move.source, move.destination) for move in moves]
         with _translate_errors(pairs[0][0] if pairs else ""):
             _raise_first((source, status) for source, _, status in self._io.copy_batch(pairs))

@@ -174,11 +174,6 @@ def _module_name(path: str) -> str:
     return path.removesuffix(f"/{_INIT}").removesuffix(".py").replace("/", ".")
 
 
-def _package_of(path: str) -> str:
-    """Return the package that relative imports in a file such as models/features.py begin at."""
-    return path.rpartition("/")[0].replace("/", ".")
-
-
 Module = TypeVar("Module", bound=UserModule)
 
 
@@ -223,7 +218,8 @@ class _Folder:
                 for path, data in self._find(each, f"{where} line {each.line}"):
                     if path not in found:
                         found[path] = _source_text(f"{module.where}: {path}", data)
-                        left.append((path, found[path], _package_of(path)))
+                        package = path.rpartition("/")[0].replace("/", ".")  # at which its relative imports begin
+                        left.append((path, found[path], package))
         size = sum(len(text.encode()) for text in found.values())
         if size > _MOST_BYTES:
             raise UserError(

@@ -15,7 +15,7 @@ class Entry(NamedTuple):
     """The line of a command: its summary, where it is, and what it adds to the Python API."""
 
     summary: str  # a phrase for `shardmill --help`
-    module: str  # its `COMMANDS` contain the command's record
+    module: str  # its `COMMANDS` contain the command's record; of an add-on, a module in its folder
     exports: tuple[str, ...] = ()  # public names of the module: the command's function, then classes of results
 
 
@@ -36,8 +36,11 @@ class AddOn:
     leads: bool = False  # True if its commands come before those of the core in their heading
     recipes: bool = False  # True if its module `recipe` writes the flags of a converting command as a recipe
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
-    units: tuple[str, ...] = ()  # kinds of records whose commands have the OPTIONS of its module `options`
+    units: tuple[str, ...] = ()  # kinds of records, or commands over files, with the OPTIONS of its module `options`
+    has_pages: bool = False  # True if its module `page` writes the page of a version
     quantity: Quantity | None = None  # which its options count
+    # by name: help of the checks that its section of stats.json makes, and the value above which they warn by default
+    checks: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     @property
     def package(self) -> str:
@@ -50,20 +53,27 @@ class AddOn:
 
 
 ADD_ONS = (
-    AddOn("near_duplicates", stats_section="near_duplicates"),
+    AddOn(
+        "near_duplicates",
+        stats_section="near_duplicates",
+        units=("images",),
+        checks={
+            "similar_contents": (
+                "Share of the images of a split other than train that look like an image in another split;"
+                " needs --near_duplicates",
+                0.01,
+            )
+        },
+    ),
     AddOn(
         "nightly",
         commands={
             MANAGING: {
                 "rebuild": Entry(
-                    "rebuild data sets from recipes if anything changed",
-                    "shardmill.addons.nightly.rebuild_command",
-                    ("rebuild", "Rebuilt"),
+                    "rebuild data sets from recipes if anything changed", "rebuild_command", ("rebuild", "Rebuilt")
                 ),
                 "retain": Entry(
-                    "delete expired versions, and what dead jobs left",
-                    "shardmill.addons.nightly.retain_command",
-                    ("retain", "Retained"),
+                    "delete expired versions, and what dead jobs left", "retain_command", ("retain", "Retained")
                 ),
             }
         },
@@ -71,22 +81,40 @@ ADD_ONS = (
         recipes=True,
     ),
     AddOn(
+        "reports",
+        commands={
+            LOOKING: {
+                "inspect": Entry("show what is in a data set", "inspect_command", ("inspect", "Inspection")),
+                "diff": Entry("show what differs between two versions", "report_command", ("diff", "Comparison")),
+                "report": Entry("write an HTML report about a version", "report_command", ("report", "Report")),
+            }
+        },
+        leads=True,
+        has_pages=True,
+    ),
+    AddOn(
         "sql",
         commands={
             CONVERTING: {
-                "sql": Entry("turn the rows of an SQL query into TFRecord shards", "shardmill.addons.sql.commands"),
-                "bigquery": Entry(
-                    "turn a table or a query of BigQuery into TFRecord shards", "shardmill.addons.sql.commands"
-                ),
+                "sql": Entry("turn the rows of an SQL query into TFRecord shards", "commands"),
+                "bigquery": Entry("turn a table or a query of BigQuery into TFRecord shards", "commands"),
             }
         },
     ),
+    AddOn("times", units=("row",)),
     AddOn("sequences", units=("row",)),
     AddOn("tokens", units=("row", "line"), quantity=Quantity("tokens", "tokenized text", "tokenizer")),
 )
 QUANTITIES = {add_on.quantity.name: add_on.quantity for add_on in ADD_ONS if add_on.quantity is not None}
 
+CHECKS = {name: check for add_on in ADD_ONS for name, check in add_on.checks.items()}
+
 
 def options_for(unit: str) -> list[Any]:
-    """Return the AddOnOptions of commands over records of a kind, such as row, in their order."""
+    """Return the AddOnOptions of commands over a kind of records, such as row, or of a command over files."""
     return [import_module(add_on.module("options")).OPTIONS for add_on in ADD_ONS if unit in add_on.units]
+
+
+def page_writers() -> list[Any]:
+    """Return the modules that write a page about each version: `write_page`, `write_page_of`, `with_page_checks`."""
+    return [import_module(add_on.module("page")) for add_on in ADD_ONS if add_on.has_pages]

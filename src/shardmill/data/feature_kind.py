@@ -64,11 +64,6 @@ def sequence_entry(entry: Entry, length: int | None = None) -> Entry:
     return make_entry("sequence_feature.Sequence", sequence=content)
 
 
-def translation_entry(languages: Sequence[str]) -> Entry:
-    """Return the entry of a text in several languages: a FeaturesDict with a Text per language, sorted as in TFDS."""
-    return make_entry("translation_feature.Translation", translation={"languages": sorted(languages)})
-
-
 def features_dict_entry(entries: dict[str, Entry]) -> Entry:
     """Return the entry in TFDS's features.json of several named features."""
     return make_entry("features_dict.FeaturesDict", featuresDict={"features": entries})

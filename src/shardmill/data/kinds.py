@@ -297,7 +297,6 @@ class ImageKind(FeatureKind):
         return replace(plain, dtype="bytes", kind=self.name) if proto.HasField("image_domain") else None
 
     def file_decoder(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[..., Any] | None:
-        """Return a decoder to RGB pixels."""
         return partial(rgb_array, max_pixels=_max_pixels(configuration))
 
     def describe(self, feature: Feature) -> str:

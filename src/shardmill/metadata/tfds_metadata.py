@@ -36,7 +36,8 @@ def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
     """Return the text of `features.json`; features that are all texts of `languages` are a Translation, as in TFDS."""
     are_texts = all(feature.dtype == "bytes" for feature in features)
     if languages and are_texts and {feature.name for feature in features} == set(languages):
-        return dump_json(feature_kind.translation_entry(languages))
+        translation = {"languages": sorted(languages)}
+        return dump_json(feature_kind.make_entry("translation_feature.Translation", translation=translation))
     entries: dict[str, dict[str, Any]] = {}
     members: dict[str, dict[str, dict[str, Any]]] = {}
     for feature in features:

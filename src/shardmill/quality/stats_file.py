@@ -41,10 +41,6 @@ from shardmill.quality.stats_values import (
 _MIXED = "mixed"
 
 
-def _is_mixed(value: Value) -> bool:
-    return bool(value.value == _MIXED)
-
-
 @dataclass(frozen=True, slots=True)
 class FeatureSummary:
     """Statistics of a feature in the examples of one split."""
@@ -53,7 +49,7 @@ class FeatureSummary:
     missing: int | None = None  # examples that lack it; None as for `count`
     per_example: Numbers | None = None  # lengths of lists
     # has different kinds in different examples; no other statistics
-    is_mixed: bool = field(default=False, metadata={"parse": _is_mixed})
+    is_mixed: bool = field(default=False, metadata={"parse": lambda value: bool(value.value == _MIXED)})
     distinct: Distinct | None = None  # number of distinct values
     numbers: Numbers | None = None  # of a numeric feature
     formats: Mapping[str, int] | None = None  # files by format

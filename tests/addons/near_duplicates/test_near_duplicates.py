@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.addons.near_duplicates import observer
+from shardmill.addons.near_duplicates import observer, options
 from shardmill.pipelines import cli
-from shardmill.pipelines.config import images as image_config
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from tests.support.command import Run, write_files
 from tests.support.image_jobs import ImageJobs
@@ -143,7 +142,7 @@ def test_pictures_in_gzip_are_not_shown(source: Path, run: Run, tmp_path: Path) 
 
 
 def test_who_lacks_the_library_is_told_what_to_install(images: ImageJobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_config, "find_spec", lambda name: None)
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
     words = ("--near_duplicates needs the library imagehash; ", "[near_duplicates]")
     images.refuse({"a.jpg": jpeg(photograph(0))}, "--near_duplicates", *words)
 

@@ -11,7 +11,7 @@ import pytest
 
 import shardmill
 from shardmill import errors
-from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.pipelines.jobs.registry import KINDS, entries
 from tests.support.command import Run, image_tree, write_files
 
 pytestmark = pytest.mark.slow
@@ -104,9 +104,9 @@ def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) ->
 
 def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
     modules = loaded(
-        "from shardmill.pipelines.reports import page\n"
-        "from shardmill.pipelines.reports.rows import picture_rows\n"
-        "from shardmill.pipelines.reports.pictures import Pictures\npicture_rows(Pictures())"
+        "from shardmill.addons.reports import page\n"
+        "from shardmill.addons.reports.rows import picture_rows\n"
+        "from shardmill.addons.reports.pictures import Pictures\npicture_rows(Pictures())"
     )
 
     assert "jinja2" in modules
@@ -117,8 +117,7 @@ def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
 def test_what_looks_at_a_data_set_imports_no_command_that_converts(command: str) -> None:
     modules = loaded(f"from shardmill.pipelines import cli\ncli.main(['{command}', 'nowhere'])")
 
-    module = "report" if command == "diff" else command
-    assert f"shardmill.pipelines.commands.{module}" in modules
+    assert entries()[command].module in modules
     assert not modules & {f"shardmill.pipelines.jobs.{name}" for name in ("file_kinds", "record_kinds")}
 
 

@@ -174,7 +174,7 @@ def test_every_field_has_a_flag() -> None:
     flags = {action.dest for action in images_parser()._actions} - {"help", argparse.SUPPRESS, *OF_THE_COMMAND}
     others = {"imagefolder", "labels", "source_version", "split_shards", "add_ons", "checks", "record", "job"}
 
-    assert flags | others == {field.name for field in dataclasses.fields(ImagesConfig)}
+    assert flags | others == {field.name for field in dataclasses.fields(ImagesConfig)} | {"near_duplicates"}
 
 
 @pytest.mark.parametrize(

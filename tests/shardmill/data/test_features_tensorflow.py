@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import shardmill
+from shardmill.addons.reports.contact_sheet import pick_samples
 from shardmill.data.features import Feature, Renames
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import parse_renames
-from shardmill.pipelines.reports.contact_sheet import pick_samples
 from shardmill.reading.dataset import open_dataset, supervised_pair
 from tests.support.command import Run, check_mistake, image, image_tree, write_files
 from tests.support.later import Later

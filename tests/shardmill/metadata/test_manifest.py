@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import shardmill
+from shardmill.addons.reports.inspect_command import inspect_dataset
 from shardmill.data.features import Feature
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.manifest import MANIFEST_FORMAT, Manifest, ShardEntry, SplitEntry
-from shardmill.pipelines.commands.inspect import inspect_dataset
 from shardmill.reading.dataset import open_dataset
 from tests.support.reading import make_rows
 

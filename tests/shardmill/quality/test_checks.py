@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf.text_format import ParseError
 
+from shardmill.addons.reports.content import alerts
 from shardmill.data.features import Feature
-from shardmill.pipelines.reports.content import alerts
 from shardmill.quality import checks
 from shardmill.quality.checks import find_failures, run_checks
 from shardmill.quality.difference import find_differences

@@ -58,7 +58,6 @@ class NearDuplicates(StatsSection):
         return [ShownPair(title, {"bits": pair.distance}, (pair.one, pair.other)) for title, pair in pairs]
 
     def notices(self) -> list[str]:
-        """Return notices about similar images in several splits, and about images that were not compared."""
         notices = shorten_overlaps(self.describe(), "share pictures that look alike")
         if notices:
             notices[-1] += f"; {_CAVEAT}: look at the pairs on the page of the build"
@@ -73,7 +72,6 @@ class NearDuplicates(StatsSection):
         yield from (f"  {left}" for left in (self.describe_skipped_images(),) if left)
 
     def checks(self, splits: Mapping[str, int], limits: LimitsByCheck) -> Iterator[CheckResult]:
-        """Check the share of each split's images that look like one in another split."""
         words = "pictures of {} look like one of another split"
         return check_shares("similar_contents", limits, splits, self.elsewhere, words)
 

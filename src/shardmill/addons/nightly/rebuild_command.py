@@ -75,6 +75,7 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
 
 _REBUILD = Command(
     name="rebuild",
+    has_message_flags=False,
     description="Rebuild data sets from recipes if their inputs or options changed. Each new version is checked"
     " against LATEST's and published; then old versions are deleted.",
     epilog=_EPILOG,

@@ -17,7 +17,6 @@ from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands.frame import (
     Command,
-    add_message_flags,
     parse_messages,
     print_outcome,
     raise_job_errors,
@@ -42,7 +41,6 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="Value for ${NAME} in recipes; repeatable"
     )
-    add_message_flags(parser)
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:

@@ -42,11 +42,6 @@ class SequenceOptions(AddOnOptions):
         if self.order_by is not None and self.order_by == self.sequence_by:
             raise UserError(f"--sequence_by and --order_by are both {self.order_by}: its rows have no order")
 
-    @property
-    def exact_columns(self) -> tuple[str, ...]:
-        """The column of times, which have more digits than float32 as seconds since 1970."""
-        return () if self.order_by is None else (self.order_by,)
-
     def check(self, config: "RecordsConfig") -> None:
         others: list[tuple[Options, str]] = [
             (config, name) for name in ("transform", "module_file", "transform_graph", "key", "label_separator")

@@ -15,9 +15,11 @@ from shardmill.errors import UserError
 from shardmill.text import FIRST_UNORDERED, plural, shown_line
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
+from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.features.rows import EncodedRows, RowAddOn, RowBatch, Written
 from shardmill.transforms.formats.format import key_column_name
-from shardmill.transforms.layout.columns import suggest_column
+from shardmill.transforms.layout.columns import Columns, suggest_column
+from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import CONTENT_SEED
 from shardmill.transforms.shards.balance import ShardCount, shard_count
@@ -65,6 +67,13 @@ class Sequences(RowAddOn):
 
     def restore_features(self, features: Features, schema_name: str) -> Features:
         return tuple(replace(each, shape=each.shape[1:]) if each.shape[:1] == (None,) else each for each in features)
+
+    def change_columns(self, columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
+        """Read the order as text where float32 would round it, such as seconds since 1970 with fractions."""
+        known = columns.types.get(self.time)
+        if known is None or known.dtype != "float32" or known.length is not None:
+            return columns
+        return replace(columns, types={**columns.types, self.time: ColumnType("bytes", None, 0)})
 
     def change_layout(self, layout: TableLayout, source: str) -> TableLayout:
         """Return the layout of sequences: columns become lists, except the id and labels, which have one value each."""
@@ -146,7 +155,6 @@ class Sequences(RowAddOn):
         return SequenceShards(layout.features, self.id, non_content, layout.labels, layout.target, self.renames)
 
     def describe(self, written: Written) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """Return notices on rows of one time, and on ids in several splits."""
         notices = []
         shared = sum(division.shared for division in written.divisions.values())
         same = sum(shard.notice_counts.get(SAME_TIME, 0) for shard in written.shards)

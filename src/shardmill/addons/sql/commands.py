@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shardmill.addons.sql.query import SqlQuery
     from shardmill.pipelines.jobs.job import Job
 
+_input_flag = partial(flag, group="input", affects_output=False)
+
 
 def _parse_query(value: object) -> str:
     query = str(value).strip().rstrip(";").rstrip()
@@ -42,20 +44,12 @@ class SqlConfig(RowsConfig):
         group="input",
         affects_output=False,
     )
-    query: str = flag(
-        help="SELECT whose rows become examples",
-        parse=_parse_query,
-        metavar="SELECT",
-        group="input",
-        affects_output=False,
-    )
-    partition_by: str | None = flag(
+    query: str = _input_flag(help="SELECT whose rows become examples", parse=_parse_query, metavar="SELECT")
+    partition_by: str | None = _input_flag(
         None,
         "Column of integers, dates or timestamps in whose ranges all workers read the rows",
         metavar="COLUMN",
-        group="input",
         default_words="one worker reads all rows",
-        affects_output=False,
     )
 
     @property
@@ -110,30 +104,21 @@ def _parse_dataset(value: object) -> tuple[str, str]:
 class BigQueryConfig(RowsConfig):
     """The configuration of `shardmill bigquery`."""
 
-    query: str | None = flag(
-        None,
-        "SELECT in GoogleSQL whose rows become examples",
-        parse=_parse_query,
-        metavar="SELECT",
-        group="input",
-        affects_output=False,
+    query: str | None = _input_flag(
+        None, "SELECT in GoogleSQL whose rows become examples", parse=_parse_query, metavar="SELECT"
     )
-    table: str | None = flag(
+    table: str | None = _input_flag(
         None,
         "Table whose rows become examples, as PROJECT.DATASET.TABLE or DATASET.TABLE",
         parse=_parse_table,
         metavar="TABLE",
-        group="input",
-        affects_output=False,
     )
-    temp_dataset: tuple[str, str] | None = flag(
+    temp_dataset: tuple[str, str] | None = _input_flag(
         None,
         "Dataset for the temporary table of --query, as PROJECT.DATASET or DATASET",
         parse=_parse_dataset,
         metavar="DATASET",
-        group="input",
         default_words="a new one, which is deleted",
-        affects_output=False,
     )
 
     def __post_init__(self) -> None:

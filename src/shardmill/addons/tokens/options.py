@@ -237,7 +237,6 @@ class TokenOptions(AddOnOptions):
         return token, number
 
     def check(self, config: "RecordsConfig") -> None:
-        """Check the options together with the other options of the job."""
         for other in ("transform", "module_file", "transform_graph"):
             if getattr(config, other) is not None:
                 raise UserError(

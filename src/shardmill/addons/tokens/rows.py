@@ -209,7 +209,6 @@ class Tokenization(RowAddOn):
         return sum(pc.list_value_length(features[name]).to_numpy() for name in self.token_columns.values())
 
     def describe(self, written: Written) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """Return the number of tokens of each split, and notices on tokens that were packed or dropped."""
         tokens: dict[str, int] = self._count_by_split(written)
         notices: list[str] = []
         if self.options.pack_to is not None:

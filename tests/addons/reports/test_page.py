@@ -1,4 +1,4 @@
-"""Tests of pipelines/reports/page.py: compiled templates, the page of a version, and the images on it."""
+"""Tests of page.py: compiled templates, the page of a version, and the images on it."""
 
 import re
 import shutil
@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 from jinja2 import DictLoader, Environment
 
-from shardmill.data.features import Feature
-from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.reports import page
-from shardmill.pipelines.reports import page as compiled
-from shardmill.pipelines.reports.contact_sheet import SIDE, thumbnail
-from shardmill.pipelines.reports.content import ReportSources, read_sources, report_content, run_default_checks
-from shardmill.pipelines.reports.page import MAX_BYTES, CompiledTemplates, clip_name, render_page, with_page_checks
-from shardmill.pipelines.reports.pictures import (
+from shardmill.addons.reports import page
+from shardmill.addons.reports import page as compiled
+from shardmill.addons.reports.contact_sheet import SIDE, thumbnail
+from shardmill.addons.reports.content import ReportSources, read_sources, report_content, run_default_checks
+from shardmill.addons.reports.page import MAX_BYTES, CompiledTemplates, clip_name, render_page, with_page_checks
+from shardmill.addons.reports.pictures import (
     CLASSES,
     OF_A_CLASS,
     Picture,
@@ -28,7 +25,10 @@ from shardmill.pipelines.reports.pictures import (
     choose_evenly_spaced,
     find_pictures,
 )
-from shardmill.pipelines.reports.rows import picture_rows
+from shardmill.addons.reports.rows import picture_rows
+from shardmill.data.features import Feature
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.metadata.versions import BuildRecord
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile

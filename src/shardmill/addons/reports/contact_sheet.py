@@ -15,13 +15,7 @@ from typing import cast
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from shardmill.data import feature_kind
-from shardmill.data.example import FeatureValue, decode_example
-from shardmill.data.features import MAX_PIXELS, Feature, Features, features_of_kind, find_feature
-from shardmill.data.kinds import kind_of
-from shardmill.data.media import mask_array, open_image, to_rgb
-from shardmill.metadata.manifest import ShardEntry, SplitEntry
-from shardmill.pipelines.reports.pictures import (
+from shardmill.addons.reports.pictures import (
     ObjectBox,
     Picture,
     choose_evenly_spaced,
@@ -30,6 +24,12 @@ from shardmill.pipelines.reports.pictures import (
     read_objects,
     take_in_turn,
 )
+from shardmill.data import feature_kind
+from shardmill.data.example import FeatureValue, decode_example
+from shardmill.data.features import MAX_PIXELS, Feature, Features, features_of_kind, find_feature
+from shardmill.data.kinds import kind_of
+from shardmill.data.media import mask_array, open_image, to_rgb
+from shardmill.metadata.manifest import ShardEntry, SplitEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_codec import pillow_orientation
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, turn_box

@@ -16,11 +16,8 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 import shardmill
-from shardmill.metadata import file_names
-from shardmill.metadata.versions import BuildRecord, page_path, record_path
-from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.content import ReportSources, report_content, run_default_checks, sources_of_build
-from shardmill.pipelines.reports.rows import (
+from shardmill.addons.reports.content import ReportSources, report_content, run_default_checks, sources_of_build
+from shardmill.addons.reports.rows import (
     HEIGHT,
     WIDTH,
     PictureRows,
@@ -30,6 +27,9 @@ from shardmill.pipelines.reports.rows import (
     make_build_rows,
     picture_rows,
 )
+from shardmill.metadata import file_names
+from shardmill.metadata.versions import BuildRecord, page_path, record_path
+from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import (
     NOTICE_LETTERS_ON_PAGE,
     NOTICES_ON_PAGE,
@@ -101,7 +101,7 @@ _MANY_FEATURES = 500  # from which a page with the figures of several splits is 
 
 
 def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
-    """Return the HTML page of `content`, which pipelines.reports.content made from `sources`.
+    """Return the HTML page of `content`, which shardmill.addons.reports.content made from `sources`.
 
     It has no scripts and no external files, escapes all content, and takes at most 2 MB if the tightest limits suffice.
     """
@@ -151,7 +151,7 @@ def _find_summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]
 @cache
 def _make_environment(letters: int) -> Environment:
     """Return the environment with the compiled template: a process that makes many pages compiles it once."""
-    folder = files("shardmill.pipelines.reports")
+    folder = files("shardmill.addons.reports")
     template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
     sections = {key: (files(add_on.package) / "page.html").read_text("utf-8") for key, add_on in SECTIONS.items()}
     environment = Environment(

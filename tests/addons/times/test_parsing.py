@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.text import Times, read_times
-from shardmill.transforms.options.job_options import TIME_UNITS
+from shardmill.addons.times.options import TIME_UNITS
+from shardmill.addons.times.rows import Times, read_times
 
 
 def times(*texts: str | None, unit: str = "ms") -> Times:

@@ -1,10 +1,10 @@
-"""Tests of pipelines/reports/rows.py: charts and histograms, and the rows of checks, builds, features and labels."""
+"""Tests of rows.py: charts and histograms, and the rows of checks, builds, features and labels."""
 
 from typing import Any
 
 import pytest
 
-from shardmill.pipelines.reports.rows import (
+from shardmill.addons.reports.rows import (
     FeatureRow,
     bars_path,
     check_rows,

@@ -11,9 +11,9 @@ from PIL import Image
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 import shardmill
+from shardmill.addons.reports.inspect_command import features_table
 from shardmill.data.features import Feature
 from shardmill.metadata.manifest import crc32c_hex
-from shardmill.pipelines.commands.inspect import features_table
 from shardmill.pipelines.reports.inspection import show_values
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image

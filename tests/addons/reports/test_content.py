@@ -1,4 +1,4 @@
-"""Tests of pipelines/reports/content.py: what is odd about a feature, and which shards are not what was written."""
+"""Tests of content.py: what is odd about a feature, and which shards are not what was written."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.pipelines.reports.content import alerts, damaged_shards
+from shardmill.addons.reports.content import alerts, damaged_shards
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Distinct, Numbers
 from shardmill.reading.dataset import open_dataset

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from shardmill.addons.reports.pictures import Picture, Pictures, find_pictures
 from shardmill.data.features import Feature
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.versions import BuildRecord, record_path
-from shardmill.pipelines.reports.pictures import Picture, Pictures, find_pictures
 from shardmill.pipelines.reports.summary import format_share
 from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import describe_changes, find_differences

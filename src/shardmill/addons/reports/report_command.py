@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shardmill.addons.reports.content import read_sources, report_content
+from shardmill.addons.reports.page import render_page
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
     Command,
     add_directory,
-    add_message_flags,
     parse_here,
     print_outcome,
     reach_paths,
@@ -21,8 +22,6 @@ from shardmill.pipelines.commands.frame import (
 )
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.content import read_sources, report_content
-from shardmill.pipelines.reports.page import render_page
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import Difference, describe_changes, find_differences
@@ -46,7 +45,6 @@ def _add_report_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="Print the content of the report as JSON, which docs/json.md describes"
     )
-    add_message_flags(parser)
 
 
 def _add_diff_arguments(parser: Parser) -> None:
@@ -57,7 +55,6 @@ def _add_diff_arguments(parser: Parser) -> None:
         help="Folder of a data set and two of its versions, tags or LATEST; or the folders of two versions",
     )
     parser.add_argument("--json", action="store_true", help="Print all differences as one line of JSON")
-    add_message_flags(parser)
 
 
 def _run_report(parser: Parser, arguments: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ SEEN = {
 }
 CHART = ("fill", "other", "soft")  # the first split, the others, and what is behind both
 FAR = 40  # CIE76, of which 2.3 is just noticed
-CSS = (files("shardmill.pipelines.reports") / "page.css").read_text("utf-8")
+CSS = (files("shardmill.addons.reports") / "page.css").read_text("utf-8")
 ROOTS = dict(zip(("light", "dark", "print"), re.findall(r":root\{([^}]*)\}", CSS), strict=True))
 
 

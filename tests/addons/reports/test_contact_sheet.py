@@ -1,4 +1,4 @@
-"""Tests of pipelines/reports/contact_sheet.py: arrays and boxes as pictures, and which images are on a sheet."""
+"""Tests of contact_sheet.py: arrays and boxes as pictures, and which images are on a sheet."""
 
 import io
 import warnings
@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageChops, ImageFont
 
-from shardmill.data.example import encode_example
-from shardmill.data.features import Feature
-from shardmill.data.tfrecord import frame_record
-from shardmill.errors import CorruptDataError
-from shardmill.filesystem import LocalFiles
-from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.pipelines.reports.contact_sheet import (
+from shardmill.addons.reports.contact_sheet import (
     COLOURS,
     count_turned,
     draw_array,
@@ -30,7 +24,13 @@ from shardmill.pipelines.reports.contact_sheet import (
     to_ascii,
     to_sample,
 )
-from shardmill.pipelines.reports.pictures import ObjectBox, Picture
+from shardmill.addons.reports.pictures import ObjectBox, Picture
+from shardmill.data.example import encode_example
+from shardmill.data.features import Feature
+from shardmill.data.tfrecord import frame_record
+from shardmill.errors import CorruptDataError
+from shardmill.filesystem import LocalFiles
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_geometry import Box
 

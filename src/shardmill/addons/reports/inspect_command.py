@@ -10,6 +10,8 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from shardmill.addons.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
+from shardmill.addons.reports.content import split_entry
 from shardmill.data.example import FeatureValue
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.data.kinds import kind_of
@@ -21,14 +23,11 @@ from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
     Command,
     add_directory,
-    add_message_flags,
     reach_paths,
     report_read_errors,
     run_here,
 )
 from shardmill.pipelines.config.flags import Parser
-from shardmill.pipelines.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
-from shardmill.pipelines.reports.content import split_entry
 from shardmill.pipelines.reports.inspection import (
     clip_text,
     example_lines,
@@ -83,7 +82,6 @@ def _add_arguments(parser: Parser) -> None:
         help="Number of images on the contact sheet (default: 40)",
     )
     parser.add_argument("--json", action="store_true", help="Print one line of JSON, which docs/json.md describes")
-    add_message_flags(parser)
 
 
 COMMANDS = (

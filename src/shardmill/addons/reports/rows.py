@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from shardmill.pipelines.reports.pictures import Picture, Pictures
+from shardmill.addons.reports.pictures import Picture, Pictures
 from shardmill.pipelines.reports.summary import (
     format_distinct,
     format_number,
@@ -355,7 +355,7 @@ def picture_rows(pictures: Pictures) -> PictureRows:
 
 
 def _image_cells(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
-    from shardmill.pipelines.reports.contact_sheet import thumbnail  # Pillow only where there are images
+    from shardmill.addons.reports.contact_sheet import thumbnail  # Pillow only where there are images
 
     images = []
     for picture in shown:

@@ -1,0 +1,1 @@
+"""Reports on data sets: `inspect` with its contact sheet, `report` and the page of a build, and `diff`."""
