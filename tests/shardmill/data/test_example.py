@@ -121,8 +121,17 @@ def test_lists_that_are_not_packed() -> None:
 
 def test_unknown_fields_are_skipped() -> None:
     unknown = bytes.fromhex("10051d010203042101020304050607082a0141")
+    in_list = b"\x1a\x04" + bytes.fromhex("08071002")  # field 1, and a field 2 that no list has
+    entries = example.encode_entry("a", in_list)
 
     assert same(decode_example(unknown + encode_example({"a": [7]}) + unknown), {"a": [7]})
+    assert same(decode_example(example.example_header(len(entries)) + entries), {"a": [7]})
+
+
+def test_some_features_alone_are_decoded() -> None:
+    found = decode_example(encode_example({"a": [7], "b": [b"x"], "c": [0.5]}), ["c", "a", "z"])
+
+    assert {name: list(value) for name, value in found.items() if value is not None} == {"a": [7], "c": [0.5]}
 
 
 @pytest.mark.parametrize("cut", range(1, 16))

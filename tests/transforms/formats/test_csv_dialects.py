@@ -12,6 +12,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.text import NumberStyle
 from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.findings import OddTexts
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import describe_cut_end
 from shardmill.transforms.stores.streams import TruncatedError
@@ -87,6 +88,13 @@ def test_dialect(tmp_path: Path, text: str, options: dict[str, Any], expected: d
     inferred = infer(CsvFormat(**options), write(tmp_path, text)).types
     rows, *_ = read_each_size(tmp_path, text, inferred, **options)
     assert {name: [plain(row[name]) for row in rows] for name in expected} == expected
+
+
+def test_values_that_are_no_numbers_of_a_spelling_are_counted(tmp_path: Path) -> None:
+    file = write(tmp_path, "n\n" + "1.000,5\n" * 9 + "?\n")
+    found = infer(CsvFormat(";", numbers=NumberStyle(",", ".")), file).findings.find(OddTexts).columns["n"]
+
+    assert (found.count, found.first) == (1, ("a.csv", 11, "?"))
 
 
 def test_escapes_at_the_ends_of_chunks(tmp_path: Path) -> None:
