@@ -293,6 +293,7 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
     [
         (["a.txt"], {"labels": ("a",)}, "not every file of --input x is in a class folder"),
         (["train/pos/a.txt", "test/neg/b.txt", "c.txt"], {}, "some files are outside the folders of splits"),
+        (["train/pos/a.txt", "test/neg/b.txt", "more/c.txt"], {}, "^--input x: .*more"),
         (
             ["train/pos/a.txt", "b.txt"],
             {"folders": SPLITS_OF_CLASSES},
