@@ -4,14 +4,13 @@ import posixpath
 import re
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
-from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind
+from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind, NameRules, normalize_split
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import (
@@ -25,9 +24,8 @@ from shardmill.transforms.values.options import DeclaredOptions
 if TYPE_CHECKING:
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
-    from shardmill.transforms.inputs.folders import NameRules
     from shardmill.transforms.inputs.found_files import Companion, MaskSource
-    from shardmill.transforms.inputs.manifest_files import LineResolver, ManifestFile, ObjectsColumn
+    from shardmill.transforms.inputs.manifest_files import LineResolver
     from shardmill.transforms.inputs.manifest_table import ManifestNames
     from shardmill.transforms.layout.options import FileLayoutOptions
     from shardmill.transforms.values.analyzers import Analysis
@@ -55,6 +53,17 @@ _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in w
 @dataclass(frozen=True, kw_only=True)
 class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs that make one example per file."""
+
+    root: str = field(default="", compare=False)  # folder that names of files are relative to
+
+    def resolve(self) -> Self:
+        """Return this configuration with the folder of the files; for a URL this may ask the store."""
+        return replace(self, root=self._find_root())
+
+    def _find_root(self) -> str:
+        from shardmill.transforms.inputs.listing import input_root
+
+        return "" if self.input is None else input_root(self.input)
 
     def check(self) -> None:
         """Check that a function can take the files, and that no option is for files alone; raises UserError."""
@@ -223,21 +232,29 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         affects_output=False,
     )
 
+    manifests: tuple[Any, ...] = field(default=(), compare=False)  # ManifestFiles that files and globs match
+    objects_column: Any = field(default=None, compare=False)  # ObjectsColumn of a manifest; None for none
+    # how names of files give labels and splits; None if they do not
+    name_rules: NameRules | None = field(default=None, compare=False)
+
     def resolve(self) -> Self:
         """Return this configuration inside the zip archive of --input, with metadata files of a folder as manifests."""
-        return self if self.input is None else replace(self, input=inside_archive(self.input))._with_metadata()
+        from shardmill.transforms.inputs.manifest_files import find_manifests
+
+        given = self if self.input is None else replace(self, input=inside_archive(self.input))._with_metadata()
+        manifests = find_manifests(given.manifest) if given.manifest else ()
+        found = replace(given, manifests=manifests, name_rules=given._read_name_rules())
+        return super(ListedFilesConfig, found).resolve()
 
     def check(self) -> None:
         super().check()
         self._check_inputs()
         self._check_names()
         if self.manifest:
-            from shardmill.transforms.inputs.listing import is_glob
             from shardmill.transforms.inputs.manifest_table import manifest_format
 
-            for _, path in self.manifest:
-                if not is_glob(path):
-                    self.check_format(manifest_format(path), f"--manifest {path}")
+            for manifest in self.manifests:
+                self.check_format(manifest_format(manifest.path), f"--manifest {manifest.path}")
             if self.folders is not None:
                 raise UserError(
                     f"--folders {self.folders} is about the folders of --input; leave it out with a --manifest,"
@@ -269,17 +286,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     def file_columns(self) -> tuple[str, ...]:
         """Return the columns that name files, the example's main file first; () for the default column."""
         return tuple(self.file_column.split(",")) if self.file_column else ()
-
-    @cached_property
-    def manifests(self) -> "tuple[ManifestFile, ...]":
-        """Return the manifests that files and globs match; raises UserError if a glob matches none."""
-        from shardmill.transforms.inputs.manifest_files import find_manifests
-        from shardmill.transforms.inputs.manifest_table import manifest_format
-
-        found = find_manifests(self.manifest)
-        for manifest in found:
-            self.check_format(manifest_format(manifest.path), f"--manifest {manifest.path}")
-        return found
 
     @property
     def annotation_flag(self) -> str:
@@ -407,10 +413,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         by_file = any(split for split, _ in self.manifest)
         return "--manifest, by file," if by_file else f"the manifest's column {self.split_column!r}"
 
-    @cached_property
-    def name_rules(self) -> "NameRules | None":
-        """Return how names of files give labels and splits; None if they do not."""
-        from shardmill.transforms.inputs.folders import NameRules, normalize_split
+    def _read_name_rules(self) -> NameRules | None:
         from shardmill.transforms.inputs.listing import report_unreadable_flag_file
         from shardmill.transforms.stores import storage
 
@@ -459,11 +462,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         )
 
     @property
-    def objects_column(self) -> "ObjectsColumn | None":
-        """Return the manifest's column of objects in images; None for none."""
-        return None
-
-    @property
     def mask_source(self) -> "MaskSource | None":
         """Return the folder of masks and their names; None for none."""
         return None
@@ -488,10 +486,9 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         several = self.manifest and len(self.manifests) > 1
         return LineResolver(tuple(manifest.path for manifest in self.manifests)) if several else None
 
-    @cached_property
-    def root(self) -> str:
-        if self.input is not None:
-            return super().root
+    def _find_root(self) -> str:
+        if not self.manifests:
+            return super()._find_root()
         from shardmill.transforms.inputs.manifest_files import common_folder
         from shardmill.transforms.inputs.manifest_table import manifest_folder
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -130,6 +129,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     def resolve(self) -> Self:
         """Return this configuration with the folder of masks among the images, and the renames of --feature_names."""
         found = super().resolve()
+        found = replace(found, objects_column=found._find_objects_column())
         masks, rename = found.masks, found.rename
         if found.mask_pattern and masks is None and found.input is not None and not found.annotation_flag:
             masks = found.input  # masks are among the images
@@ -343,12 +343,11 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     def has_objects(self) -> bool:
         return bool(self.annotation_flag) or self.objects_column is not None
 
-    @cached_property
-    def objects_column(self) -> "ObjectsColumn | None":
+    def _find_objects_column(self) -> "ObjectsColumn | None":
         """Return the manifest's column of objects in images, or None. --labels_file names ids without names."""
         from shardmill.transforms.inputs.manifest_table import find_objects_column
 
-        found = find_objects_column(self.manifests[0].path) if self.manifest else None
+        found = find_objects_column(self.manifests[0].path) if self.manifests else None
         if found is None:
             return None
         names = found.names
@@ -367,10 +366,9 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     def source(self) -> str:
         return self.annotation_flag or super().source
 
-    @property
-    def root(self) -> str:
+    def _find_root(self) -> str:
         source = self.annotation_source
-        return super().root if source is None else source.root
+        return super()._find_root() if source is None else source.root
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ import os
 import sys
 from abc import ABC
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.addons import registry
@@ -226,13 +225,6 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
     def local_files(self) -> tuple[tuple[str, str], ...]:
         """Return (flag, path) of files that are read besides those of --input."""
         return ()
-
-    @cached_property
-    def root(self) -> str:
-        """Return the folder that names of the first input's files are relative to; for a URL this may ask the store."""
-        from shardmill.transforms.inputs.listing import input_root
-
-        return input_root(self.inputs[0])
 
     @property
     def kind(self) -> FileKind:

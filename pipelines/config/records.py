@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
@@ -15,7 +15,7 @@ from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, items_of, options_of
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import CONTENT, FOLDER, ROW_FILE, ROW_KEY, SplitOptions, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
@@ -564,31 +564,51 @@ _RESERVED_NAMES = ("label", "filename", "line_number")  # what shardmill calls f
 
 def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (name, path) pairs from texts such as `de=train.de`, pairs or a mapping; a single input has the name ""."""
-    items = tuple(value.items()) if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
-    if len(items) == 1:
-        return (("", parse_path(_single_path(items[0]))),)
-    pairs = [_split_name(item) if isinstance(item, str) else tuple(item) for item in items]
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise OptionValueError(f"{name}= is there twice; each of the parallel files is a feature of its own")
-        if name in _RESERVED_NAMES:
-            raise OptionValueError(f"{name}= is what shardmill calls a feature of its own; give another name")
-    return tuple((name, parse_path(path)) for name, path in pairs)
-
-
-def _single_path(item: Any) -> Any:
-    """Return the path of a single input, which has no name; raises OptionValueError."""
-    name, path = ("", item) if isinstance(item, str) else tuple(item)
-    found = _NAMED.fullmatch(item) if isinstance(item, str) and not _exists(item) else None
-    if found is not None and (_exists(found[2]) or "://" in found[2]):
-        name, path = found[1], found[2]
-    if name:
+    pairs = _parse_named(value)
+    if len(pairs) == 1 and pairs[0][0]:
+        ((name, path),) = pairs
+        if not isinstance(value, dict) and isinstance(next(iter(value)), str) and not (_exists(path) or "://" in path):
+            return (("", f"{name}={path}"),)  # nothing is there by the one name or the other
         raise OptionValueError(
             f"{name}={path} alone has no file that its lines belong to; give the other parallel files, too, such as"
             f" --input en=PATH, or --input {path} for a text without others"
         )
-    return path
+    names = [name for name, _ in pairs]
+    for name, path in pairs if len(pairs) > 1 else ():
+        if not name:
+            raise OptionValueError(
+                f"{path} is one of several inputs and has no name; expected NAME=PATH of each, such as de=train.de, for"
+                " parallel files, or one folder or glob for all files"
+            )
+        if names.count(name) > 1:
+            raise OptionValueError(f"{name}= is there twice; each of the parallel files is a feature of its own")
+        if name in _RESERVED_NAMES:
+            raise OptionValueError(f"{name}= is what shardmill calls a feature of its own; give another name")
+    return pairs
+
+
+def parse_split_inputs(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse (split, path) pairs from texts such as `train=a/*`, pairs or a mapping; a single input has the split ""."""
+    pairs = _parse_named(value)
+    for split, path in pairs:
+        if not split and len(pairs) > 1:
+            raise OptionValueError(
+                f"{path} is one of several inputs and has no split; expected SPLIT=PATH of each, such as train='a/*',"
+                " or one folder or glob for all files"
+            )
+        if split and not is_split_name(split):
+            raise OptionValueError(f"split {split!r}: expected letters, digits and '_' only")
+    return pairs
+
+
+def _parse_named(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse (name, path) pairs; a text that is the path of something has the name ""."""
+    pairs = []
+    for item in items_of(value):
+        found = None if not isinstance(item, str) or _exists(item) else _NAMED.fullmatch(item)
+        name, path = found.groups() if found else ("", item) if isinstance(item, str) else tuple(item)
+        pairs.append((name, parse_path(path)))
+    return tuple(pairs)
 
 
 def _exists(path: str) -> bool:
@@ -596,47 +616,16 @@ def _exists(path: str) -> bool:
     return os.path.lexists(path) or next(glob.iglob(path), None) is not None
 
 
-def _split_name(text: str) -> tuple[str, str]:
-    found = None if os.path.lexists(text) else _NAMED.fullmatch(text)
-    if found is None:
-        raise OptionValueError(
-            f"{text} is one of several inputs and has no name; expected NAME=PATH of each, such as de=train.de, for"
-            " parallel files, or one folder or glob for all files"
-        )
-    return found[1], found[2]
-
-
-def parse_split_inputs(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse (split, path) pairs from texts such as `train=a/*`, pairs or a mapping; a single input has the split ""."""
-    items = tuple(value.items()) if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
-    pairs = []
-    for item in items:
-        found = None if not isinstance(item, str) or _exists(item) else _NAMED.fullmatch(item)
-        split, path = (found[1], found[2]) if found else ("", item) if isinstance(item, str) else tuple(item)
-        pairs.append((split, parse_path(path)))
-    splits = [split for split, _ in pairs]
-    if len(pairs) > 1 and "" in splits:
-        raise OptionValueError(
-            f"{pairs[splits.index('')][1]} is one of several inputs and has no split; expected SPLIT=PATH of each, such"
-            " as train='a/*', or one folder or glob for all files"
-        )
-    for split in splits:
-        if split and not is_split_name(split):
-            raise OptionValueError(f"split {split!r}: expected letters, digits and '_' only")
-    return tuple(pairs)
-
-
 def _inputs_flag(others: str, parse: Callable[[Any], Any], metavar: str) -> Any:
     """Declare a flag --input that may be repeated, then as `others` says."""
     words = f"Folder, file or glob to read; local, gs://, s3://, az://; or {others}; repeatable"
-    return flag((), words, parse=parse, repeats=True, metavar=metavar, affects_output=False, required=True)
+    attributes: dict[str, Any] = {"parse": parse, "metavar": metavar, "repeats": True, "group": "input"}
+    return flag((), words, affects_output=False, required=True, **attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextInput(Options):
     """The --input of `shardmill text`: one, or parallel files."""
-
-    title: ClassVar[str] = "input"
 
     input: tuple[tuple[str, str], ...] = _inputs_flag(
         "NAME=PATH for each of several parallel files", parse_inputs, "[NAME=]PATH"
@@ -647,18 +636,33 @@ class TextInput(Options):
 class SplitInput(Options):
     """The --input of `shardmill reshard`: one, or one for each split."""
 
-    title: ClassVar[str] = "input"
-
     input: tuple[tuple[str, str], ...] = _inputs_flag("SPLIT=PATH for each split", parse_split_inputs, "[SPLIT=]PATH")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitRecordsConfig(RecordsConfig):
-    """The configuration of `shardmill reshard` with an --input for each split."""
+class NamedInputsConfig(RecordsConfig):
+    """The configuration of a job with several --input, each with a name."""
 
-    split_inputs: tuple[tuple[str, str], ...] = flag(
-        (), "Files of each split", parse=parse_split_inputs, hidden=True, affects_output=False
-    )
+    named_inputs: tuple[tuple[str, str], ...]  # (name, path) pairs
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(path for _, path in self.named_inputs)
+
+    @property
+    def files(self) -> "RecordFiles":
+        from shardmill.transforms.inputs.listing import RecordFiles
+
+        return RecordFiles(self.named_inputs, are_splits=self.keeps_splits)
+
+    @property
+    def source(self) -> str:
+        return " ".join(f"--input {name}={path}" for name, path in self.named_inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitRecordsConfig(NamedInputsConfig):
+    """The configuration of `shardmill reshard` with an --input for each split."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -666,63 +670,31 @@ class SplitRecordsConfig(RecordsConfig):
             raise UserError(f"--splits and {self.source}: --input says the splits; leave one of them out")
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(path for _, path in self.split_inputs)
-
-    @property
-    def files(self) -> "RecordFiles":
-        from shardmill.transforms.inputs.listing import RecordFiles
-
-        return RecordFiles(self.split_inputs, are_splits=self.keeps_splits)
-
-    @property
-    def source(self) -> str:
-        return " ".join(f"--input {split}={path}" for split, path in self.split_inputs)
-
-    @property
     def keeps_splits(self) -> bool:
         return True
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelConfig(RecordsConfig):
+class ParallelConfig(NamedInputsConfig):
     """The configuration of `shardmill text` for parallel files."""
-
-    texts: tuple[tuple[str, str], ...] = flag(
-        (), "Parallel files", parse=parse_inputs, hidden=True, affects_output=False
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag = f"--input {self.texts[0][0]}=…"
+        flag = f"--input {self.named_inputs[0][0]}=…"
         if self.separator or self.text_unit == "paragraph":
             given = f"--separator {self.separator!r}" if self.separator else "--record paragraph"
             raise UserError(f"{given} and {flag}: line n of each file makes one example; leave one of them out")
 
     @property
     def languages(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.texts)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(path for _, path in self.texts)
-
-    @property
-    def files(self) -> "RecordFiles":
-        from shardmill.transforms.inputs.listing import RecordFiles
-
-        return RecordFiles(self.texts)
+        return tuple(name for name, _ in self.named_inputs)
 
     @cached_property
     def format(self) -> "RecordFormat":
         from shardmill.transforms.formats.lines import LinesFormat, ParallelFormat
 
-        block = max(self.block_size // len(self.texts), 1)
+        block = max(self.block_size // len(self.named_inputs), 1)
         return ParallelFormat(LinesFormat(block, self.text_encoding, self.line_numbers), self.languages)
-
-    @property
-    def source(self) -> str:
-        return " ".join(f"--input {name}={path}" for name, path in self.texts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the features of the texts."""

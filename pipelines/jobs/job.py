@@ -234,7 +234,7 @@ def _check_input_path(config: JobConfig, path: str) -> None:
         _check_glob(config, path)
     elif not is_local:
         check_url(path)
-        _check_output_outside(config, path, config.directory, config.root if path == config.input else input_root(path))
+        _check_output_outside(config, path, config.directory, input_root(path))
     elif not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
         raise UserError(f"--input {path} cannot be read: permission denied")
     elif storage.is_local(config.output):

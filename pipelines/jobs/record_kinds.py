@@ -1,7 +1,7 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import (
     DataConfig,
     FormatSpec,
+    NamedInputsConfig,
     ParallelConfig,
     RecordsConfig,
     RowsConfig,
@@ -108,38 +109,60 @@ DATA = DataKind("write", "", DataConfig, spec=_ROWS)
 
 
 @dataclass(frozen=True)
-class TextKind(RecordsKind):
+class NamedInputsKind(RecordsKind):
+    """A command whose --input may be repeated, each with a name."""
+
+    inputs: type[Options] = field(kw_only=True)  # declares --input
+    several: type[NamedInputsConfig] = field(kw_only=True)  # of several --input
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return (*options_of(self.inputs), *self._others)
+
+    @property
+    def _others(self) -> list[Option]:
+        return [option for option in super().options if option.field != "input"]
+
+    def parse_inputs(self, values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Return the (name, path) pairs of --input; a single one has the name "", and some are parsed already."""
+        (option,) = options_of(self.inputs)
+        pairs: tuple[tuple[str, str], ...] = option.parse(values.get("input", ()))
+        return pairs
+
+    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
+        inputs = self.parse_inputs(values)
+        rest = {name: value for name, value in values.items() if name != "input"}
+        if any(name for name, _ in inputs):
+            return make_config(self.several, self._others, rest, spec=self.spec, named_inputs=inputs)
+        return super().make_config(rest | {"input": inputs[0][1]} if inputs else rest)
+
+
+@dataclass(frozen=True)
+class TextKind(NamedInputsKind):
     """The text command, whose --record chooses between lines and whole files."""
 
     @property
     def options(self) -> tuple[Option, ...]:
         """Return the options of lines, --record, and the reuse options of whole files."""
-        of_lines = (option for option in super().options if option.field != "input")
-        return (*options_of(TextInput), *of_lines, *options_of(ReuseOptions))
+        return (*super().options, *options_of(ReuseOptions))
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        own = {option.field for option in options_of(TextInput)}
-        unit = TextInput(**{name: value for name, value in values.items() if name in own})
-        rest = {name: value for name, value in values.items() if name not in own}
-        several = len(unit.input) > 1
-        if unit.input and not several:
-            rest["input"] = unit.input[0][1]
+        inputs = self.parse_inputs(values)
+        rest = {name: value for name, value in values.items() if name != "input"}
         if "file" not in (rest.get("record"), rest.get("text_unit")):
             if ReuseOptions(reuse=rest.pop("reuse", NO)).reuse != NO:
                 raise UserError("--reuse needs --record file: a line has no place that it keeps as its file changes")
-            if several:
-                of_lines = [option for option in super().options if option.field != "input"]
-                texts = [option for option in options_of(ParallelConfig) if option.field == "texts"]
-                return make_config(ParallelConfig, [*of_lines, *texts], rest | {"texts": unit.input}, spec=self.spec)
-            return super().make_config(rest)
+            return super().make_config(rest | {"input": inputs})
         rest = {name: value for name, value in rest.items() if name not in ("record", "text_unit")}
         if rest.pop("separator", ""):
             raise UserError(
                 "--separator divides a file into documents, and --record file does not; leave one of them out"
             )
-        if several:
+        if inputs:
+            rest["input"] = inputs[0][1]
+        if len(inputs) > 1:
             raise UserError(
-                f"--record file: with --input {unit.input[0][0]}=… lines of several files are an example; leave it out"
+                f"--record file: with --input {inputs[0][0]}=… lines of several files are an example; leave it out"
             )
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
@@ -170,26 +193,6 @@ def _describe_texts(
     from shardmill.transforms.files.encoding import text_features
 
     return text_features(layout), ()
-
-
-@dataclass(frozen=True)
-class ReshardKind(RecordsKind):
-    """The reshard command, which takes one --input, or one for each split."""
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        return (*options_of(SplitInput), *(option for option in super().options if option.field != "input"))
-
-    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
-        given = SplitInput(input=values.get("input", ()))
-        rest = {name: value for name, value in values.items() if name != "input"}
-        if len(given.input) == 1 and not given.input[0][0]:
-            return super().make_config({**rest, "input": given.input[0][1]})
-        if not given.input:
-            return super().make_config(rest)
-        own = [option for option in options_of(SplitRecordsConfig) if option.field == "split_inputs"]
-        others = [option for option in super().options if option.field != "input"]
-        return make_config(SplitRecordsConfig, [*others, *own], rest | {"split_inputs": given.input}, spec=self.spec)
 
 
 def _make_csv(config: RecordsConfig) -> "RecordFormat":
@@ -335,7 +338,7 @@ COMMANDS = (
             row_name_column="filename",
         ),
     ),
-    ReshardKind(
+    NamedInputsKind(
         "reshard",
         "Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled shards.",
         RecordsConfig,
@@ -354,6 +357,8 @@ COMMANDS = (
             unit="example",
             required_modules=_DECODER,
         ),
+        inputs=SplitInput,
+        several=SplitRecordsConfig,
     ),
     TextKind(
         "text",
@@ -371,5 +376,7 @@ COMMANDS = (
             flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
             unit="line",
         ),
+        inputs=TextInput,
+        several=ParallelConfig,
     ),
 )

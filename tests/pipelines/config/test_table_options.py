@@ -41,9 +41,9 @@ CASES: dict[str, tuple[Any, str, str, dict[str, list[Any]]]] = {
 
 
 def read(path: Path, is_lenient: bool = False, **options: Any) -> dict[str, list[Any]]:
-    config = ImagesConfig(
-        manifest=(("", str(path)),), output="out", name="n", file_column=options.pop("file", ""), **options
-    )
+    manifest = (("", str(path)),)
+    config = ImagesConfig(manifest=manifest, output="out", name="n", file_column=options.pop("file", ""), **options)
+    config = config.resolve()
     columns = infer_columns(config.manifests, (), config.manifest_names)
     reader = ManifestReader(config.manifests, columns, config.manifest_names, allow_outside=False, reserved=())
     found: dict[str, list[Any]] = {}
@@ -88,4 +88,4 @@ def test_an_option_of_tables_changes_what_is_read_of_a_manifest(tmp_path: Path, 
 )
 def test_options_of_another_format_are_refused(name: str, options: dict[str, Any], flag: str) -> None:
     with pytest.raises(UserError, match=f"^--manifest {name} is of a format without {flag}; leave it out$"):
-        ImagesConfig(manifest=(("", name),), output="out", name="n", **options).check()
+        ImagesConfig(manifest=(("", name),), output="out", name="n", **options).resolve().check()

@@ -29,9 +29,8 @@ MANIFEST = b"{}"
 
 @pytest.fixture
 def config(tmp_path: Path) -> ImagesConfig:
-    return ImagesConfig(
-        input=str(tmp_path / "in"), output=str(tmp_path), name="n", version="1.0.1", reuse="LATEST", seed=5
-    )
+    given: dict[str, Any] = {"version": "1.0.1", "reuse": "LATEST", "seed": 5}
+    return ImagesConfig(input=str(tmp_path / "in"), output=str(tmp_path), name="n", **given).resolve()
 
 
 def publish(config: ImagesConfig, version: str = "1.0.0", text: str | None = None, **changes: Any) -> None:
@@ -73,7 +72,7 @@ def test_the_next_build_is_told_what_this_one_reads_and_how(config: ImagesConfig
     assert find_reuse(replace(config, reuse="no"), ENCODING) is None
     # Where a job runs makes no difference
     for given, root in (("photos", str(Path.cwd() / "photos")), ("gs://bucket/photos/*.jpg", "gs://bucket/photos")):
-        assert found(replace(config, input=given, reuse="record")).index_options.root == root
+        assert found(replace(config, input=given, reuse="record").resolve()).index_options.root == root
 
 
 def test_why_nothing_is_taken(config: ImagesConfig) -> None:
@@ -81,7 +80,7 @@ def test_why_nothing_is_taken(config: ImagesConfig) -> None:
     publish(config)
     for changed, encoding, why in (
         (replace(config, reuse="record"), ENCODING, "--reuse record takes nothing"),
-        (replace(config, input="/elsewhere"), ENCODING, f"lie in {config.root}, not in /elsewhere"),
+        (replace(config, input="/elsewhere").resolve(), ENCODING, f"lie in {config.root}, not in /elsewhere"),
         (config, {"verify": "none", "pillow": "1"}, "1.0.0 was encoded with another verify"),
         (config, {"resize": "9x9", "pillow": "2"}, "another pillow, another resize, another verify"),
     ):

@@ -23,9 +23,9 @@ from shardmill.addons.nightly.recipe_values import format_duration
 from shardmill.errors import ChecksError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject, crc32c_hex
-from shardmill.pipelines.config.files import ListedFilesConfig
+from shardmill.pipelines.config.files import FilesConfig, ListedFilesConfig
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import ParallelConfig, RowsConfig, SplitRecordsConfig
+from shardmill.pipelines.config.records import NamedInputsConfig, ParallelConfig, RowsConfig
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, accept_language_suffix, input_root, list_input
@@ -97,8 +97,7 @@ def find_inputs(
     """
     started = time.time()
     for path in config.inputs:
-        root = _find_root(config, path)
-        if storage.is_local(root) and not os.path.lexists(root):
+        if storage.is_local(path) and not os.path.lexists(_find_root(config, path)):
             raise UserError(f"--input {path}: no such file or folder")
     missing: list[str] = []
     found = list(_restat_recent(_find_files(config, missing), started))
@@ -130,22 +129,18 @@ def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
         if (source := config.annotation_source) is not None:
             yield from _list_annotated_files(config, source)
             return
-    if isinstance(config, ParallelConfig):
-        for name, pattern in config.texts:
-            kind = accept_language_suffix(config.kind, name)
+    if isinstance(config, NamedInputsConfig):
+        for name, pattern in config.named_inputs:
+            kind = accept_language_suffix(config.kind, name) if isinstance(config, ParallelConfig) else config.kind
             yield from _list_matched_files(pattern, _find_root(config, pattern), kind, missing, f"{name}=")
         return
-    if isinstance(config, SplitRecordsConfig):
-        for split, pattern in config.split_inputs:
-            yield from _list_matched_files(pattern, _find_root(config, pattern), config.kind, missing, f"{split}=")
-        return
     assert config.input is not None
-    yield from _list_matched_files(config.input, config.root, config.kind, missing)
+    yield from _list_matched_files(config.input, _find_root(config, config.input), config.kind, missing)
 
 
 def _find_root(config: JobConfig, path: str) -> str:
     """Return the folder that names of one input are relative to; a store is queried once."""
-    return config.root if path == config.input else input_root(path)
+    return config.root if isinstance(config, FilesConfig) and path == config.input else input_root(path)
 
 
 def _list_matched_files(
