@@ -382,7 +382,6 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
             raise UserError(
                 f"--on_duplicate_key {self.on_duplicate_key} needs --key, the column that identifies a record"
             )
-        _ = self.input_schema  # restored to be checked
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the default quote and encoding if none are given."""
@@ -409,13 +408,3 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
     def assembly(self) -> "Assembly | None":
         """Return how examples are made of records; None if each record is one."""
         return next(filter(None, (add_on.assembly for add_on in self.row_add_ons)), None)
-
-    @property
-    def input_schema(self) -> Features | None:
-        """Return the features of the input's rows by input names, as --schema has those of examples."""
-        if self.schema is None:
-            return None
-        features = self.renames.restore_features(self.schema.features)
-        for add_on in self.row_add_ons:
-            features = add_on.restore_features(features, self.schema.origin)
-        return features

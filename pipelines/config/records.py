@@ -60,6 +60,10 @@ class RecordsConfig(RecordOptions):
     data_set: Any = field(default=None, compare=False)  # the InputDataSet of existing records; None for files alone
     label_map: tuple[str, ...] | None = field(default=None, compare=False)  # names by id of a file next to the records
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.input_schema  # restored to be checked
+
     def resolve(self) -> Self:
         """Return this configuration with what is next to existing records: a data set with its schema, a label map."""
         if not self.spec.is_passed_through or not self.inputs:
@@ -262,8 +266,12 @@ class RecordsConfig(RecordOptions):
 
     @property
     def _schema_and_objects(self) -> "tuple[Features | None, Features]":
-        features = super().input_schema
-        if features is None or not self.spec.has_objects:
+        if self.schema is None:
+            return None, ()
+        features = self.renames.restore_features(self.schema.features)
+        for add_on in self.row_add_ons:
+            features = add_on.restore_features(features, self.schema.origin)
+        if not self.spec.has_objects:
             return features, ()
         from shardmill.transforms.layout.options import split_object_features
 

@@ -19,7 +19,6 @@ from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.reports.summary import dry_run_rejects
 from shardmill.text import to_printable
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.options.job_options import OutputOptions
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.shards.balance import ShardKey
@@ -37,15 +36,11 @@ Layout = TypeVar("Layout")
 def publish_options(config: JobConfig) -> PublishOptions:
     """Return the options of publishing and describing the data set of a job with `config`."""
     libraries = (*config.libraries, *filter(None, [config.codec.library]))
-    return PublishOptions(
-        **vars(config.subset(OutputOptions)),
-        codec=config.codec,
-        shard_counts=config.shard_counts,
+    return config.subset(
+        PublishOptions,
         source=config.pattern,
         configuration=config.to_json(),
-        job=config.job,
         schema_constraints=config.schema_requests,
-        checks=config.checks,
         build_record=config.record,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
     )
