@@ -92,7 +92,7 @@ def test_columns_of_most_files() -> None:
     assert compared_columns("abc", ("a",), ()) == {"b", "c"}
     assert compared_columns("abc", (), ("a", "z")) == {"a"}
     assert usual_columns({}, (), ()) is None
-    assert usual_columns(headers, (), ()) == UsualColumns(frozenset("abd"), "2.csv")
+    assert usual_columns(headers, (), ()) == UsualColumns(frozenset({"a", "b", "d"}), "2.csv")
     assert usual_columns(headers, ("c",), ("a", "b", "c")) == UsualColumns(frozenset("ab"), "0.csv")
 
 
