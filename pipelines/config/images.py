@@ -327,14 +327,15 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         if self.coco:
             files = [path for _, path in self.coco]
             root = coco_root(files) if self.input is None else self.input.rstrip("/") or "/"
-            return CocoSource(self.coco, root, self.input is not None, self.file_root, self.on_bad_box == "drop")
+            drops_boxless = "drop" in (self.on_bad_box, self.unread_objects)
+            return CocoSource(self.coco, root, self.input is not None, self.file_root, drops_boxless)
         if self.annotations is not None:
             from shardmill.transforms.inputs.exports import ExportSource, export_root
 
             name, path = self.annotations
             root = export_root(path) if self.input is None else self.input.rstrip("/") or "/"
             attribute = "" if self.label_column == "label" else self.label_column
-            return ExportSource(path, name, root, attribute, self.masks_folder)
+            return ExportSource(path, name, root, attribute, self.masks_folder, self.unread_objects == "drop")
         if self.voc is not None:
             return VocSource(self.voc, voc_root(self.voc), self.splits is None, self.masks_folder)
         return YoloSource(self.yolo, yolo_root(self.yolo), self.masks_folder) if self.yolo is not None else None

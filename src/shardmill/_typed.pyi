@@ -109,7 +109,8 @@ class _ImagesOptions(_Options, total=False):
     yolo: _Value
     annotations: _Value
     boxes_csv: _Value
-    on_bad_box: Literal["reject", "drop"]
+    on_bad_box: Literal["reject", "drop", "clip"]
+    unread_objects: Literal["reject", "drop"]
     boxes_seen: Literal["stored", "upright"]
     feature_names: Literal["tfds", "object_detection"]
     masks: _Value
@@ -315,7 +316,7 @@ class _ParquetOptions(_Options, total=False):
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
-    on_bad_box: Literal["reject", "drop"]
+    on_bad_box: Literal["reject", "drop", "clip"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
     max_pixels: int
@@ -394,7 +395,7 @@ class _WebdatasetOptions(_Options, total=False):
     exclude: _Value
     on_damaged_file: Literal["fail", "reject"]
     input: _Value
-    on_bad_box: Literal["reject", "drop"]
+    on_bad_box: Literal["reject", "drop", "clip"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
     max_pixels: int
@@ -466,7 +467,7 @@ class _TextOptions(_Options, total=False):
     reuse: _Value
 
 class _SqlOptions(_Options, total=False):
-    on_bad_box: Literal["reject", "drop"]
+    on_bad_box: Literal["reject", "drop", "clip"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
     max_pixels: int
@@ -504,7 +505,7 @@ class _SqlOptions(_Options, total=False):
     partition_by: str
 
 class _BigqueryOptions(_Options, total=False):
-    on_bad_box: Literal["reject", "drop"]
+    on_bad_box: Literal["reject", "drop", "clip"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
     max_pixels: int
@@ -807,7 +808,7 @@ class _WriteOptions(TypedDict, total=False):
     max_reject_fraction: float
     threads: int
     workers: _Value
-    on_bad_box: Literal["reject", "drop"]
+    on_bad_box: Literal["reject", "drop", "clip"]
     boxes_seen: Literal["stored", "upright"]
     verify: Literal["header", "decode"]
     max_pixels: int

@@ -25,6 +25,7 @@ from shardmill.transforms.columns.example_encoding import encode_entries
 from shardmill.transforms.files.image_codec import Reencode
 from shardmill.transforms.files.image_geometry import (
     FAULTS,
+    REACHES_OUT,
     UPRIGHT,
     Box,
     Fitting,
@@ -143,11 +144,11 @@ class _BoxTransform(NamedTuple):
 
 
 def place_objects(
-    planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None, default_frame: str, drops: bool
+    planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None, default_frame: str, action: str
 ) -> Placing:
     """Place objects in the stored images: check, turn, crop, pad and scale their boxes.
 
-    `pictures` are the images as found. Objects with invalid boxes are dropped, or their image is an error.
+    `pictures` are the images as found; `action` is that of --on_bad_box. Images of invalid boxes are errors by default.
     """
     errors: dict[int, ImageError] = {}
     transforms = [_BoxTransform(RELATIVE)] * len(pictures)
@@ -159,8 +160,14 @@ def place_objects(
     owners = np.repeat(np.arange(len(pictures)), planned.lengths)
     units = np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)
     boxes = _convert_to_fractions(planned, units[owners])
-    faults = find_faults(boxes)
-    if not drops:
+    # Of images whose boxes are fractions, the sides in pixels are those of the picture
+    pixels = [
+        each.unit if each.unit != RELATIVE else picture[:2] for each, picture in zip(transforms, pictures, strict=True)
+    ]
+    faults = find_faults(boxes, np.array(pixels, np.float64).reshape(-1, 2)[owners])
+    if action == "clip":
+        faults[faults == REACHES_OUT] = 0
+    if action != "drop":
         faulty = np.flatnonzero(faults)
         for image, first in zip(*np.unique(owners[faulty], return_index=True), strict=True):
             message = _describe_fault(planned, int(faulty[first]), FAULTS[faults[faulty[first]]], planned.sizes[image])
@@ -173,8 +180,9 @@ def place_objects(
     is_rejected = np.zeros(len(pictures), bool)
     is_rejected[list(errors)] = True
     kept = np.flatnonzero(is_valid & ~is_cropped & ~is_rejected[owners])
-    factors, area = np.array([transform.area_factor for transform in transforms])[owners], moved.area
-    scales = factors * stored_boxes.area / np.where(area == 0, 1.0, area)
+    factors = np.array([transform.area_factor for transform in transforms])[owners]
+    left = inside.area / np.where(is_valid, boxes.area, 1.0)  # the part of a box that is in its picture
+    scales = factors * left * stored_boxes.area / np.where(moved.area == 0, 1.0, moved.area)
 
     def counted(which: Any) -> NDArray[np.int64]:
         return np.bincount(owners[which], minlength=len(pictures))
@@ -227,11 +235,10 @@ def _find_box_transform(
 def _describe_fault(planned: PlannedObjects, index: int, problem: str, size: tuple[int, int] | None) -> str:
     edges = ", ".join(f"{planned.columns[edge][index].as_py():g}" for edge in ("left", "top", "right", "bottom"))
     size_text = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
-    fault = problem if problem != "lies outside the picture" else f"{problem}{size_text}"
+    fault = f"{problem}{size_text}" if problem.endswith("the picture") else problem
     return f"object {planned.columns['id'][index].as_py()}: the box from left, top to right, bottom {edges} {fault}"
 
 
-ON_BAD_BOX = ("reject", "drop")
 _ENTRIES = "entries"
 _PREPARED = "prepared"  # in addition to the planned columns of an image
 
@@ -272,7 +279,7 @@ class ObjectEncoder:
     """Encoder of the objects in images."""
 
     members: tuple[ObjectField, ...]  # fields of each object that are annotated
-    on_bad_box: str = "reject"  # `reject` the image, or `drop` the object
+    on_bad_box: str = "reject"  # `reject` the image, `drop` the object, or `clip` a box that reaches out
     boxes_seen: str = ""  # orientation of boxes if EXIF makes it ambiguous: `stored`, `upright` or "" to reject
     renames: Renames = NO_RENAMES  # of features, applied after `names`
     names: ObjectNames = TFDS_NAMES  # naming scheme of features
@@ -296,7 +303,7 @@ class ObjectEncoder:
         self, planned: PlannedObjects, pictures: Sequence[Picture], settings: Reencode | None
     ) -> tuple[pa.RecordBatch, Placing]:
         """Return a list for each feature and image, and the placed objects; arguments as of `place`."""
-        placing = place_objects(planned, pictures, settings, self.boxes_seen, self.on_bad_box == "drop")
+        placing = place_objects(planned, pictures, settings, self.boxes_seen, self.on_bad_box)
         offsets = np.zeros(len(pictures) + 1, np.int64)
         np.cumsum(placing.lengths, out=offsets[1:])
         stored = self._stored

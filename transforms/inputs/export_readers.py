@@ -1,5 +1,6 @@
 """Read what labelling tools export: LabelMe, the VGG Image Annotator (VIA), CreateML, Label Studio, CSV of boxes."""
 
+import base64
 import csv
 import io
 import math
@@ -11,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import numpy as np
 import orjson
+from PIL import Image
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
@@ -28,10 +31,12 @@ class ExportedImage(NamedTuple):
 
     name: str  # file name as the export spells it
     file: str  # path of the annotation file
-    objects: Sequence[Object]
+    objects: list[Object]
     size: tuple[int, int] | None = None  # (width, height) in pixels; None if unknown
     labels: tuple[str, ...] = ()  # classes of the whole image
     subset: str | None = None  # split or folder that the export names; None if it names none
+    problem: str = ""  # why an object in it could not be read; "" for none
+    boxless: tuple[str, ...] = ()  # kinds of its objects that have no box, such as point
 
 
 @dataclass(slots=True)
@@ -42,7 +47,7 @@ class Export:
     rejects: list[Reject] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)  # facts of objects whose boxes are kept
-    omitted: Counter[str] = field(default_factory=Counter)  # annotations that are no objects with a box, by kind
+    omitted: Counter[str] = field(default_factory=Counter)  # entries that are no objects, by kind
     class_lists: list[tuple[str, ...]] = field(default_factory=list)  # classes that the export declares, in order
 
 
@@ -56,6 +61,13 @@ def box_around(label: str | None, points: Points, area: float | None = None, is_
     if area is None:
         area = max(right - left, 0.0) * max(bottom - top, 0.0)
     return Object(label, top, left, bottom, right, 0, area, is_crowd)
+
+
+def _box_of(label: str | None, x: float, y: float, width: float, height: float) -> Object:
+    """Return the object of a box from its upper left corner; raise a ValueError if it ends before it begins."""
+    if width < 0 or height < 0:
+        raise ValueError(f"a box is {width:g} wide and {height:g} high; expected no negative side")
+    return box_around(label, ((x, y), (x + width, y + height)))
 
 
 def polygon_around(label: str | None, points: Points) -> Object:
@@ -75,22 +87,26 @@ def read_labelme(files: Sequence[str], export: Export, _: str) -> None:
 
 
 def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
-    objects = []
+    objects, boxless = [], list[str]()
     for shape in content["shapes"]:
         kind, points = shape.get("shape_type") or "polygon", _pairs(shape["points"])
         label = _text(shape["label"], "label")
-        if kind in ("rectangle", "mask") and len(points) == 2:
+        if kind == "rectangle" and len(points) == 2:
             objects.append(box_around(label, points))
-            export.ignored["mask"] += kind == "mask"
+        elif kind == "mask" and len(points) == 2:  # from its first pixel to its last
+            (left, top), (right, bottom) = points
+            pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shape["mask"]))))
+            objects.append(box_around(label, ((left, top), (right + 1, bottom + 1)), float(np.count_nonzero(pixels))))
+            export.ignored["mask"] += 1
         elif kind == "circle" and len(points) == 2:
             radius = math.dist(*points)
             objects.append(_ellipse(label, points[0], radius, radius))
             export.ignored["circle"] += 1
-        elif kind in ("polygon", "oriented_rectangle") and len(points) > 2:
+        elif kind in ("polygon", "rectangle", "oriented_rectangle", "rotation") and len(points) > 2:
             objects.append(polygon_around(label, points))
             export.ignored[kind] += 1
         elif kind in ("line", "linestrip", "point", "points"):
-            export.omitted[kind] += 1
+            boxless.append(kind)
             continue
         else:
             raise ValueError(f"a {kind} has {len(points)} points")
@@ -99,7 +115,8 @@ def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
         export.ignored["group_id"] += shape.get("group_id") is not None
     labels = tuple(name for name, is_set in (content.get("flags") or {}).items() if is_set)
     size = _size(content.get("imageWidth"), content.get("imageHeight"))
-    return ExportedImage(_text(content["imagePath"], "imagePath"), path, objects, size, labels)
+    name = _text(content["imagePath"], "imagePath")
+    return ExportedImage(name, path, objects, size, labels, boxless=tuple(boxless))
 
 
 def read_createml(files: Sequence[str], export: Export, _: str) -> None:
@@ -117,8 +134,7 @@ def read_createml(files: Sequence[str], export: Export, _: str) -> None:
                         labels.append(label)
                         continue
                     x, y, width, height = _numbers(each["coordinates"], "x", "y", "width", "height")
-                    corners = [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]
-                    objects.append(box_around(label, corners))
+                    objects.append(_box_of(label, x - width / 2, y - height / 2, width, height))
                 export.images.append(ExportedImage(name, path, objects, labels=tuple(labels)))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 export.rejects.append(_invalid(path, "CreateML", error, position))
@@ -136,14 +152,17 @@ def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
     export.ignored.update({f"attribute {name}": count for name, count in names.items() if name != attribute})
     for position, (path, entry) in enumerate(entries, 1):
         try:
-            objects = []
+            objects, boxless = [], list[str]()
             for region in _regions(entry):
-                found = _via_object(region["shape_attributes"], _via_label(_attributes(region), attribute), export)
-                if found is not None:
-                    objects.append(found)
+                shape = region["shape_attributes"]
+                if shape["name"] in ("polyline", "point"):
+                    boxless.append(shape["name"])
+                else:
+                    objects.append(_via_object(shape, _via_label(_attributes(region), attribute), export))
             values = [key for key, value in (entry.get("file_attributes") or {}).items() if value not in ("", {}, None)]
             export.ignored.update(f"attribute {key} of files" for key in values)
-            export.images.append(ExportedImage(_text(entry["filename"], "filename"), path, objects))
+            name = _text(entry["filename"], "filename")
+            export.images.append(ExportedImage(name, path, objects, boxless=tuple(boxless)))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             export.rejects.append(_invalid(path, "VIA", error, position))
 
@@ -216,14 +235,10 @@ def _via_label(attributes: Mapping[str, Any], attribute: str) -> str | None:
     return None if value in (None, "") else _text(value, attribute).strip()
 
 
-def _via_object(shape: Mapping[str, Any], label: str | None, export: Export) -> Object | None:
+def _via_object(shape: Mapping[str, Any], label: str | None, export: Export) -> Object:
     kind = shape["name"]
-    if kind in ("polyline", "point"):
-        export.omitted[kind] += 1
-        return None
     if kind == "rect":
-        x, y, width, height = _numbers(shape, "x", "y", "width", "height")
-        return box_around(label, [(x, y), (x + width, y + height)])
+        return _box_of(label, *_numbers(shape, "x", "y", "width", "height"))
     export.ignored[kind] += 1
     if kind == "polygon":
         xs, ys = shape["all_points_x"], shape["all_points_y"]
@@ -234,7 +249,8 @@ def _via_object(shape: Mapping[str, Any], label: str | None, export: Export) -> 
     return _ellipse(label, (x, y), rx, ry, angle if is_finite_number(angle) else 0.0)
 
 
-_STUDIO_LABELS = re.compile(r"(rectangle|polygon|ellipse|brush|keypoint|hypertext|vector)labels")
+_STUDIO_SHAPES = ("rectanglelabels", "polygonlabels", "ellipselabels")
+_STUDIO_FACTS = ("choices", "datetime", "number", "pairwise", "ranker", "rating", "relation", "taxonomy", "textarea")
 _UPLOAD_PREFIX = re.compile(r"[0-9a-f]{8}-")  # of files that were uploaded to Label Studio
 
 
@@ -249,12 +265,14 @@ def read_label_studio(files: Sequence[str], export: Export, _: str) -> None:
             )
         for position, task in enumerate(content, 1):
             try:
-                export.images.append(_studio_image(path, task, export))
+                if (image := _studio_image(path, task, export)) is not None:
+                    export.images.append(image)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 export.rejects.append(_invalid(path, "Label Studio", error, position))
 
 
-def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> ExportedImage:
+def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> ExportedImage | None:
+    """Return the image of a task; None, counted, if nobody has finished the task."""
     name = _studio_name(task["data"])
     export.omitted["prediction"] += len(task.get("predictions") or ())
     given = task.get("annotations", task.get("completions")) or []
@@ -262,26 +280,31 @@ def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> Exporte
     best = [each for each in done if each.get("ground_truth")] or done
     if len(best) > 1:
         raise ValueError(f"{name} has {len(best)} annotations, of several people; mark one as ground truth")
+    if not best:
+        export.omitted["skipped task" if given else "task without an annotation"] += 1
+        return None
     objects: list[Object] = []
-    labels: list[str] = []
+    labels, boxless = list[str](), list[str]()
     size = None
-    for result in best[0]["result"] if best else ():
+    for result in best[0]["result"]:
         value, kind = result.get("value") or {}, result.get("type", "")
         if kind == "choices":
             labels += [_text(choice, "choices") for choice in value["choices"]]
             continue
         size = _size(result.get("original_width"), result.get("original_height")) or size
-        shape = _STUDIO_LABELS.fullmatch(kind)
-        if shape is None or shape[1] not in ("rectangle", "polygon", "ellipse"):
-            export.omitted[kind or "result"] += 1
+        if kind in _STUDIO_FACTS:
+            export.omitted[kind] += 1
+            continue
+        if kind not in _STUDIO_SHAPES:
+            boxless.append(kind or "result")
             continue
         if size is None:
             raise ValueError(f"{name} has no original_width and original_height, which its percentages are of")
         names = value.get(kind) or [None]
         if len(names) > 1:
             raise ValueError(f"an object in {name} is of {len(names)} classes: {listed(names, 3)}")
-        objects.append(_studio_object(shape[1], value, names[0], size, export))
-    return ExportedImage(name, path, objects, size, tuple(labels))
+        objects.append(_studio_object(kind.removesuffix("labels"), value, names[0], size, export))
+    return ExportedImage(name, path, objects, size, tuple(labels), boxless=tuple(boxless))
 
 
 def _studio_object(
@@ -303,7 +326,7 @@ def _studio_object(
     width, height = _numbers(value, "width", "height")
     width, height = width * across, height * down
     if not angle:
-        return box_around(label, [(x, y), (x + width, y + height)])
+        return _box_of(label, x, y, width, height)
     cos, sin = math.cos(angle), math.sin(angle)
     corners = [(right, lower) for right in (0.0, width) for lower in (0.0, height)]
     turned = [(x + right * cos - lower * sin, y + right * sin + lower * cos) for right, lower in corners]
@@ -363,35 +386,33 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
         columns, shape = _find_box_columns(rows[0] if rows else [], path, attribute)
         named = set(columns.values())
-        images: dict[str, tuple[list[Object], tuple[int, int] | None, str | None]] = {}
+        images: dict[str, ExportedImage] = {}
         largest = 0.0
         for line, row in enumerate(rows[1:], 2):
             cells = dict(zip(rows[0], row, strict=False))
-            try:
-                name = cells[columns["file"]]
-                box = _parse_box(cells, columns, shape)
-                label = cells[columns["label"]] if box else ""
-                if not name or (box and not label):
-                    raise ValueError("the row has no " + ("class" if name else "file name"))
-            except (KeyError, ValueError) as error:
+            if not (name := cells.get(columns["file"])):
+                error = ValueError("the row has no file name")
                 export.rejects.append(_invalid(path, "a table of boxes", error, line))
                 continue
             sides = [cells.get(columns.get(side, "")) or "0" for side in ("image_width", "image_height")]
             size = _size(*(float(side) if side.replace(".", "", 1).isdecimal() else 0 for side in sides))
-            objects, *_ = images.setdefault(name, ([], size, cells.get(columns.get("split", "")) or None))
-            if box:
-                is_crowd = cells.get(columns.get("is_crowd", "")) in ("1", "true", "True")
-                objects.append(box_around(label, box, is_crowd=is_crowd))
-                largest = max(largest, *(abs(side) for point in box for side in point))
+            split = cells.get(columns.get("split", "")) or None
+            image = images.setdefault(name, ExportedImage(name, path, [], size, subset=split))
+            try:
+                if box := _parse_box(cells, columns, shape):
+                    is_crowd = cells.get(columns.get("is_crowd", "")) in ("1", "true", "True")
+                    if not (label := cells.get(columns["label"])):
+                        raise ValueError("the row has no class")
+                    image.objects.append(_box_of(label, *box)._replace(is_crowd=is_crowd))
+                    largest = max(largest, *map(abs, image.objects[-1][1:5]))
+            except ValueError as problem:
+                images[name] = image._replace(problem=image.problem or f"{path}, line {line}: {problem}")
             values = ((column, cells[column]) for column in cells.keys() - named)
             export.ignored.update(f"column {column}" for column, value in values if value not in ("", "0"))
         is_relative = 0 < largest <= 1
         if is_relative:
             export.notices.append(f"no coordinate in {path} is above 1: boxes are fractions of their images")
-        export.images += [
-            ExportedImage(name, path, objects, RELATIVE if is_relative else size, subset=split)
-            for name, (objects, size, split) in images.items()
-        ]
+        export.images += [each._replace(size=RELATIVE) if is_relative else each for each in images.values()]
 
 
 def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -417,8 +438,8 @@ def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dic
     }, shape
 
 
-def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tuple[str, ...]) -> Points:
-    """Return the corners of a row's box; () if the row has none. Raise a ValueError if a number is missing."""
+def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tuple[str, ...]) -> Sequence[float]:
+    """Return left, top, width, height of a row's box; () for a row without a box. A faulty number is a ValueError."""
     values = [cells.get(columns[what]) or "" for what in shape]
     if len(shape) == 1:
         values = re.findall(r"[^\s,;\[\]()]+", values[0])
@@ -428,7 +449,7 @@ def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tupl
     if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
         raise ValueError(f"a box is {', '.join(values)}; expected four numbers")
     x, y, right, bottom = numbers
-    return ((x, y), (right, bottom) if shape[0] == "left" else (x + right, y + bottom))
+    return (x, y, right - x, bottom - y) if shape[0] == "left" else numbers
 
 
 # Formats that are read here, with the suffixes of their files

@@ -68,6 +68,7 @@ class ExportSource:
     root: str  # folder that image names are relative to
     attribute: str = ""  # the attribute of VIA's regions that holds their class; "" for the only one
     masks: str | None = None  # folder of masks, which are no images
+    drops_boxless: bool = False  # True to leave out objects without a box; else their images are rejects
 
     def list_extra_files(self) -> Iterator[str]:
         if is_file(self.path):
@@ -157,8 +158,17 @@ def join_export(
     if has_objects and not has_classes:
         yield f"no annotation of {format_} names a class: all objects are of the class {_NO_CLASS!r}"
     if has_objects and has_classes and len(set(export.class_lists)) == 1:
-        yield InputSummary(class_lists={export.class_lists[0]: (1, source.path)})
+        of_objects = {item.label for image in export.images for item in image.objects}
+        of_images = {label for image in export.images for label in image.labels} - of_objects
+        classes = tuple(name for name in export.class_lists[0] if name not in of_images)
+        yield InputSummary(class_lists={classes: (1, source.path)})
     yield InputSummary(ignored_properties=+export.ignored)
+
+    def leaves_out(image: ExportedImage) -> bool:
+        """Return True if objects without a box are left out, as landmarks of images that have a class are."""
+        return source.drops_boxless or (bool(image.labels) and not has_objects)
+
+    export.omitted.update(kind for image in export.images if leaves_out(image) for kind in image.boxless)
     if omitted := +export.omitted:
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(omitted.items()))
         yield f"annotations of {format_} are left out: {kinds}"
@@ -174,6 +184,9 @@ def join_export(
         missing += bool(problem)
         if not problem and name in first_files:
             problem = f"it is annotated twice: in {first_files[name]}, which is read, and in {image.file}"
+        problem = problem or image.problem
+        if not problem and image.boxless and not leaves_out(image):
+            problem = f"an object in it is of the kind {image.boxless[0]}, which has no box"
         if not problem and has_classes and any(item.label is None for item in image.objects):
             problem = "an object in it has no class"
         if problem:
@@ -321,6 +334,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "videos; write their frames as image files"),
     **dict.fromkeys(("kitti_raw", "kitti3d", "sly_pointcloud"), "point clouds, which shardmill does not read"),
 }
+_FACTS = ("caption", "depth_annotation", "feature_vector", "hash_key", "tabular")  # about the whole image
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
 _KNOWN_ATTRIBUTES = frozenset(("frame", "id", "is_crowd", "is_group_of", "outside", "score"))
 # Files with annotations of formats in which they are easily counted, and what an annotation in a line begins with
@@ -335,6 +349,7 @@ _DONT_CARE = "DontCare"  # KITTI's name of regions whose objects are not annotat
 _SAME = 20  # first characters of messages that differ in the item that they are about
 _GROUPED_BY_PEOPLE = ("cvat", "label_me")  # formats whose groups may hold several objects
 _CVAT_SHAPES = ("box", "cuboid", "ellipse", "mask", "points", "polygon", "polyline", "skeleton", "tag")
+_CVAT_UNREAD = ("cuboid", "ellipse", "skeleton")  # which datumaro passes over
 _CVAT_TYPES = {"box": "bbox", "tag": "label"}  # datumaro's names of shapes that have another one
 
 
@@ -379,10 +394,11 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
         raise UserError(f"--annotations {format_}={path}: there is no such file or folder")
     expected: Counter[str] = Counter()
     found: Counter[str] = Counter()
+    unread: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _collecting_logs() as logs:
         try:
             if format_ == "cvat":
-                for file, images, subset in _stage_cvat(path, folder, expected):
+                for file, images, subset in _stage_cvat(path, folder, expected, unread):
                     source = environment.make_extractor("cvat", file, subset=subset)
                     _read_items(format_, source, images, images, export, found)
             else:
@@ -404,6 +420,7 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
         expected = Counter({_CVAT_TYPES.get(name, name): count for name, count in expected.items()})
         found["bbox"] += found.pop("rotated_bbox", 0)
         export.omitted.update(expected - found)
+        export.images = [each._replace(boxless=(*each.boxless, *unread.get(each.name, ()))) for each in export.images]
 
 
 def _count_annotations(format_: str, path: str) -> int:
@@ -490,6 +507,7 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
         )
         groups: dict[Any, list[Any]] = {}
         labels: list[str] = []
+        others: list[Any] = []  # annotations that have no box
         problem = ""
         for annotation in item.annotations:
             kind = annotation.type.name
@@ -518,16 +536,19 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
                     key = len(groups)  # a group of several objects
                 groups.setdefault(key, []).append(annotation)
                 export.ignored[kind] += kind != "bbox"
-            else:
+            elif kind in _FACTS:
                 export.omitted[kind] += 1
-        if problem:
-            export.rejects.append(Reject(item.id, None, "index", problem))
-            continue
+            else:
+                others.append(annotation)
+        grouped = [each for each in others if each.group and _group(each, format_, -1) in groups]  # with a box
+        export.ignored.update(each.type.name for each in grouped)
+        boxless = tuple(each.type.name for each in others if each not in grouped)
         objects = [_object(parts, names) for parts in groups.values()]
         path = media.path
         name = _relative(path, root) or _relative(path, folder) or f"{item.id}{posixpath.splitext(path)[1]}"
         size = (media.size[1], media.size[0]) if media.has_size else None
-        export.images.append(ExportedImage(name, storage.join(folder, ""), objects, size, tuple(labels), item.subset))
+        place = storage.join(folder, "")
+        export.images.append(ExportedImage(name, place, objects, size, tuple(labels), item.subset, problem, boxless))
 
 
 def _is_said(name: str, value: Any) -> bool:
@@ -572,8 +593,12 @@ def _display_names(names: list[str], folder: str) -> list[str]:
     return described if len(set(described)) == len(names) else names
 
 
-def _stage_cvat(path: str, folder: str, expected: Counter[str]) -> list[tuple[str, str, str | None]]:
+def _stage_cvat(
+    path: str, folder: str, expected: Counter[str], unread: dict[str, list[str]]
+) -> list[tuple[str, str, str | None]]:
     """Lay out each XML file of CVAT's as datumaro expects it, and count its annotations.
+
+    Shapes that datumaro passes over are added to `unread`, by the name of their image.
 
     datumaro stops at the first image that does not exist, and looks for images in `images` alone. Here each named
     image is an empty file; which of them exist is checked later, as for all exports. datumaro's importer takes no
@@ -587,19 +612,26 @@ def _stage_cvat(path: str, folder: str, expected: Counter[str]) -> list[tuple[st
         place = os.path.join(folder, str(number))
         images = os.path.join(place, "images")
         try:
-            is_export = False
+            is_export, current = False, ""
             for _, element in ElementTree.iterparse(file, ("start",)):
                 is_export = is_export or element.tag == "annotations"
                 if not is_export:
                     break
                 if element.tag in ("image", "track") and element.get("subset") is not None:
                     subsets.add(element.attrib["subset"])
+                if element.tag in ("image", "track"):
+                    current = element.get("name", "") if element.tag == "image" else ""
                 if element.tag == "image" and (name := element.get("name")):
                     target = os.path.normpath(os.path.join(images, name.replace("\\", "/").lstrip("/")))
                     if target.startswith(f"{images}{os.sep}"):
                         os.makedirs(os.path.dirname(target), exist_ok=True)
                         open(target, "ab").close()
-                expected[element.tag] += element.tag in _CVAT_SHAPES
+                if current and element.tag in _CVAT_UNREAD:
+                    unread.setdefault(posixpath.normpath(current.replace("\\", "/").lstrip("/")), []).append(
+                        element.tag
+                    )
+                else:
+                    expected[element.tag] += element.tag in _CVAT_SHAPES
         except (ElementTree.ParseError, OSError) as error:
             raise UserError(f"--annotations cvat={file} is no XML: {error}") from None
         if not is_export:

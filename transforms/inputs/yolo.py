@@ -254,6 +254,8 @@ def _parse_object(words: list[str], number: int, names: tuple[str, ...], points:
     if len(numbers) in (4, 4 + points):
         x, y, width, height = numbers[:4]
         return Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
+    if not points and len(numbers) % 3 == 1 and set(numbers[6::3]) <= {0, 1, 2}:  # x, y and visibility of each point
+        raise ValueError(f"line {number} looks like a box with key points; give their number as kpt_shape in {_FILE}")
     if points or len(numbers) < 6 or len(numbers) % 2:
         other = f"{4 + points} with its key points" if points else "the corners of a polygon"
         raise ValueError(f"line {number} has {len(numbers)} numbers; expected 4 of a box, or {other}")

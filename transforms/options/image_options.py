@@ -24,11 +24,12 @@ from shardmill.transforms.options.job_options import parse_path
 
 
 def bad_box_flag(**attributes: Any) -> Any:
-    """Declare the flag --on_bad_box, the action for boxes that are empty or outside their image."""
+    """Declare the flag --on_bad_box, the action for boxes that are empty, or not in their image."""
     return flag(
         "reject",
-        "Action for an empty box or a box outside its image: reject the image, or drop the object",
-        choices=("reject", "drop"),
+        "Action for a box that is empty or not in its image: reject the image, drop the object, or clip a box that"
+        " reaches out",
+        choices=("reject", "drop", "clip"),
         **attributes,
     )
 
@@ -111,6 +112,12 @@ class AnnotationOptions(Options):
         None, "CSV file with one row for each box, or a folder of such files; columns are found by their usual names"
     )
     on_bad_box: str = bad_box_flag()
+    unread_objects: str = flag(
+        "reject",
+        "Action for an object without a box, such as a point: reject the image, or drop the object",
+        choices=("reject", "drop"),
+        is_always_recorded=False,
+    )
     boxes_seen: str = boxes_seen_flag()
     feature_names: str = flag(
         TFDS,
@@ -129,7 +136,7 @@ class AnnotationOptions(Options):
 
     def check_has_objects(self) -> None:
         """Check that flags about objects are given with annotations or objects of a manifest; raises UserError."""
-        for name in ("on_bad_box", "boxes_seen", "feature_names"):
+        for name in ("on_bad_box", "unread_objects", "boxes_seen", "feature_names"):
             value = getattr(self, name)
             if not self.has_objects and value not in ("reject", "", TFDS):
                 raise UserError(

@@ -108,6 +108,13 @@ def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> 
 
     assert (splits, reasons) == (plain[0], [])
     assert f"{_LEFT_OUT}: key points of 4" in notices
+    if numbers == 3:
+        lines = file.read_text()
+        file.write_text(lines.replace("kpt_shape", "# kpt_shape"))
+        jobs.fail(
+            "images --name other", "line 1 looks like a box with key points; give their number as", "--yolo", file
+        )
+        file.write_text(lines)
     path.write_text("0 0.5 0.5 0.1 0.1 0.5 0.5\n")
     expected = f"line 1 has 6 numbers; expected 4 of a box, or {4 + 3 * numbers} with its key points"
     assert found(jobs, "--yolo", file)[1] == [f"no annotation of YOLO's: {expected}"]

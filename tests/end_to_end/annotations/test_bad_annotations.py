@@ -163,29 +163,45 @@ def test_annotations_of_which_some_have_no_id_are_rejects(tmp_path: Path, lost: 
 
 
 @pytest.mark.parametrize(
-    ("change", "reason", "notice", "objects"),
+    ("change", "reason", "flag", "notice", "objects"),
     [
         (
             with_note(bbox=None, segmentation=[]),
             "annotation 2 has null for bbox",
+            "drop",
             "1 annotation without a box is left",
             0,
         ),
-        (with_note(bbox=[5, 5, 0, 12]), "object 2: the box", "1 box was no good, and its object was left out", 0),
-        (with_note(bbox=[60, 40, 10, 12]), "", "1 box reached out of its picture, and was clipped", 1),
+        (
+            with_note(bbox=[5, 5, 0, 12]),
+            "object 2: the box",
+            "drop",
+            "1 box was no good, and its object was left out",
+            0,
+        ),
+        (
+            with_note(bbox=[60, 40, 10, 12], area=120),
+            "object 2: the box from left, top to right, bottom 60, 40, 70, 52 reaches out of the picture of 64 x 48",
+            "clip",
+            "1 box reached out of its picture, and was clipped",
+            1,
+        ),
+        (with_note(bbox=[60, 40, 6, 10], area=60), "", "clip", "1 box reached out of its picture, and was clipped", 1),
     ],
 )
 def test_a_bad_box_is_a_reject_or_its_object_is_left_out(
-    jobs: Jobs, tmp_path: Path, change: Change, reason: str, notice: str, objects: int
+    jobs: Jobs, tmp_path: Path, change: Change, reason: str, flag: str, notice: str, objects: int
 ) -> None:
     write(tmp_path, changed(change))
     assert [found[: len(reason)] for found in jobs.build(_COCO).reasons.values()] == [reason] * bool(reason)
-    made = jobs.build(f"{_COCO} --on_bad_box drop")
+    made = jobs.build(f"{_COCO} --on_bad_box {flag}")
     assert made.rejects == []
     assert any(notice in one for one in made.notices)
     boxes = {example["filename"]: example["objects/bbox"].tolist() for example in made.examples()}
     assert [len(boxes[f"{number}.png".encode()]) for number in range(4)] == [1, objects, 1, 1]
     assert boxes[b"1.png"] == [pytest.approx([40 / 48, 60 / 64, 1, 1])] * objects
+    areas = {example["filename"]: example["objects/area"].tolist() for example in made.examples()}
+    assert areas[b"1.png"] == [pytest.approx(4 * 8)] * objects
 
 
 def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Path) -> None:
@@ -227,6 +243,10 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
         (lambda c: c.update(images={}), "its 'images' is not a list"),
         (with_category(id=3, name="pink"), "'red' and 'pink' are both category 3"),
         (with_category(id=4, name="red"), "class name 'red' is twice"),
+        (
+            lambda c: [note.update(bbox=[0.1, 0.2, 0.3, 0.4]) for note in c["annotations"]],
+            "no number of its boxes is above 1: they are fractions of the images",
+        ),
         (with_image(id=101), "'0.png' and '1.png' both have the id 101"),
         (
             lambda c: [item.update(file_name="gone.png") for item in c["images"]],

@@ -1,5 +1,6 @@
 """Exports of labelling tools give the objects that --coco gives of the same pictures, or a reason why not."""
 
+import base64
 import json
 import re
 import sys
@@ -122,7 +123,10 @@ MORE_SHAPES = """
 def test_shapes_without_a_box_are_counted_by_kind(jobs: Jobs, tmp_path: Path) -> None:
     """Also those that datumaro passes over: ellipses, cuboids and skeletons."""
     exports.cvat(tmp_path / "in", [Scene("0.png", (64, 48)), *SCENES[1:]], MORE_SHAPES)
-    made = jobs.build(READ)
+    (reason,) = reasons_of(jobs.build(f"{ALL} --name rejected"))
+    assert reason.startswith("an object in it is of the kind p")
+    jobs.fail(f"{READ} --name none --max_reject_fraction 0", "--unread_objects drop leaves out such objects alone")
+    made = jobs.build(f"{READ} --unread_objects drop")
     assert objects_of(made)["0"] == [
         ("blue", [round(5 / 48, 4), round(15 / 64, 4), round(25 / 48, 4), round(25 / 64, 4)], 200.0),
         ("red", [round(1 / 48, 4), round(1 / 64, 4), round(11 / 48, 4), round(21 / 64, 4)], 100.0),
@@ -171,16 +175,21 @@ def test_labelme_shapes(jobs: Jobs, tmp_path: Path) -> None:
         ("mask", [[40, 5], [50, 15]]),
         ("linestrip", [[1, 1], [2, 2]]),
         ("point", [[1, 1]]),
+        ("rectangle", [[0, 0], [4, 0], [4, 5], [0, 5]]),
+        ("rotation", [[30, 10], [35, 15], [30, 20], [25, 15]]),
     ]
-    listed = [{"label": "cat", "points": points, "shape_type": kind, "group_id": 1} for kind, points in shapes]
+    pixels = base64.b64encode(encoded(Image.fromarray(np.eye(11, dtype=bool)), "PNG")).decode()
+    listed = [
+        {"label": "cat", "points": points, "shape_type": kind, "group_id": 1, "mask": pixels} for kind, points in shapes
+    ]
     exports.labelme(tmp_path / "in", [Scene("0.png", (64, 48))], shapes=listed, flags={"day": True, "night": False})
     exports.labelme(tmp_path / "in", [Scene("1.png", (64, 48))], shapes=[{"label": "cat", "points": [[1, 1]]}])
     files = {"2.json": '{"shapes": [], "imagePath": 1', "2.png": image(2, "PNG"), "n.json": "{}"}
-    made = jobs.build(ALL, files=files)
+    made = jobs.build(f"{ALL} --unread_objects drop", files=files)
 
-    boxes = [[0, 0, 10, 10], [15, 15, 25, 25], [10, 25, 20, 35], [5, 40, 15, 50]]
+    boxes = [[0, 0, 10, 10], [15, 15, 25, 25], *[[10, 25, 20, 35]] * 2, [5, 40, 16, 51], [0, 0, 5, 4]]
     relative = [[round(edge / (48, 64)[index % 2], 4) for index, edge in enumerate(box)] for box in boxes]
-    areas = [50.0, 78.5, 50.0, 100.0]
+    areas = [50.0, 78.5, 50.0, 50.0, 11.0, 20.0]
     assert objects_of(made) == {"0": sorted(("cat", *each) for each in zip(relative, areas, strict=True))}
     assert "annotations of labelme are left out: linestrip (1), point (1)" in made.notices
     assert "not read as labelme: 1 file, such as 'n.json'" in made.notices
@@ -195,7 +204,7 @@ def via_file(*regions: dict[str, Any]) -> Files:
     box = {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}
     listed = [{"shape_attributes": box, "region_attributes": {}} | each for each in regions]
     entry = {"filename": "0.png", "size": 1, "regions": listed, "file_attributes": {"caption": "a"}}
-    return {"0.png": image(0, "PNG"), "via.json": json.dumps({"0.png1": entry})}
+    return {"0.png": encoded(Image.new("RGB", (64, 48)), "PNG"), "via.json": json.dumps({"0.png1": entry})}
 
 
 def test_the_attribute_of_via_that_is_the_class(jobs: Jobs) -> None:
@@ -217,7 +226,9 @@ def test_via_shapes_and_regions_without_a_class(jobs: Jobs) -> None:
         {"name": "polyline", "all_points_x": [1, 2], "all_points_y": [1, 2]},
         {"name": "point", "cx": 1, "cy": 1},
     ]
-    made = jobs.build(READ, files=via_file(*({"shape_attributes": shape} for shape in shapes)))
+    made = jobs.build(
+        f"{READ} --unread_objects drop", files=via_file(*({"shape_attributes": shape} for shape in shapes))
+    )
     found = sorted((name, area) for name, _, area in objects_of(made)["0"])
     assert found == [("object", 31.4), ("object", 50.0), ("object", 78.5)]
     assert "no annotation of via names a class: all objects are of the class 'object'" in made.notices
@@ -240,7 +251,7 @@ def test_label_studio_s_shapes_and_choices(jobs: Jobs, tmp_path: Path) -> None:
 
     first = studio_task(
         0,
-        shape("rectanglelabels", x=20, y=10, width=20, height=50, rotation=90),
+        shape("rectanglelabels", x=60, y=10, width=20, height=50, rotation=90),
         shape("polygonlabels", points=[[0, 0], [20, 0], [0, 25]]),
         shape("ellipselabels", x=50, y=50, radiusX=10, radiusY=10, rotation=0),
         shape("brushlabels", format="rle", rle=[1]),
@@ -248,20 +259,26 @@ def test_label_studio_s_shapes_and_choices(jobs: Jobs, tmp_path: Path) -> None:
         {"type": "choices", "value": {"choices": ["indoor"]}},
     )
     second = studio_task(1, {"type": "choices", "value": {"choices": ["outdoor", "wet"]}})
-    tasks = [first, second | {"predictions": [{"result": []}]}, studio_task(2, annotations=2)]
-    for number in range(3):
+    skipped = studio_task(3)
+    skipped["annotations"][0]["was_cancelled"] = True
+    unfinished = [skipped, studio_task(4, annotations=0), studio_task(5)]  # of the last somebody says: nothing there
+    tasks = [first, second | {"predictions": [{"result": []}]}, studio_task(2, annotations=2), *unfinished]
+    for number in range(6):
         draw(Scene(f"{number}.png", (50, 40)), tmp_path / "in/set")
-    made = jobs.build(ALL, files={"tasks.json": json.dumps(tasks)})
+    made = jobs.build(f"{ALL} --unread_objects drop", files={"tasks.json": json.dumps(tasks)})
 
     assert objects_of(made)["0"] == [
         ("cat", [0.0, 0.0, 0.25, 0.2], 50.0),
-        ("cat", [0.1, 0.0, 0.35, 0.2], 200.0),
+        ("cat", [0.1, 0.2, 0.35, 0.6], 200.0),
         ("cat", [0.4, 0.4, 0.6, 0.6], 62.8),
     ]
     tagged = {each["filename"]: each["label"].tolist() for each in made.examples()}
-    assert (names_of(made), tagged) == (["indoor", "outdoor", "wet"], {b"set/0.png": [0], b"set/1.png": [1, 2]})
-    left_out = "annotations of label_studio are left out: brushlabels (1), keypointlabels (1), prediction (1)"
-    assert left_out in made.notices
+    assert (names_of(made), tagged) == (
+        ["indoor", "outdoor", "wet"],
+        {b"set/0.png": [0], b"set/1.png": [1, 2], b"set/5.png": []},
+    )
+    kinds = "brushlabels (1), keypointlabels (1), prediction (1), skipped task (1), task without an annotation (1)"
+    assert f"annotations of label_studio are left out: {kinds}" in made.notices
     (reason,) = reasons_of(made)
     assert reason.endswith("set/2.png has 2 annotations, of several people; mark one as ground truth")
 

@@ -97,7 +97,9 @@ def test_the_whole_picture_fills_the_new_one_or_lies_within(
     ("box", "said"),
     [
         (Box(0.1, 0.1, 0.2, 0.2), ""),
-        (Box(-1, -1, 2, 2), ""),
+        (Box(-0.2, -0.2, 1.2, 1.2), ""),  # two pixels of ten
+        (Box(-0.21, 0, 1, 1), "reaches out of the picture"),
+        (Box(0, 0, 1, 1.3), "reaches out of the picture"),
         (Box(0.1, 0.1, 0.1, 0.2), "is empty"),
         (Box(0.3, 0.1, 0.1, 0.2), "ends before it begins"),
         (Box(1, 0.1, 1.5, 0.2), "lies outside the picture"),
@@ -107,14 +109,14 @@ def test_the_whole_picture_fills_the_new_one_or_lies_within(
     ],
 )
 def test_faults(box: Box, said: str) -> None:
-    assert FAULTS[find_faults(box)] == said
+    assert FAULTS[find_faults(Box(*map(np.atleast_1d, box)), np.array([[10.0, 10.0]]))[0]] == said
     assert said or not clip_box(box).is_empty
 
 
 def test_many_boxes_are_looked_at_at_once() -> None:
-    boxes = Box(*np.array([(0.1, 0.1, 0.2, 0.2), (0.3, 0.1, 0.1, 0.2), (-1, 0.5, 2, 0.75)]).T)
-    assert find_faults(boxes).tolist() == [0, FAULTS.index("ends before it begins"), 0]
-    assert [edge[2] for edge in clip_box(boxes)] == [0, 0.5, 1, 0.75]
+    boxes = Box(*np.array([(0.1, 0.1, 0.2, 0.2), (0.3, 0.1, 0.1, 0.2), (-0.005, 0.5, 1.005, 0.75)]).T)
+    assert find_faults(boxes, np.array([[640.0, 480.0]] * 3)).tolist() == [0, FAULTS.index("ends before it begins"), 0]
+    assert [edge[2] for edge in clip_box(boxes)] == [0, 0.5, 1, 0.75]  # a part of a percent is rounding
     assert turn_box(boxes, 3).area == pytest.approx(boxes.area)
 
 
