@@ -361,6 +361,8 @@ class FileEncoder(ABC):
             return error
         except MemoryError:  # which another time may suffice
             return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        except FileNotFoundError:  # it was listed
+            raise changed_error(path) from None
         except OSError as error:
             raise_if_store_failed(error, path)
             return error
@@ -395,11 +397,7 @@ filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
 
 def describe_refusal(error: Exception) -> str:
     """Return why a file was not encoded, as its reject says it."""
-    if isinstance(error, FileNotFoundError):
-        return "no such file: it vanished after it was listed"
-    if isinstance(error, OSError):
-        return f"cannot be read: {error_text(error)}"
-    return str(error)
+    return f"cannot be read: {error_text(error)}" if isinstance(error, OSError) else str(error)
 
 
 TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can

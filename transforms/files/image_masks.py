@@ -26,7 +26,7 @@ from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Propert
 from shardmill.transforms.inputs.found_files import Companion
 from shardmill.transforms.options.image_options import Color
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import error_text
+from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
 _LOSSLESS = ("png", "gif", "bmp", "tiff")
@@ -218,6 +218,8 @@ class CompanionEncoder:
                     encoded.append(EncodedCompanion(stored, header, properties))
             except ImageError as error:
                 raise ImageError(f"{item.display_name}: {error}") from error
+            except FileNotFoundError:  # it was listed
+                raise changed_error(path) from None
             except OSError as error:
                 raise_if_store_failed(error, path)
                 raise ImageError(f"{item.display_name}: cannot be read: {error_text(error)}") from error

@@ -367,9 +367,13 @@ class StorageFiles:
 _ANSWERS = (FileNotFoundError, PermissionError, NotAFileError)  # 404, 403, and a member of an archive that is no good
 
 
+# Errors of a disk or of its network, not of a file; see errno(3)
+_DISK_ERRORS = (errno.EIO, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ETIMEDOUT)
+
+
 def raise_if_store_failed(error: OSError, path: str) -> None:
-    """Raise the `error` of reading the file or folder `path` again if it came from a store and a retry may help."""
-    if not is_local(path) and not isinstance(error, _ANSWERS):
+    """Raise the `error` of reading the file or folder `path` again if a disk or a store failed: a retry may help."""
+    if error.errno in _DISK_ERRORS or (not is_local(path) and not isinstance(error, _ANSWERS)):
         raise error
 
 

@@ -1,9 +1,9 @@
-"""What all kinds of files share: order, rejects, labels, names, further columns; with the smallest kind there could
-be."""
+"""Order, rejects, labels, names and further columns of all kinds of files, with the smallest possible kind."""
 
+import errno
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from shardmill.data.features import NO_RENAMES, Feature, Renames
 from shardmill.data.tfrecord import OVERHEAD
+from shardmill.errors import JobError
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import convert_batch
@@ -25,6 +26,7 @@ from shardmill.transforms.inputs.folders import CLASSES
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.stores import storage
 from tests.support.command import write_files
+from tests.support.faults import fail
 
 
 class Refused(Exception):
@@ -92,23 +94,35 @@ def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: P
     write_files(tmp_path, {"a": b"one", "b": b"#two", "d": b"four"})
     (tmp_path / "folder").mkdir()
 
-    chunk = Shouting(str(tmp_path))(planned(["a", "b", "c", "d", "folder"], 3))
+    chunk = Shouting(str(tmp_path))(planned(["a", "b", "d", "folder"], 3))
 
     assert chunk.examples == 2
     framed = bytes(chunk.framed)
     assert framed.index(b"ONE") < framed.index(b"FOUR")
     assert chunk.rejects == [
         Reject("b", 3, "write", "a comment"),
-        Reject("c", 3, "write", "no such file: it vanished after it was listed"),
         Reject("folder", 3, "write", "cannot be read: Is a directory"),
     ]
     assert isinstance(chunk.stats, TextStats)
-    assert chunk.stats.labels == {0: 1, 3: 1}
+    assert chunk.stats.labels == {0: 1, 2: 1}
     assert chunk.stats.lengths.total == len(b"one") + len(b"four")
 
 
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_fault_of_the_disk_and_a_deleted_file_are_no_rejects(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job fails: the next night would lose as many examples without a word."""
+    encoder = replace(EVERY[kind], root=str(tmp_path))
+    with pytest.raises(JobError, match="a was changed while the job read it"):
+        encoder(planned(["a"]))
+    monkeypatch.setattr(storage, "read_bytes", lambda path: fail())
+    with pytest.raises(OSError, match="Input/output error"):
+        encoder(planned(["a"]))
+
+
 def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_files(tmp_path, {"a": b"a", "b": b"b"})
+    write_files(tmp_path, {"a": b"a", "b": b"b", "folder/c": b""})
     alone = []
 
     def read_alone(path: str) -> bytes:
@@ -117,19 +131,19 @@ def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(storage, "read_bytes", read_alone)
 
-    chunk = Shouting(str(tmp_path))(planned(["a", "missing", "b"]))
+    chunk = Shouting(str(tmp_path))(planned(["a", "folder", "b"]))
 
-    assert (chunk.examples, alone) == (2, [str(tmp_path / "missing")])
+    assert (chunk.examples, alone) == (2, [str(tmp_path / "folder")])
 
 
 class Failing(Shouting):
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
-        raise OSError("503") if path.startswith("gs://") else OSError(5, "")
+        raise OSError("503") if path.startswith("gs://") else PermissionError(errno.EACCES, "")
 
 
 def test_a_store_that_fails_is_no_reject(tmp_path: Path) -> None:
     (reject,) = Failing(str(tmp_path))(planned(["a"])).rejects
-    assert reject.reason == "cannot be read: Input/output error"
+    assert reject.reason == "cannot be read: Permission denied"
     with pytest.raises(OSError, match="503"):
         Failing("gs://bucket")(planned(["a"]))
 
