@@ -4,6 +4,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -130,8 +131,14 @@ _CONTROL = 0xF9  # the extension that says which colour of the next frame is tra
 
 
 def measure_gif(data: bytes) -> tuple[int, int]:
-    """Return (width, height) of a GIF image; raise an IndexError if the header is cut short."""
-    return data[6] | data[7] << 8, data[8] | data[9] << 8
+    """Return (width, height) of a GIF image; raise an IndexError if the header is cut short.
+
+    As Pillow does, make the screen larger where the first frame reaches over its edges.
+    """
+    screen, frame = (data[6] | data[7] << 8, data[8] | data[9] << 8), (0, 0, 0, 0)
+    with suppress(IndexError, struct.error):  # of a GIF that check_gif refuses
+        frame = struct.unpack_from("<HHHH", data, _find_first_frame(data)[0] + 1)
+    return max(screen[0], frame[0] + frame[2]), max(screen[1], frame[1] + frame[3])
 
 
 def check_gif(data: bytes) -> None:
@@ -146,6 +153,11 @@ def check_gif(data: bytes) -> None:
 
 def has_transparent_colour(data: bytes) -> bool:
     """Return True if the first frame of a GIF that check_gif accepts has a transparent colour."""
+    return _find_first_frame(data)[1]
+
+
+def _find_first_frame(data: bytes) -> tuple[int, bool]:
+    """Return where the first frame of a GIF begins, and whether it has a transparent colour."""
     position = 13 + _count_table_bytes(data[10])
     has_colour = False
     while data[position] == _EXTENSION:  # up to the first frame
@@ -155,7 +167,7 @@ def has_transparent_colour(data: bytes) -> bool:
         while data[position]:
             position += 1 + data[position]
         position += 1
-    return has_colour
+    return position, has_colour
 
 
 def _count_frames(data: bytes) -> int:

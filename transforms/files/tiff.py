@@ -91,6 +91,8 @@ def read_tiff(data: bytes) -> Tiff:
                 pages = 1
             elif not page.get(_SUBFILE, 0) & (_SMALLER | _MASK):
                 pages += 1
+        if page.next:
+            raise ValueError("a page leads back to another")
     except Exception as error:  # what Pillow's parsing happens to raise
         raise ImageError(f"a TIFF whose tags cannot be read: {error_text(error)}") from error
     if first is None:
@@ -122,10 +124,11 @@ def read_array(data: bytes, first_page: bool = False) -> np.ndarray:
     except ImportError:
         raise ImageError(f"needs the library tifffile; {install_hint('tiff')}") from None
     try:
+        read_tiff(data)  # tifffile follows pages that lead round for ever
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             pages = [page for page in file.pages if not getattr(page, "subfiletype", 0) & (_SMALLER | _MASK)]
             arrays = [_bands_last(page) for page in (pages[:1] if first_page else pages)]
-    except MemoryError:
+    except (MemoryError, ImageError):
         raise
     except Exception as error:  # of damage, or of a compression whose package imagecodecs is missing
         hint = f"; {install_hint('tiff')}" if "imagecodecs" in str(error) else ""

@@ -373,7 +373,7 @@ _DISK_ERRORS = (errno.EIO, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ETIMED
 
 def raise_if_store_failed(error: OSError, path: str) -> None:
     """Raise the `error` of reading the file or folder `path` again if a disk or a store failed: a retry may help."""
-    if error.errno in _DISK_ERRORS or (not is_local(path) and not isinstance(error, _ANSWERS)):
+    if not isinstance(error, _ANSWERS) and (error.errno in _DISK_ERRORS or not is_local(path)):
         raise error
 
 

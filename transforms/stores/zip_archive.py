@@ -102,6 +102,8 @@ class _Archive:
             ):
                 self._end = opened.start_dir
                 listed = opened.infolist()
+                if any(info.header_offset < 0 for info in listed):
+                    raise ValueError("its directory is not where its end says")
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
             raise UserError(f"{stat.path} is no zip archive that can be read: {error_text(error)}") from None
         infos = {_normalize_name(info): info for info in listed}

@@ -113,7 +113,8 @@ def test_a_fault_of_the_disk_and_a_deleted_file_are_no_rejects(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job fails: the next night would lose as many examples without a word."""
-    encoder = replace(EVERY[kind], root=str(tmp_path))
+    encoder: Any = EVERY[kind]
+    encoder = replace(encoder, root=str(tmp_path))
     with pytest.raises(JobError, match="a was changed while the job read it"):
         encoder(planned(["a"]))
     monkeypatch.setattr(storage, "read_bytes", lambda path: fail())

@@ -1,5 +1,6 @@
 """Tests of transforms/files/image_headers.py."""
 
+import io
 import struct
 import zlib
 from collections import Counter
@@ -19,7 +20,7 @@ from shardmill.transforms.files.image_headers import (
     has_transparent_colour,
     read_header,
 )
-from shardmill.transforms.files.tiff import read_tiff
+from shardmill.transforms.files.tiff import read_array, read_tiff
 from tests.support.masks import encoded as encode
 from tests.support.mutants import mutants, originals
 
@@ -355,7 +356,24 @@ def test_a_transparent_colour_behind_other_extensions_of_a_gif() -> None:
     assert has_transparent_colour(with_extension(plain, comment + transparent))
 
 
+@pytest.mark.parametrize("screen", [(8, 6), (60, 50), (0, 50)])
+@pytest.mark.parametrize("corner", [(0, 0), (5, 5)])
+def test_the_size_of_a_gif_whose_frame_is_no_screen(screen: tuple[int, int], corner: tuple[int, int]) -> None:
+    plain = encode(picture("P"), "GIF")
+    frame = plain.index(b"," + bytes(4))
+    data = plain[:6] + struct.pack("<HH", *screen) + plain[10 : frame + 1] + struct.pack("<HH", *corner)
+    data += plain[frame + 5 :]
+    with Image.open(io.BytesIO(data)) as decoded:
+        assert (read_header(data).width, read_header(data).height) == decoded.size
+
+
 def test_the_pages_of_a_tiff_are_counted() -> None:
     one = picture()
+    data = bytearray(encode(one, "TIFF"))
+    (first,) = struct.unpack_from("<I", data, 4)
+    struct.pack_into("<I", data, first + 2 + 12 * data[first], first)
+    for read in (read_tiff, read_array):
+        with pytest.raises(ImageError, match="a page leads back to another"):
+            read(bytes(data))
     assert read_tiff(encode(one, "TIFF")).pages == 1
     assert read_tiff(encode(one, "TIFF", save_all=True, append_images=[one, one])).pages == 3

@@ -1,6 +1,7 @@
 """Zip archives read as folders, held against zipfile."""
 
 import os
+import struct
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -150,7 +151,11 @@ def test_a_member_that_is_no_good_is_its_own_fault(
     assert storage.read_bytes(f"zip://{archive}/a.txt") == b"x"
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"<html>", zipped(FILES)[:-30]])
+LATER = bytearray(zipped(FILES))
+struct.pack_into("<I", LATER, len(LATER) - 6, len(LATER))  # where the directory begins
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"<html>", zipped(FILES)[:-30], bytes(LATER)])
 def test_what_is_no_archive_is_a_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.zip").write_bytes(content)
 
