@@ -174,6 +174,9 @@ def _read_values(data: bytes, dtype: str) -> np.ndarray:
                 "a picture of colours, where a mask has one number a pixel: give each class its number, or give"
                 " --mask_colors, a file with the class of each colour"
             )
+        opaque = values[..., -1] if values.shape[2] in (2, 4) else colours[..., 0]
+        if (colours == colours[0, 0]).all() and (opaque != opaque[0, 0]).any():
+            raise ImageError("a picture of one colour, whose shape is in its transparency: store that as a gray PNG")
         values = colours[..., 0]
     odd = not np.issubdtype(values.dtype, np.integer) or values.min() < 0
     if odd or values.max() > _TOPS[dtype]:

@@ -185,8 +185,9 @@ _NAME_FIRST = re.compile(r"([^,:;\t]+?)\s*[,:;\s]\s*(\d+)[\s,;]+(\d+)[\s,;]+(\d+
 def parse_mask_colors(value: Any) -> MaskColors:
     """Parse the classes of colours in masks from the path of a file, or from (name, colour) pairs.
 
-    A file has a line for each class, `64 128 64 Animal` or `Animal:64,128,64`, or is JSON: a map of names to colours,
-    or the `dataset_meta.json` of datumaro. Lines that begin with # and a header are passed over.
+    A file has a line for each class, `64 128 64 Animal`, `Animal:64,128,64` or `Animal #408040`; a header such as
+    `name,b,g,r` counts, and lines that begin with `# ` do not. Or it is JSON: a map of names to colours, the labels of
+    CVAT, or the `dataset_meta.json` of datumaro.
 
     Raises:
         UserError: if the file cannot be read, or a line holds no name and colour.
@@ -195,6 +196,7 @@ def parse_mask_colors(value: Any) -> MaskColors:
     if isinstance(value, str):
         try:
             text = read_option_file("mask_colors", value).decode("utf-8-sig")
+            text = re.sub("#([0-9a-fA-F]{6})\\b", lambda found: ",".join(map(str, bytes.fromhex(found[1]))), text)
             pairs = _colors_of_json(text) if value.lower().endswith(".json") else _colors_of_lines(text)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(f"--mask_colors {value} is no list of names and colours: {error}") from None
@@ -206,15 +208,24 @@ def parse_mask_colors(value: Any) -> MaskColors:
     return tuple(colors)
 
 
-def _check_color(color: Sequence[int]) -> Color:
-    red, green, blue = map(int, color)
-    if not all(0 <= part <= 255 for part in (red, green, blue)):
-        raise OptionValueError(f"{red},{green},{blue} is no colour; expected red, green and blue from 0 to 255")
+def _check_color(color: Any) -> Color:
+    parts = re.split(r"\s*[,\s]\s*", color) if isinstance(color, str) else color
+    try:
+        red, green, blue = map(int, parts)
+        if not all(0 <= part <= 255 for part in (red, green, blue)):
+            raise ValueError
+    except (TypeError, ValueError):
+        shown = color if isinstance(color, str) or not isinstance(color, Sequence) else ",".join(map(str, color))
+        raise OptionValueError(
+            f"{shown} is no colour; expected red, green and blue from 0 to 255, or #rrggbb"
+        ) from None
     return red, green, blue
 
 
 def _colors_of_json(text: str) -> list[tuple[str, Any]]:
     found = json.loads(text)
+    if isinstance(found, list):
+        return [(item["name"], item["color"]) for item in found]
     if "segmentation_colors" not in found:
         return list(found.items())
     names = found["label_map"]
@@ -225,16 +236,22 @@ def _colors_of_json(text: str) -> list[tuple[str, Any]]:
 
 def _colors_of_lines(text: str) -> list[tuple[str, Any]]:
     lines = [line.strip() for line in text.splitlines()]
-    found = []
+    found, order = list[tuple[str, Any]](), "rgb"
     for number, line in enumerate(lines, 1):
         if not line or line.startswith("#"):
             continue
         if (match := _COLOR_FIRST.fullmatch(line)) is not None:
-            found.append((match[4], match.groups()[:3]))
+            name, parts = match[4], match.groups()[:3]
         elif (match := _NAME_FIRST.fullmatch(line)) is not None:
-            found.append((match[1], match.groups()[1:]))
+            name, parts = match[1], match.groups()[1:]
         elif found or re.search(r"\d", line):  # no header
             raise ValueError(f"line {number} is {line!r}; expected such as 'Animal:64,128,64' or '64 128 64 Animal'")
+        else:
+            header = "".join(word[0] for word in re.findall(r"\b(?:r|g|b|red|green|blue)\b", line.lower()))
+            order = header if sorted(header) == sorted(order) else order
+            continue
+        by_name = dict(zip(order, parts, strict=True))
+        found.append((name, (by_name["r"], by_name["g"], by_name["b"])))
     if not found:
         raise ValueError("it is empty")
     return found

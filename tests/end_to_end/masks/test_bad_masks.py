@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.support.command import image
 from tests.support.jobs import Built, Jobs
@@ -28,6 +29,10 @@ BAD = {
     "a jpeg": (encoded(values(1), "JPEG"), "a jpeg, which may not keep the value of a pixel: make a PNG of it"),
     "a webp": (encoded(values(1), "WEBP"), "a webp, which may not keep the value of a pixel: make a PNG of it"),
     "colours": (picture(values(1)), "a picture of colours, where a mask has one number a pixel"),
+    "alpha": (
+        encoded(Image.merge("LA", [Image.new("L", (16, 12), 255), Image.fromarray(values(1))])),
+        "a picture of one colour, whose shape is in its transparency",
+    ),
     "too large a value": (encoded(grid(300)), "a mask with the value 300, where a pixel's is a whole number from 0"),
     "turned itself": (encoded(values(1), orientation=6), "EXIF turns the mask itself"),
 }

@@ -224,7 +224,18 @@ LISTS = {  # of the colours of COLOURS and one more, as programs write them
     "label_colors.txt": "20 20 20\t\tBackground\n220 30 30\tCar\n30 220 30\tLane Markings\n1 2 3\tVoid\n",
     "labelmap.txt": "# label:color_rgb:parts:actions\nBackground:20,20,20::\nCar:220,30,30::\n"
     "Lane Markings:30,220,30::\nVoid:1,2,3::\n",
-    "class_dict.csv": "name,r,g,b\nBackground,20,20,20\nCar,220,30,30\nLane Markings,30,220,30\nVoid,1,2,3\n",
+    "class_dict.csv": "name,b,g,r\nBackground,20,20,20\nCar,30,30,220\nLane Markings,30,220,30\nVoid,3,2,1\n",
+    "hex.txt": "Background #141414\nCar: #dc1e1e\nLane Markings #1edc1e\nVoid #010203\n",
+    "labels.json": json.dumps(
+        [
+            {"name": name, "color": color}
+            for name, color in zip(
+                ("Background", "Car", "Lane Markings", "Void"),
+                ("#141414", "#dc1e1e", "30,220,30", "#010203"),
+                strict=True,
+            )
+        ]
+    ),
     "dataset_meta.json": json.dumps(
         {
             "label_map": {"0": "Background", "1": "Car", "2": "Lane Markings", "3": "Void"},
@@ -276,13 +287,16 @@ def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
         ("a 1 2 3\na 4 5 6\n", "the class a is there twice"),
         ("a 1 2 3\nb 1 2 3\n", "the colour 1,2,3 is there twice"),
         ("a 1 2 300\n", "1,2,300 is no colour"),
+        ('{"0": "Void"}', "Void is no colour; expected red, green and blue from 0 to 255, or #rrggbb"),
+        ("[1]", "is no list of names and colours"),
         ("a 1 2\n", "line 1 is 'a 1 2'; expected such as 'Animal:64,128,64'"),
         ("", "it is empty"),
     ],
 )
 def test_mistakes_in_lists_of_colours(jobs: Jobs, text: str, words: str) -> None:
     write_pairs(jobs.folder / "in", 2)
-    jobs.refuse(f"{MASKED} --mask_colors in/colors.txt", words, files={"colors.txt": text})
+    name = "colors.json" if text[:1] in ("{", "[") else "colors.txt"
+    jobs.refuse(f"{MASKED} --mask_colors in/{name}", words, files={name: text})
     said = "--mask_colors is about the masks of --masks or --mask_column"
     files = {"colors.txt": LISTS["label_colors.txt"]}
     jobs.refuse("images --input in/images --mask_colors in/colors.txt", said, files=files)
