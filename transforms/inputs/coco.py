@@ -553,7 +553,7 @@ class CocoSource:
         image_offset = 0
         for split, path in self.files:
             coco_file = read_coco(path, self.drops_boxless)
-            if coco_file.boxes and np.nanmax(np.abs(np.frombuffer(coco_file.boxes, np.float64))) <= 1:
+            if coco_file.boxes and 0 < np.nanmax(np.abs(np.frombuffer(coco_file.boxes, np.float64))) <= 1:
                 raise UserError(
                     f"--coco {path}: no number of its boxes is above 1: they are fractions, and the boxes of COCO are"
                     " pixels; multiply them by the sizes of the images"

@@ -245,7 +245,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
         (with_category(id=4, name="red"), "class name 'red' is twice"),
         (
             lambda c: [note.update(bbox=[0.1, 0.2, 0.3, 0.4]) for note in c["annotations"]],
-            "no number of its boxes is above 1: they are fractions of the images",
+            "no number of its boxes is above 1: they are fractions, and the boxes of COCO are pixels",
         ),
         (with_image(id=101), "'0.png' and '1.png' both have the id 101"),
         (

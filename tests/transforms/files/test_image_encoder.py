@@ -179,6 +179,7 @@ FILES = {f"a.{format_}": encode(format_) for format_ in ("jpeg", "png", "gif", "
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_files(tmp_path_factory.mktemp("files"), FILES)
+    (folder / "folder.jpg").mkdir()
     return folder
 
 
@@ -253,11 +254,11 @@ def test_rejects(root: Path, name: str, how: Reencode | None, reason: str) -> No
 def test_a_bad_record_changes_no_other(root: Path) -> None:
     encoder = ImageEncoder(str(root))
     good = encoder(planned(["a.jpeg", "a.gif"]))
-    mixed = encoder(planned(["text.jpg", "a.jpeg", "gone.jpg", "a.gif", "empty.jpg"]))
+    mixed = encoder(planned(["text.jpg", "a.jpeg", "folder.jpg", "a.gif", "empty.jpg"]))
 
     assert bytes(mixed.framed) == bytes(good.framed)
     assert mixed.stats == good.stats
-    assert [reject.source for reject in mixed.rejects] == ["text.jpg", "gone.jpg", "empty.jpg"]
+    assert [reject.source for reject in mixed.rejects] == ["text.jpg", "folder.jpg", "empty.jpg"]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_chunks_are_bounded_in_rows_and_bytes(sizes: list[int], rows: int, expec
 
 
 def test_any_chunks_give_the_same_bytes(root: Path) -> None:
-    batch = planned(["a.jpeg", "text.jpg", "a.png", "a.gif", "a.bmp", "gone.jpg", "a.webp"], label=list(range(7)))
+    batch = planned(["a.jpeg", "text.jpg", "a.png", "a.gif", "a.bmp", "folder.jpg", "a.webp"], label=list(range(7)))
     encoder = ImageEncoder(str(root))
 
     whole = bytes(encoder(batch).framed)

@@ -238,7 +238,7 @@ FILES = {
     "c/empty.jpg": b"",
     "c/no image.jpg": b"text",
     "c/large.png": encode(picture().resize((1025, 1024)), "PNG"),
-    "c/missing.jpg": None,
+    "c/folder.jpg": None,
     "c/larger than planned.jpg": with_segments(JPEG, *((0xFE, bytes(60_000)) for _ in range(20))),
 }
 
@@ -248,7 +248,9 @@ def planned(folder: Path, lines: bool) -> pa.RecordBatch:
     statuses = [(0, 0, 0)] * len(FILES)
     for place, (name, content) in enumerate(FILES.items()):
         (folder / name).parent.mkdir(exist_ok=True)
-        if content is not None:
+        if content is None:
+            (folder / name).mkdir(exist_ok=True)
+        else:
             (folder / name).write_bytes(content)
             status = os.stat(folder / name)
             statuses[place] = (status.st_size, status.st_mtime_ns, status.st_ino)
@@ -266,8 +268,8 @@ def planned(folder: Path, lines: bool) -> pa.RecordBatch:
     }
     batch = pa.RecordBatch.from_arrays([pa.array(values[field.name], field.type) for field in SHARD], schema=SHARD)
     revisions = hash_statuses(np.array(statuses, np.int64))
-    is_missing = np.array([content is None for content in FILES.values()])
-    return batch.append_column(REVISION, pa.array(revisions, REVISION.type, mask=is_missing))
+    is_folder = np.array([content is None for content in FILES.values()])
+    return batch.append_column(REVISION, pa.array(revisions, REVISION.type, mask=is_folder))
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -284,7 +286,7 @@ def test_a_batch_is_encoded_as_python_encodes_it(tmp_path: Path, monkeypatch: py
     assert bytes(chunk.framed) == bytes(expected.framed)
     assert (chunk.examples, chunk.rejects) == (expected.examples, expected.rejects)
     assert [reject.source for reject in chunk.rejects] == [
-        *("c/cut.jpg", "c/damaged.png", "c/empty.jpg", "c/no image.jpg", "c/large.png", "c/missing.jpg")
+        *("c/cut.jpg", "c/damaged.png", "c/empty.jpg", "c/no image.jpg", "c/large.png", "c/folder.jpg")
     ]
     assert places == expected_places
     assert chunk.columns == expected.columns
