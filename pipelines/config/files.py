@@ -299,8 +299,8 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
 
     def _with_metadata(self) -> Self:
         """Return this with the metadata files of a Hugging Face imagefolder as manifests."""
+        from shardmill.pipelines.config.imagefolder import find_metadata_files
         from shardmill.transforms.inputs.listing import find_exclusion, is_glob
-        from shardmill.transforms.inputs.manifest_files import find_metadata_files
 
         assert self.input is not None
         given = self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder

@@ -44,8 +44,6 @@ class _StoreOnce(argparse._StoreAction):
 
 
 class _ShowAll(argparse.Action):
-    """The action of --help-all."""
-
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         assert isinstance(parser, Parser)
         parser._short_help = ()

@@ -174,7 +174,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             )
 
     def _check_masks(self) -> None:
-        """Check the flags for masks and further files; raises UserError."""
         from shardmill.transforms.inputs.found_files import STEM, MaskPattern
         from shardmill.transforms.inputs.listing import is_glob
         from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, RESERVED

@@ -146,8 +146,6 @@ def feature_columns(batch: pa.RecordBatch) -> list[FeatureEntries]:
 
 @dataclass(frozen=True, slots=True)
 class _Floats(FeatureEntries):
-    """Entries of a feature with one float32 in each row."""
-
     values: np.ndarray
 
     def payload(self, rows: slice) -> Payload:
@@ -159,8 +157,6 @@ class _Floats(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _Ints(FeatureEntries):
-    """Entries of a feature with one integer in each row."""
-
     values: np.ndarray
 
     def payload(self, rows: slice) -> Payload:
@@ -172,8 +168,6 @@ class _Ints(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _Strings(FeatureEntries):
-    """Entries of a feature with one byte string in each row."""
-
     data: np.ndarray
     offsets: np.ndarray
 
@@ -187,8 +181,6 @@ class _Strings(FeatureEntries):
 
 @dataclass(frozen=True, slots=True)
 class _Lists(FeatureEntries):
-    """Entries of a feature with a list in each row."""
-
     offsets: np.ndarray
 
     @property
@@ -207,8 +199,6 @@ class _PackedLists(_Lists):
 
 
 class _FloatLists(_PackedLists):
-    """Entries of a feature with a list of float32 in each row."""
-
     __slots__ = ()
 
     def payload(self, rows: slice) -> Payload:
@@ -220,8 +210,6 @@ class _FloatLists(_PackedLists):
 
 
 class _IntLists(_PackedLists):
-    """Entries of a feature with a list of integers in each row."""
-
     __slots__ = ()
 
     def payload(self, rows: slice) -> Payload:

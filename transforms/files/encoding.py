@@ -346,7 +346,6 @@ class FileEncoder(ABC):
     def _try_encode(
         self, path: str, data: bytes | None, size: int, stored_file: StoredFile | None
     ) -> Encoded | Exception:
-        """Encode a file, or return the error."""
         try:
             if size > self.max_bytes:
                 raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")

@@ -76,8 +76,6 @@ _FOUND_PREFIX = "found:"  # before the width, height and orientation of a pictur
 
 
 class _Annotations(NamedTuple):
-    """The encoded companions and objects of an image."""
-
     companions: Sequence[EncodedCompanion] | None = None
     rows: pa.RecordBatch | None = None  # see ObjectEncoder.place; shared by several images
     row: int | None = None  # this image's row in them
@@ -310,7 +308,6 @@ class ImageEncoder(FileEncoder):
         names: list[str],
         objects: pa.RecordBatch | None,
     ) -> ImageStats:
-        """Return the statistics of framed images; `unusual` are the headers of those that were checked in Python."""
         rows = images.rows
         numbers = Counter(rows["format"].tolist())
         formats = Counter({name: numbers[number] for number, name in enumerate(PLAIN_FORMATS) if number in numbers})

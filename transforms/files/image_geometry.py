@@ -165,26 +165,19 @@ def fit_image(size: tuple[int, int], target: tuple[int, int] | None, mode: str) 
     return Fitting(target_box=Box(top / new_height, left / new_width, bottom / new_height, right / new_width))
 
 
-FAULTS = (
-    *("", "is not of numbers", "ends before it begins", "is empty", "lies outside the picture"),
-    "reaches out of the picture",
-)
-REACHES_OUT = FAULTS.index("reaches out of the picture")
-_SLACK, _SLACK_PIXELS = 0.01, 2.0  # of a side, and in pixels: wide pens reach as far beyond a picture
-_ROUNDING = 1e-9  # of a side, of edges that are fractions
+REACHES_OUT = "reaches out of the picture"
+FAULTS = ("", "is not of numbers", "ends before it begins", "is empty", "lies outside the picture", REACHES_OUT)
+# A box may reach out of its picture by a part of a side or by pixels, and by what fractions are rounded.
+_SLACK, _SLACK_PIXELS, _ROUNDING = 0.01, 2.0, 1e-9
 
 
 def find_faults(box: Box, sides: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Return the fault of each box, as an index into FAULTS; 0 for none. `sides` are width and height in pixels, or 1.
-
-    A box may reach out of its picture by two pixels or one percent.
-    """
+    """Return the fault of each box, as an index into FAULTS; `sides` are width and height in pixels, shape (n, 2)."""
     finite = reduce(np.logical_and, map(np.isfinite, box))
     early = np.less(box.bottom, box.top) | np.less(box.right, box.left)
     empty = np.equal(box.bottom, box.top) | np.equal(box.right, box.left)
     outside = np.less_equal(box.bottom, 0) | np.less_equal(box.right, 0)
     outside |= np.greater_equal(box.top, 1) | np.greater_equal(box.left, 1)
-    slack = np.maximum(np.where(sides > 1, _SLACK_PIXELS / sides, 0), _SLACK) + _ROUNDING
-    across, down = slack[:, 0], slack[:, 1]
+    across, down = np.maximum(np.where(sides > 1, _SLACK_PIXELS / sides, 0), _SLACK).T + _ROUNDING
     reaching = (np.minimum(box.left, 1 - box.right) < -across) | (np.minimum(box.top, 1 - box.bottom) < -down)
     return np.select([~finite, early, empty, outside, reaching], range(1, len(FAULTS)), 0).astype(np.int8)

@@ -131,10 +131,7 @@ _CONTROL = 0xF9  # the extension that says which colour of the next frame is tra
 
 
 def measure_gif(data: bytes) -> tuple[int, int]:
-    """Return (width, height) of a GIF image; raise an IndexError if the header is cut short.
-
-    As Pillow does, make the screen larger where the first frame reaches over its edges.
-    """
+    """Return (width, height) of a GIF's screen, enlarged by its first frame, as by Pillow; raises IndexError."""
     screen, frame = (data[6] | data[7] << 8, data[8] | data[9] << 8), (0, 0, 0, 0)
     with suppress(IndexError, struct.error):  # of a GIF that check_gif refuses
         frame = struct.unpack_from("<HHHH", data, _find_first_frame(data)[0] + 1)

@@ -160,13 +160,10 @@ def place_objects(
     owners = np.repeat(np.arange(len(pictures)), planned.lengths)
     units = np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)
     boxes = _convert_to_fractions(planned, units[owners])
-    # Of images whose boxes are fractions, the sides in pixels are those of the picture
-    pixels = [
-        each.unit if each.unit != RELATIVE else picture[:2] for each, picture in zip(transforms, pictures, strict=True)
-    ]
-    faults = find_faults(boxes, np.array(pixels, np.float64).reshape(-1, 2)[owners])
+    sizes = np.array([picture[:2] for picture in pictures], np.float64).reshape(-1, 2)
+    faults = find_faults(boxes, np.where(units == 1, sizes, units)[owners])
     if action == "clip":
-        faults[faults == REACHES_OUT] = 0
+        faults[faults == FAULTS.index(REACHES_OUT)] = 0
     if action != "drop":
         faulty = np.flatnonzero(faults)
         for image, first in zip(*np.unique(owners[faulty], return_index=True), strict=True):

@@ -98,8 +98,6 @@ class PreviousVersion:
 
 @dataclass(frozen=True)
 class _Table:
-    """A part of the previous version's file index in memory, ordered by key."""
-
     keys: np.ndarray
     rows: pa.RecordBatch
     encoding: str

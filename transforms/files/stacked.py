@@ -236,7 +236,6 @@ class IndexStacked(beam.PTransform):
 
 
 def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: str | None) -> Iterator[Any]:
-    """Yield batches of rows; rejects and a summary, tagged."""
     found, root, arrays = FoundInput(temporary), input_root(pattern), list[Array]()
     files: dict[str, FoundFile] = {}
     _open_revision.cache_clear()  # an earlier job of this process may have read other files at these paths

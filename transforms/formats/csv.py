@@ -593,7 +593,6 @@ class _ChangedStream:
 
 
 def _read_range(block: BlockRef) -> bytes:
-    """Read the bytes of `block`; raise OSError if the file has fewer."""
     try:
         return storage.read_range(block.file.path, block.offset, block.length)
     except EOFError as error:

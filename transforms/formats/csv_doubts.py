@@ -151,7 +151,6 @@ def _rows(sample: str, line: int, dialect: Dialect) -> list[_Row]:
 
 
 def _bare(fields: Sequence[str]) -> list[str]:
-    """Return fields without the spaces and quotes around them."""
     return [field.strip(" \t").strip(' \t"') for field in fields]
 
 

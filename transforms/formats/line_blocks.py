@@ -240,8 +240,6 @@ def count_lines(data: bytes) -> int:
 
 
 class _Reader:
-    """Reads the bytes of a block in chunks, and keeps the damage if they end too early."""
-
     def __init__(self, block: BlockRef, chunk_size: int) -> None:
         self._block, self._chunk_size, self._read_bytes = block, chunk_size, 0
         self.damage: Damage | None = None

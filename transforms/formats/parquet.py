@@ -328,7 +328,6 @@ class OpenedParquet:
             yield column, _without_extension(values)
 
     def _batches(self, block: BlockRef, columns: list[str], rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield the row group as Arrow reads it, in batches of `rows` rows at most."""
         with self._source.checking():
             yield from self._parquet.iter_batches(rows, row_groups=[block.offset], columns=columns, use_threads=False)
 

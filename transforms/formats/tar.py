@@ -234,8 +234,6 @@ class TarFormat(RecordFormat):
 
 
 class _Inference:
-    """The types and values found in the samples of one file."""
-
     def __init__(
         self, format_: TarFormat, name: str, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> None:
@@ -284,8 +282,6 @@ class _Inference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """Samples of a tar file, as rows."""
-
     objects: JsonObjects  # everything except images
     images: dict[str, dict[int, SamplePart]]  # location of images, by column and sample number
     classes: set[str]  # columns of class ids

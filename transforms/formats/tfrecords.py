@@ -280,8 +280,6 @@ class _Piece:
 
 
 class _Scanner:
-    """Reads the records of a block in pieces."""
-
     def __init__(self, block: BlockRef, piece_size: int) -> None:
         self._block, self._piece_size, self._offset = block, piece_size, block.offset
         self._left: int | None = block.length  # bytes to be read; None if that is not known
@@ -349,7 +347,6 @@ class _Scanner:
             yield _Piece(*self._nothing, [reject])
 
     def _skip(self, stream: BinaryIO, size: int) -> None:
-        """Read over `size` bytes without holding them."""
         while size and (data := self._read(stream, min(size, self._piece_size))):
             size -= len(data)
 

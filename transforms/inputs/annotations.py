@@ -173,8 +173,6 @@ def _list_local_files(root: str) -> Iterator[str]:
 
 
 class _EveryFile(FileKind):
-    """Files of any name."""
-
     __slots__ = ()
 
     def accepts(self, name: str) -> bool:

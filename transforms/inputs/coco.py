@@ -180,7 +180,6 @@ class _Window:
         return None
 
     def _read_more(self) -> bool:
-        """Read more of the JSON text; return False at its end."""
         if self._ended:
             return False
         part = self._text.read(max(CHUNK, len(self._buffer) - self._at))  # a long value is tried a few times only
@@ -697,7 +696,6 @@ def coco_root(paths: Sequence[str]) -> str:
 
 
 def _is_annotation_folder(folder: str) -> bool:
-    """Return True if a folder is named as folders of annotations alone, whose images are in a folder next to it."""
     return posixpath.basename(folder.rstrip("/")).lower() in ("annotations", "annotation")
 
 

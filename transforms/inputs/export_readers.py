@@ -168,7 +168,6 @@ def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
 
 
 def _via_entries(path: str) -> list[dict[str, Any]]:
-    """Return the images in a file of VIA's, each with its name and regions."""
     if path.lower().endswith(".csv"):
         return _via_rows(path)
     content = _parse_json(path)

@@ -163,12 +163,9 @@ def join_export(
         classes = tuple(name for name in export.class_lists[0] if name not in of_images)
         yield InputSummary(class_lists={classes: (1, source.path)})
     yield InputSummary(ignored_properties=+export.ignored)
-
-    def leaves_out(image: ExportedImage) -> bool:
-        """Return True if objects without a box are left out, as landmarks of images that have a class are."""
-        return source.drops_boxless or (bool(image.labels) and not has_objects)
-
-    export.omitted.update(kind for image in export.images if leaves_out(image) for kind in image.boxless)
+    # Landmarks of images that have a class are no objects.
+    drops_boxless = source.drops_boxless or (not has_objects and any(image.labels for image in export.images))
+    export.omitted.update(kind for image in export.images if drops_boxless for kind in image.boxless)
     if omitted := +export.omitted:
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(omitted.items()))
         yield f"annotations of {format_} are left out: {kinds}"
@@ -185,7 +182,7 @@ def join_export(
         if not problem and name in first_files:
             problem = f"it is annotated twice: in {first_files[name]}, which is read, and in {image.file}"
         problem = problem or image.problem
-        if not problem and image.boxless and not leaves_out(image):
+        if not problem and image.boxless and not drops_boxless:
             problem = f"an object in it is of the kind {image.boxless[0]}, which has no box"
         if not problem and has_classes and any(item.label is None for item in image.objects):
             problem = "an object in it has no class"
@@ -248,8 +245,6 @@ def _splits(source: ExportSource, images: Sequence[ExportedImage]) -> tuple[dict
 
 
 class _ImageFinder:
-    """Finds the image that an export names among the files below a folder."""
-
     def __init__(self, root: str, files: Sequence[str]) -> None:
         self.files = set(files)
         self.backslashes = 0
@@ -433,7 +428,6 @@ def _count_annotations(format_: str, path: str) -> int:
 
 
 def _check_format(format_: str, path: str) -> None:
-    """Raise a UserError if another flag reads a format, or none does."""
     if format_ in _OWN and not (format_ == "yolo" and _is_darknet(path)):
         local = posixpath.dirname(path) if posixpath.splitext(path)[1] else path
         advice = find_unused_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
@@ -476,7 +470,6 @@ def _import_datumaro(format_: str) -> Any:
 
 
 def _sources(environment: Any, format_: str, path: str) -> Iterator[Any]:
-    """Yield datumaro's extractors of all parts of an export, in order of their paths."""
     importer = environment.importers[format_]()
     described = importer(path)
     for item in sorted(described, key=lambda item: (item["url"], str(sorted(item.get("options", {}).items())))):

@@ -4,7 +4,7 @@ import json
 import os
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -20,17 +20,15 @@ from shardmill.transforms.formats.format import BOX, KEY_PREFIX, LABELS
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.annotations import OBJECTS, Object, ObjectField, build_object_lists
 from shardmill.transforms.inputs.coco import is_finite_number, is_integer, is_number
-from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, normalize_split
+from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.found_files import columns_of, with_columns
-from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, input_root, is_glob, list_input
+from shardmill.transforms.inputs.listing import FoundFile, input_root, is_glob, list_input
 from shardmill.transforms.shards.balance import hash_strings, rows_by_group
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.clients import object_store
 
 _ANY = FileKind("manifests", "csv|tsv|txt|jsonl|ndjson|parquet")
 _FILE_BITS = 40  # of a line's number are of the line, the others of its manifest
 _LINES = (1 << _FILE_BITS) - 1
-_METADATA_BEGIN = "metadata."  # asked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,49 +120,6 @@ def _matches(pattern: str) -> Iterator[str]:
     if not names:
         raise UserError(f"--manifest {pattern}: no file matches")
     yield from (storage.join(root, name) if root != "." or pattern.startswith("./") else name for name in names)
-
-
-def find_metadata_files(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return the (split, path) of the metadata files of a folder, as Hugging Face's imagefolder finds them.
-
-    A metadata file is in the folder itself, or in each of its split folders. The result is empty for any other
-    arrangement, including a file next to split folders, whose files would all be of one split. It is also empty if a
-    local folder cannot be listed; the check of the input reports that.
-
-    Raises OSError if a store fails: without its metadata files, the folder would be another data set.
-    """
-    try:
-        own = _list_metadata_files(folder)
-        inner = sorted(name for name in _list_folders(folder) if not name.startswith("."))
-        are_splits = bool(inner) and all(name.lower() in SPLIT_FOLDERS for name in inner)
-        if own:
-            return (("", own[0]),) if len(own) == 1 and not are_splits else ()
-        if not are_splits:
-            return ()
-        found = [(name, _list_metadata_files(storage.join(folder, name))) for name in inner]
-    except (FileNotFoundError, UserError):
-        return ()
-    except OSError:
-        if not storage.is_local(folder):
-            raise
-        return ()
-    if any(len(paths) != 1 for _, paths in found):
-        return ()
-    return tuple((normalize_split(name), paths[0]) for name, paths in found)
-
-
-def _list_folders(folder: str) -> Iterable[str]:
-    if not storage.is_local(folder):
-        return storage.list_folders(folder)
-    return [item.name for item in os.scandir(folder) if item.is_dir()]
-
-
-def _list_metadata_files(folder: str) -> list[str]:
-    paths = [storage.join(folder, name) for name in METADATA_NAMES]
-    if storage.is_local(folder):
-        return list(filter(os.path.isfile, paths))
-    listed = {url for url, _ in object_store(folder).list(storage.join(folder, _METADATA_BEGIN))}
-    return [path for path in paths if path in listed]
 
 
 DIGEST = pa.field("digest", pa.binary(16))  # a hash of all that a row says; of equal rows, only the first one is kept

@@ -293,7 +293,6 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _find_header(path: str, names: ManifestNames) -> tuple[str, ...] | None:
-    """Return the columns that a manifest names before its rows; None for JSON lines."""
     if manifest_format(path) == "jsonl":
         return None
     return names.format_of(path).header(FileRef(path, path, storage.size(path)))
@@ -315,7 +314,6 @@ def peek_columns(path: str) -> tuple[str, ...]:
 
 
 def _find_blocks(path: str, names: ManifestNames) -> Iterator[BlockRef | RecordNotice]:
-    """Yield the blocks of a manifest and notices about it; raise a UserError if it cannot be read."""
     for item in names.format_of(path).index(FileRef(path, path, storage.size(path))):
         if isinstance(item, Reject):
             raise _unreadable_error(path, item.reason)
@@ -402,7 +400,6 @@ def _check_same_format(first: str, path: str) -> None:
 
 
 def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) -> list[str]:
-    """Return a notice of spaces around names in the header; raise a UserError if there is no header."""
     if not header:
         raise UserError(
             f"--manifest {path} is empty; expected a header with a column {' or '.join(names.file_columns)}"
@@ -576,12 +573,10 @@ class ManifestReader:
 
 
 def _number_reject(reject: Reject, place: int) -> Reject:
-    """Return a reject of the index whose line tells the manifest."""
     return replace(reject, stage="index", line=None if reject.line is None else number_line(place, reject.line))
 
 
 def _parse_label(value: bytes | list[bytes] | None, separator: str) -> str | None:
-    """Return a row's label as a text; several classes become one text."""
     if isinstance(value, list):
         if b"" in value:
             raise ValueError(f"label {preview_value(list(map(as_text, value)))} has an empty name in it")

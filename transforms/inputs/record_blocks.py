@@ -145,7 +145,6 @@ class IndexBlocks(beam.PTransform):
 def _list_record_files(
     files: RecordFiles | SpooledFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None
 ) -> Iterator[Any]:
-    """Yield the input's record files; rejects and a summary, tagged."""
     found = FoundInput(temporary)
     refs: list[FileRef] = []
     for item in files.list_files(kind):

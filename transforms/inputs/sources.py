@@ -239,8 +239,6 @@ _NO_COLUMNS = ManifestColumns()
 
 @dataclass(eq=False)
 class _MeasureFn(beam.DoFn):
-    """Look up the sizes of the files that rows name, in many threads if each is a request."""
-
     root: str
     allow_outside: bool
     identities: bool
@@ -273,8 +271,6 @@ class _MeasureFn(beam.DoFn):
 
 @dataclass(eq=False)
 class _MeasureRowsFn(_MeasureFn):
-    """Drop duplicate manifest rows, then look up sizes."""
-
     paths: Sequence[str] = ()  # of the manifests
     is_first_kept: bool = False  # True to reject all rows of a file but the first
 
@@ -337,7 +333,6 @@ class ReadAnnotations(beam.PTransform):
 def _list_annotated(
     source: Any, allow_outside: bool, image_id: str, mask_options: tuple[MaskSource, bool] | None, temporary: str | None
 ) -> Iterator[Any]:
-    """Yield batches of the images that a source lists; rejects and a summary, tagged."""
     pending: list[tuple[Any, ...]] = []
     found = FoundInput(temporary)
     masks = MaskFolder(*mask_options, annotated=True) if mask_options is not None else None
@@ -407,8 +402,6 @@ def _annotated_batches(
 
 @dataclass(eq=False)
 class _ReadFn(beam.DoFn):
-    """Read annotation files, in many threads if each is a request."""
-
     source: AnnotationSource
     allow_outside: bool
     image_id: str

@@ -205,7 +205,6 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
 
 
 def _split_of(name: str) -> str | None:
-    """Return the split that a file's name or its folder names."""
     for part in reversed(name.split("/")):
         if found := _SPLIT_WORD.search(part):
             return SPLIT_FOLDERS[found[1].lower()]
@@ -235,8 +234,6 @@ _MEMBER = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.]+)')
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The first rows of a table."""
-
     path: str
     names: tuple[str, ...]  # of the columns; the first row of a table without a header
     rows: list[list[str]]
@@ -312,7 +309,6 @@ def _stem(name: str) -> str:
 
 
 def _read_table(path: str) -> _Table | None:
-    """Return the first rows of a table; None if the file is none."""
     suffix = path.rpartition(".")[2].lower()
     try:
         if suffix == "parquet":

@@ -209,16 +209,10 @@ def parse_mask_colors(value: Any) -> MaskColors:
 
 
 def _check_color(color: Any) -> Color:
-    parts = re.split(r"\s*[,\s]\s*", color) if isinstance(color, str) else color
     try:
-        red, green, blue = map(int, parts)
-        if not all(0 <= part <= 255 for part in (red, green, blue)):
-            raise ValueError
+        red, green, blue = bytes(map(int, color.split(",") if isinstance(color, str) else color))
     except (TypeError, ValueError):
-        shown = color if isinstance(color, str) or not isinstance(color, Sequence) else ",".join(map(str, color))
-        raise OptionValueError(
-            f"{shown} is no colour; expected red, green and blue from 0 to 255, or #rrggbb"
-        ) from None
+        raise OptionValueError(f"{color} is no colour; expected #rrggbb, or red, green, blue from 0 to 255") from None
     return red, green, blue
 
 
@@ -250,8 +244,7 @@ def _colors_of_lines(text: str) -> list[tuple[str, Any]]:
             header = "".join(word[0] for word in re.findall(r"\b(?:r|g|b|red|green|blue)\b", line.lower()))
             order = header if sorted(header) == sorted(order) else order
             continue
-        by_name = dict(zip(order, parts, strict=True))
-        found.append((name, (by_name["r"], by_name["g"], by_name["b"])))
+        found.append((name, ",".join(parts[order.index(color)] for color in "rgb")))
     if not found:
         raise ValueError("it is empty")
     return found

@@ -166,7 +166,6 @@ def _accept_record(record: BuildRecord, acceptance: Acceptance) -> BuildRecord:
 
 
 def _stage(failed: FailedVersion, journal: Journal, record: BuildRecord) -> None:
-    """Copy the kept files and the record to the job's temporary folder, and sync them to disk."""
     publication.delete_other_folders(failed.directory, journal.temporary)
     pairs = [(storage.join(failed.folder, move.file), storage.join(failed.directory, move.temporary))
              for move in journal.moves]  # fmt: skip

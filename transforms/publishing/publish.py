@@ -227,13 +227,10 @@ def delete_expired_failures(parent: str, today: datetime, dry_run: bool = False)
 
 
 _PUBLISH_MAX_SHOWN = 5  # shards that are missing, or there more than once
-# Reasons of transforms/files/image_objects.py and transforms/inputs/exports.py, with what publishes such images
-_REMEDIES = {
-    re.compile(
-        r"object \S+: the box from .* reaches out"
-    ): "--on_bad_box clip cuts such boxes, and drop leaves them out",
-    re.compile(r"object \S+: the box from "): "--on_bad_box drop leaves out such boxes alone",
-    re.compile(r"an object in it is of the kind "): "--unread_objects drop leaves out such objects alone",
+_REMEDIES = {  # by how reasons of transforms/files/image_objects.py and transforms/inputs/exports.py begin
+    r"object \S+: the box from .* reaches out": "--on_bad_box clip cuts such boxes, and drop leaves them out",
+    r"object \S+: the box from ": "--on_bad_box drop leaves out such boxes alone",
+    r"an object in it is of the kind ": "--unread_objects drop leaves out such objects alone",
 }
 _METADATA_FOLDER = "metadata"  # the folder that what describes the data set is staged in
 
@@ -459,7 +456,7 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
 
 def _suggest_reject_flags(reason: str, rejected: int, records: int) -> str:
     """Return which flags publish the other records; "" if all are rejected for a reason that no flag takes away."""
-    remedies = [remedy for start, remedy in _REMEDIES.items() if start.match(reason)][:1]
+    remedies = [remedy for start, remedy in _REMEDIES.items() if re.match(start, reason)][:1]
     if rejected < records:
         scale = 10 ** max(2, -math.floor(math.log10(rejected / records)))
         remedies.append(f"--max_reject_fraction {-(-rejected * scale // records) / scale:g} publishes the others")

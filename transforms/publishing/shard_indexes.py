@@ -263,6 +263,5 @@ def _is_intact(folder: str, shards: Sequence[IndexedShard], new: set[str]) -> bo
 
 
 def _index_names(splits: Mapping[str, Iterable[IndexedShard]]) -> set[str]:
-    """Return the names of the files of an index, except `index.json`."""
     texts = {text_path(shard.file) for shards in splits.values() for shard in shards}
     return {name for name in {*texts, *map(bounds_path, splits)} if file_names.is_inside(name)}

@@ -261,8 +261,6 @@ class _ReadableBlocks:
 
 
 class _CheckedBlock(NamedTuple):
-    """The result of checking a block."""
-
     records: int
     size_bytes: int
     faults: list[tuple[int, list[str]]]  # row in the block, and messages as from `check_example`

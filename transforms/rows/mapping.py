@@ -377,7 +377,6 @@ def _map_batch(call: Call, records: Records, block: BlockRef, spool: Spool, foun
 
 
 def _are_equal(one: Sequence[pa.RecordBatch], other: Sequence[pa.RecordBatch]) -> bool:
-    """Return True if batches hold the same rows, however they are divided."""
     try:
         first, second = pa.Table.from_batches(one), pa.Table.from_batches(other)
     except (pa.ArrowInvalid, ValueError):  # no batches, or of several schemas

@@ -85,7 +85,6 @@ def iterator_error(description: str, error: Exception, rows: int) -> JobError:
 
 
 def _open_mapping(data: Mapping[Any, Any]) -> RowSource:
-    """Return the rows of a dictionary: of tables by split, or of arrays by column."""
     tables = {split: _open_table(value) for split, value in data.items()}
     if data and all(found is not None for found in tables.values()):
         names: dict[str, str] = {}

@@ -221,8 +221,6 @@ class SpoolRows(beam.PTransform):
 
 
 class _SpoolFn(beam.DoFn):
-    """DoFn that writes its elements to the files of a bundle."""
-
     def __init__(self, temporary: str, are_records: bool) -> None:
         self._temporary, self._are_records = temporary, are_records
 

@@ -248,7 +248,6 @@ def _to_arrow_text(value: Any) -> str | None:
 
 
 def _is_image(value: Any) -> bool:
-    """Return True for an image of Pillow, which is imported by the program that makes one."""
     kind = getattr(sys.modules.get("PIL.Image"), "Image", None)
     return kind is not None and isinstance(value, kind)
 

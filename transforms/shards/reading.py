@@ -170,8 +170,6 @@ def _raw_batch(block: RecordBlock) -> pa.RecordBatch:
 
 
 class _ReadFn(beam.DoFn):
-    """Reads parts of shards."""
-
     def __init__(self, dataset: Dataset, features: Sequence[str] | None, as_: As) -> None:
         self._dataset, self._features, self._as = dataset, features, as_
 

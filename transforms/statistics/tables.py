@@ -238,8 +238,6 @@ _RAW_BYTES = 2048  # of a column's values: statistics of more of them take less 
 
 
 class _Pending(NamedTuple):
-    """A batch that is not counted yet, with the other arguments of `TableStats.add`."""
-
     batch: pa.RecordBatch
     ties: Ties
     labels: tuple[str, ...]

@@ -79,7 +79,6 @@ def blob_client(url: str, options: "PipelineOptions") -> BlobClient:
 
 @lru_cache(maxsize=_ACCOUNTS)
 def _get_service(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
-    """Return the client of an account; all threads share it."""
     from apache_beam.options.pipeline_options import AzureOptions
 
     options = pipeline_options.view_as(AzureOptions)

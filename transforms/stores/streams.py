@@ -234,7 +234,6 @@ class Decompressed(io.BufferedIOBase):
         return b""
 
     def _decompress(self, member: _Member) -> bytes:
-        """Return the output of `member` for its next input."""
         if member.needs_input and not self._input and not self._fill():
             promised = member.promised_bytes and self._member_start + member.promised_bytes
             raise self._fail(f"the {self._kind} data ends too early", promised, is_cut=True)

@@ -91,8 +91,6 @@ def _is_folder(path: str, stores: Stores | None) -> bool:
 
 
 class _Archive:
-    """An open zip archive: its members and where each is stored."""
-
     def __init__(self, stat: FileStat, stores: Stores) -> None:
         self.stat, self._stores = stat, stores
         try:

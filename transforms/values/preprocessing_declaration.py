@@ -41,8 +41,6 @@ class Step:
 
 
 class _NumberStep(Step):
-    """A step that makes float32 of numbers."""
-
     __slots__ = ()
 
     def output_type(self, values: ValueType) -> ValueType:

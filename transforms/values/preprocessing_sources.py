@@ -94,8 +94,6 @@ def _parse_step(feature: str, key: str, node: Node) -> Step:
 
 
 class _Parameters(NamedTuple):
-    """The parameters of one step."""
-
     feature: str
     step: str
     node: Node

@@ -143,8 +143,6 @@ def format_error(error: BaseException) -> str:
 
 
 class _Import(NamedTuple):
-    """An import in a source file."""
-
     line: int
     module: str  # absolute name
     names: tuple[str, ...] = ()  # imported from it; some may be modules

@@ -287,7 +287,7 @@ def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
         ("a 1 2 3\na 4 5 6\n", "the class a is there twice"),
         ("a 1 2 3\nb 1 2 3\n", "the colour 1,2,3 is there twice"),
         ("a 1 2 300\n", "1,2,300 is no colour"),
-        ('{"0": "Void"}', "Void is no colour; expected red, green and blue from 0 to 255, or #rrggbb"),
+        ('{"0": "Void"}', "Void is no colour; expected #rrggbb, or red, green, blue from 0 to 255"),
         ("[1]", "is no list of names and colours"),
         ("a 1 2\n", "line 1 is 'a 1 2'; expected such as 'Animal:64,128,64'"),
         ("", "it is empty"),

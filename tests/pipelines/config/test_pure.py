@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from shardmill.pipelines.config import imagefolder
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import RecordsKind
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.transforms.inputs import manifest_files
 from shardmill.transforms.stores import clients, storage
 from tests.support.command import write_files
 
@@ -57,13 +57,13 @@ def refuse(*arguments: object, **_: object) -> Any:
 
 def test_a_folder_is_searched_for_metadata_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_files(tmp_path / "in", {"metadata.csv": b"file_name,label\na.png,cat\n"})
-    find, searched = manifest_files.find_metadata_files, list[str]()
+    find, searched = imagefolder.find_metadata_files, list[str]()
 
     def search(path: str) -> Any:
         searched.append(path)
         return find(path)
 
-    monkeypatch.setattr(manifest_files, "find_metadata_files", search)
+    monkeypatch.setattr(imagefolder, "find_metadata_files", search)
     config: Any = KINDS["images"].make_config({"input": str(folder), "output": str(tmp_path), "name": "n"})
 
     assert searched == [str(folder)]

@@ -148,6 +148,7 @@ def test_images_rejects_and_notices_are_the_same(
             if not compiled:
                 patch.setattr(coco, "parse_annotations", lambda text: None)
             source = CocoSource((("", str(path)),), folder, True, ".", drops_boxless)
+            found: list[Any]
             try:
                 found = [
                     (item.images, item.objects.to_pylist()) if isinstance(item, AnnotatedImages) else item
