@@ -216,8 +216,8 @@ class _Folder:
                 for path, data in self._find(each, f"{where} line {each.line}"):
                     if path not in found:
                         found[path] = _source_text(f"{module.where}: {path}", data)
-                        package = path.rpartition("/")[0].replace("/", ".")  # at which its relative imports begin
-                        left.append((path, found[path], package))
+                        within = path.rpartition("/")[0].replace("/", ".")  # at which its relative imports begin
+                        left.append((path, found[path], within))
         size = sum(len(text.encode()) for text in found.values())
         if size > _MOST_BYTES:
             raise UserError(

@@ -35,6 +35,7 @@ from shardmill.transforms.stores import patience
 from shardmill.transforms.workers.running import Failure, ReportingFn
 from tests.support import typed_api
 from tests.support.command import Run, tree_bytes, write_files
+from tests.support.jobs import Jobs
 
 
 def rows(folder: Path) -> Path:
@@ -105,7 +106,10 @@ VALUES: list[tuple[str, dict[str, object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("command", "values", "texts"), VALUES)
-def test_python_values_mean_what_texts_mean(command: str, values: dict[str, object], texts: dict[str, object]) -> None:
+def test_python_values_mean_what_texts_mean(
+    command: str, values: dict[str, object], texts: dict[str, object], jobs: Jobs
+) -> None:
+    jobs.write({"../t.txt": "a.png"})  # which a configuration reads
     where = {"input": "in", "output": Path("out"), "name": "d"}
     _, config = convert.make_config(command, where | values)
     _, expected = convert.make_config(command, where | texts)
