@@ -173,12 +173,14 @@ def join_export(
         reason = f", such as {export.rejects[0].reason}" if export.rejects else ""
         raise UserError(f"--annotations {source.path}: {format_} has no image in it{reason}")
     first_files: dict[str, str] = {}
+    annotated: set[str] = set()
     kept: list[AnnotatedImage] = []
     missing, number = 0, 0
     for position, image in enumerate(export.images, 1):
         found = finder.find(image.name, image.file)
         name, problem = (found, "") if found in finder.files else (image.name, found)
         missing += bool(problem)
+        annotated.add(name)
         if not problem and name in first_files:
             problem = f"it is annotated twice: in {first_files[name]}, which is read, and in {image.file}"
         problem = problem or image.problem
@@ -212,7 +214,7 @@ def join_export(
     if finder.unprefixed:
         found = plural(finder.unprefixed, "image was", "images were")
         yield f"{found} found without the prefix of Label Studio's uploads"
-    yield from (Skipped(name, _UNCOUNTED) for name in files if name not in first_files)
+    yield from (Skipped(name, _UNCOUNTED) for name in files if name not in annotated)
 
 
 def _batch(images: Sequence[AnnotatedImage]) -> AnnotatedImages:

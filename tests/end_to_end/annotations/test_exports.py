@@ -123,8 +123,10 @@ MORE_SHAPES = """
 def test_shapes_without_a_box_are_counted_by_kind(jobs: Jobs, tmp_path: Path) -> None:
     """Also those that datumaro passes over: ellipses, cuboids and skeletons."""
     exports.cvat(tmp_path / "in", [Scene("0.png", (64, 48)), *SCENES[1:]], MORE_SHAPES)
-    (reason,) = reasons_of(jobs.build(f"{ALL} --name rejected"))
+    rejected = jobs.build(f"{ALL} --name rejected")
+    (reason,) = reasons_of(rejected)
     assert reason.startswith("an object in it is of the kind p")
+    assert "without an annotation" not in rejected.said
     jobs.fail(f"{READ} --name none --max_reject_fraction 0", "--unread_objects drop leaves out such objects alone")
     made = jobs.build(f"{READ} --unread_objects drop")
     assert objects_of(made)["0"] == [
