@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.pipelines.jobs import job
+from shardmill.addons import registry
 from tests.support.command import Run, tree_bytes
 from tests.support.processes import OTHER, command, stopped, strike_at_rename, version_of
 
@@ -26,7 +26,8 @@ def interrupt_and_hang(number: int) -> None:
 
 
 def hang_at_the_page(number: int) -> None:
-    setattr(job, "write_page", lambda *_: interrupt_and_hang(number))  # noqa: B010
+    for pages in registry.page_writers():
+        setattr(pages, "write_page", lambda *_: interrupt_and_hang(number))  # noqa: B010
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["new", "overwrite"])

@@ -76,6 +76,7 @@ terms = st.tuples(st.sampled_from(["train", "test", "empty", "all", "dev", "", "
 @example("train[:5] + test")
 @example(" train[:5]")
 @example("train[:5]+")
+@example("train+train[1:0]")
 @example("train[[1:]]")
 @example("train[50%:]+train[:50%]")
 @example("train[-10%:]")
@@ -89,7 +90,9 @@ def test_the_same_examples_as_tfds(text: str) -> None:
     expected = select_with_tfds(LENGTHS, text)
     try:
         slices = select_examples(make_manifest(LENGTHS), text).slices
-    except UserError:
+    except UserError as error:
+        if "before it begins" in str(error):  # TFDS leaves such a part of a sum out without a word
+            return
         slices = ()
         refused = True
     else:
