@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
-from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, FileKind, NameRules, normalize_split
+from shardmill.transforms.inputs.folders import (
+    ARRAYS,
+    AUDIO,
+    DECODED_AUDIO,
+    FileKind,
+    NameRules,
+    normalize_split,
+)
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
-from shardmill.transforms.options.job_options import (
-    NO,
-    ReuseOptions,
-    parse_manifests,
-    parse_path,
-)
+from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_manifests, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
@@ -288,6 +290,10 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return tuple(self.file_column.split(",")) if self.file_column else ()
 
     @property
+    def kind(self) -> FileKind:
+        return replace(super().kind, used=tuple(path for _, path in self.split_lists))
+
+    @property
     def annotation_flag(self) -> str:
         """Return the annotation option as given on the command line; "" for none."""
         return ""
@@ -383,7 +389,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return (
             f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
             f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
-            " --folders any goes by the folders instead",
+            f" --exclude {posixpath.basename(self.manifest[0][1])} goes by the folders instead",
         )
 
     @property
@@ -475,9 +481,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     def source(self) -> str:
         if self.input is not None:
             return f"--input {self.input}"
-        return " ".join(
-            f"--manifest {split}={path}" if split else f"--manifest {path}" for split, path in self.manifest
-        )
+        return " ".join(f"--manifest {f'{split}=' if split else ''}{path}" for split, path in self.manifest)
 
     @property
     def line_resolver(self) -> "LineResolver | None":
@@ -515,6 +519,10 @@ class AudioConfig(ListedFilesConfig):
 
     input: str | None = tree_flag("wav")
     decode_audio: bool = flag(False, "Store float32 samples in [-1, 1] instead of the files' bytes")
+
+    @property
+    def kind(self) -> FileKind:
+        return replace(super().kind, suffixes=f"{AUDIO.suffixes}{f'|{DECODED_AUDIO}' * self.decode_audio}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ COMMANDS = {
         "text --input reviews.txt --tokenizer tokenizer.json --pack_to 400",
     ),
     "arrays": ("arrays --input points", "arrays --input stacked", "images --input scans"),
-    "audio": ("audio --input commands", "audio --input commands --splits train=1", "audio --input recordings"),
+    "audio": ("audio --input commands", "audio --input recordings"),
     "webdataset": ("webdataset --input frames", "webdataset --input rows.csv"),
     "hugging-face": ("jsonl --input chats.jsonl", "parquet --input things"),
     "tfrecords": ("reshard --input ranking", "reshard --input rows.csv", "reshard --input mixed.tfrecord"),

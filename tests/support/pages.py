@@ -266,7 +266,7 @@ def write_page_data(folder: Path) -> Path:
             "dogs/labels.csv": "".join(
                 ["id,breed\n", *(f"{n:03},{('pug', 'lab')[n % 2]}\n" for n in range(20))]
             ).encode(),
-            **{f"album/photos/{('dog', 'cat')[n % 2]}/{n}.jpg": image(n) for n in range(4)},
+            **{f"album/{('training', 'test')[n // 2]}_set/{('dog', 'cat')[n % 2]}/{n}.jpg": image(n) for n in range(4)},
             "labels.txt": b"dog\ncat\n",
             "cats.txt": b"cat\n",
             "cities.txt": b"Rome\nOslo\n",
@@ -310,6 +310,7 @@ def write_page_data(folder: Path) -> Path:
             "people.csv": PEOPLE,
             "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
             "sounds/dog/1.wav": wav(),
+            "sounds/cat/2.wav": wav(number=2),
             "spoken/0_jackson_0.wav": wav(),
             "commands/bed/1.wav": wav(),
             "commands/cat/2.wav": wav(number=2),
@@ -334,7 +335,8 @@ def write_page_data(folder: Path) -> Path:
         connection.execute("CREATE TABLE orders (id INTEGER, city TEXT, paid BOOLEAN)")
         connection.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(1, "Rome", 1), (2, "Oslo", 0)])
     connection.close()
-    (folder / "scans/cat").mkdir(parents=True)
+    for label in ("scans/cat", "scans/dog", "points/car", "points/bus"):
+        (folder / label).mkdir(parents=True)
     frames = [
         f"videos/{label}/video_{video}/{frame}.jpg" for label in ("run", "walk") for video in (1, 2) for frame in (1, 2)
     ]
@@ -344,7 +346,8 @@ def write_page_data(folder: Path) -> Path:
     (folder / "stacked").mkdir()
     np.save(folder / "stacked/X_train.npy", np.zeros((4, 2, 2), np.uint8))
     np.save(folder / "stacked/y_train.npy", np.arange(4))
-    np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
+    for label in ("cat", "dog"):
+        np.save(folder / f"scans/{label}/1.npy", np.zeros((2, 2), np.float32))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
     drawn = scenes(6)
     rows: list[dict[str, Any]] = [
@@ -357,9 +360,8 @@ def write_page_data(folder: Path) -> Path:
     for scene in drawn:
         draw(scene, folder / "boxes")
     (folder / "boxes/metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (folder / "points/car").mkdir(parents=True)
-    for number in (1, 2):
-        np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
+    for number, label in enumerate(("bus", "car"), 1):
+        np.save(folder / f"points/{label}/{number}.npy", np.zeros((number, 3), np.float32))
     write_pets(folder / "pets.parquet", jpegs)
     things = [
         (f"{number}.{kind}", data)

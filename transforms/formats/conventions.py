@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 # Alternatives of a regular expression; in either case
-IMAGE_SUFFIXES = "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif"
+IMAGE_SUFFIXES = "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif"
 
 
 # JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in
@@ -37,6 +37,7 @@ def looks_like_image(data: bytes) -> bool:
     return image_format(data[:HEAD_BYTES]) != NO_IMAGE
 
 
+_PICTURE = "a picture that readers do not decode: convert it to PNG or JPEG, for `shardmill images`"
 _MNIST = "MNIST's format, which `shardmill arrays --stacked` reads"
 _VIDEO = "a video: ffmpeg -i FILE frames/%06d.jpg makes images of its frames, for `shardmill images`"
 _SOUND = "compressed audio: ffmpeg -i FILE NEW.wav makes what `shardmill audio` reads"
@@ -44,6 +45,7 @@ _HDF5 = "HDF5, which h5py reads: save each array with numpy.save, for `shardmill
 _FOREIGN = {  # formats of others that no command reads, or another command
     ".npz": "several arrays, whose rows `shardmill arrays --stacked` reads",
     ".mat": "MATLAB's format, which scipy.io.loadmat reads: save each array with numpy.save, for `shardmill arrays`",
+    **dict.fromkeys((".heic", ".heif", ".svg", ".psd", ".raw", ".dng", ".cr2", ".nef", ".arw"), _PICTURE),
     **dict.fromkeys((".h5", ".hdf5", ".he5"), _HDF5),
     ".nii": "a NIfTI volume, which nibabel reads: save its array with numpy.save, for `shardmill arrays`",
     ".dcm": "a DICOM image, which pydicom reads: save its pixel_array with numpy.save, for `shardmill arrays`",

@@ -40,9 +40,9 @@ from shardmill.transforms.inputs.listing import Skipped, is_file
 from shardmill.transforms.inputs.summary import InputSummary, encode_label_list
 from shardmill.transforms.inputs.unused_annotations import (
     ANNOTATIONS,
+    find_annotations,
     find_exports,
     find_tool_files,
-    find_unused_annotations,
 )
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
@@ -432,7 +432,7 @@ def _count_annotations(format_: str, path: str) -> int:
 def _check_format(format_: str, path: str) -> None:
     if format_ in _OWN and not (format_ == "yolo" and _is_darknet(path)):
         local = posixpath.dirname(path) if posixpath.splitext(path)[1] else path
-        advice = find_unused_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
+        advice = find_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
         given = re.search(r"give (--.+?) in place of", advice or "")
         problem = f"shardmill reads this itself, as a stream; give {given[1] if given else _OWN[format_]}"
     elif format_ in _REPLACED:

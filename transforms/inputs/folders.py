@@ -28,35 +28,14 @@ SPLIT_FOLDERS = {
     "split-test": "test",
     "split-eval": "test",
 }
-# Folders that say what is in them, not of which class it is: those of VOC, YOLO, COCO and of segmentation.
-_NO_CLASSES = frozenset(
-    (
-        *("image", "images", "img", "imgs", "jpegimages", "mask", "masks"),
-        *("label", "labels", "annotation", "annotations"),
-        *("segmentationclass", "segmentationobject"),
-        *("bbox", "bboxes", "gt", "groundtruth", "ground_truth", "hr", "lr", "semantic", "semantic_rgb", "instance"),
-    )
+# A word of a split in a longer name, as in `seg_train`, `train2017`, `testset` and `ImagesTrain`
+_SPLIT_WORD = re.compile(
+    r"(?<![a-z])(?:train(?:ing|val)?|valid(?:ation)?|val|dev|test(?:ing)?|eval(?:uation)?|holdout)"
+    r"(?:set|data|ima?ge?s?)?(?![a-z])"
 )
-# Further words of names that say nothing of a class if all words of a name are among these and those above: a folder
-# `obj_train_data`, `images_prepped_train` or `train2017`, but not `real_images` or `test_tube`
-_FILLERS = frozenset(
-    ("obj", "object", "objects", "data", "dataset", "set", "prepped", "color", "colour", "raw", "jpg", "png")
-)
-_IMAGE_WORD = re.compile(r"ima?ge?s?(?![a-z])", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"([A-Za-z]+)[-._ 0-9]")
 _LAST_WORD = re.compile(r"[^.]*[-_ ]([A-Za-z]+)\.[^.]")  # of what is before the first dot, such as coco_val.record
-_NOISE = "_background_noise_"
-_GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
 _QUOTED = 5  # names that a sentence has
-
-
-class FolderError(ValueError):
-    """Folders whose roles are ambiguous; the message names them."""
-
-    def __init__(self, message: str, no_classes: Sequence[str] = ()) -> None:
-        """Take the message, and the folders that may be left out because others remain."""
-        super().__init__(message)
-        self.no_classes = no_classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +120,15 @@ def split_of_file(name: str) -> str | None:
 
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:
-    """Return the leading folders of a file's name that may be its split or class, given their roles if known.
-
-    With roles, it is one folder more than those with a meaning, for a notice about it.
-    """
+    """Return the folders of a file's name; given --folders, one more than those with a meaning, for a notice."""
     folders = name.split("/")[:-1]
-    if roles is not None:
-        return "/".join(folders[: roles.depth + 1])
-    split = bool(folders) and folders[0].lower() in SPLIT_FOLDERS
-    return "/".join(folders[: _GUESSED_LEVELS + split])
+    return "/".join(folders if roles is None else folders[: roles.depth + 1])
+
+
+def has_split_word(name: str) -> bool:
+    """Return True if a word in a folder's name is that of a split, as in `seg_train` or `TestImages`."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return name.lower() in SPLIT_FOLDERS or _SPLIT_WORD.search(words) is not None
 
 
 def are_all_splits(folders: Iterable[str]) -> bool:
@@ -158,94 +137,96 @@ def are_all_splits(folders: Iterable[str]) -> bool:
     return bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
 
 
-def guess_roles(folders: Collection[str]) -> FolderRoles:
-    """Guess which folder levels are splits and classes; raise a FolderError if that is ambiguous."""
-    check_splits(folders)
-    if are_all_splits(folders):
-        _check_classes([folder.split("/")[1:] for folder in folders if "/" in folder], "in the split folders, ")
-        return SPLITS_OF_CLASSES
-    _check_classes([folder.split("/") for folder in folders if folder and not folder.startswith("/")], "")
-    return CLASSES
-
-
-def check_splits(folders: Collection[str]) -> None:
-    """Raise a FolderError if only some top folders are named after splits; one without inner folders may be a class."""
+def describe_mixed_splits(folders: Iterable[str]) -> str | None:
+    """Return the problem if only some top folders are named after splits; None otherwise."""
     tops = _find_top_folders(folders)
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    non_splits = sorted(tops - set(splits))
-    if splits and non_splits and (len(splits) > 1 or any(folder.startswith(f"{splits[0]}/") for folder in folders)):
-        raise FolderError(
-            f"{quote_names(splits)} would be splits by their names, but {quote_names(non_splits)} next to them "
-            f"would not"
-        )
+    others = sorted(tops - set(splits))
+    if not splits or not others:
+        return None
+    return f"{quote_names(splits)} would be splits by their names, but {quote_names(others)} next to them would not"
 
 
 def _find_top_folders(folders: Iterable[str]) -> set[str]:
     return {folder.split("/")[0] for folder in folders} - {""}
 
 
-def _check_classes(paths: Sequence[Sequence[str]], prefix: str) -> None:
-    """Raise a FolderError if the folders cannot be classes; `paths` holds the parts of each path, the class first."""
-    classes = sorted({parts[0] for parts in paths})
-    if _NOISE in classes and len(classes) > 1:
-        raise FolderError(
-            f"{prefix}{_NOISE!r} holds long recordings without a word in the data set speech_commands, and would be a"
-            f" class; leave it out by --exclude {_NOISE}, or make it a class by --folders label"
-        )
-    if reserved := list(filter(_says_no_class, classes)):
-        others = [name for name in reserved if not _IMAGE_WORD.search(name)]
-        raise FolderError(
-            f"{prefix}{quote_names(reserved)} would be a class, by which name folders say what is in them",
-            others if len(others) < len(classes) else (),
-        )
-    inner = {name: {parts[1] for parts in paths if parts[0] == name and len(parts) > 1} for name in classes}
-    shared = sorted(set.intersection(*inner.values())) if inner else []
-    if len(classes) > 1 and shared:
-        raise FolderError(
-            f"{prefix}the same sub-folders repeat: {quote_names(shared)} in every one of {quote_names(classes)}; either"
-            " may be the classes"
-        )
-    if len(classes) == 1 and len(inner[classes[0]]) > 1 and [classes[0]] not in [list(parts) for parts in paths]:
-        raise FolderError(
-            f"{prefix}{quote_names(classes)} would be the only class, although"
-            f" {quote_names(sorted(inner[classes[0]]))} lie in it"
-        )
+Paths = Mapping[tuple[str, ...], int]  # files by the folders that they are in
 
 
-def _says_no_class(name: str) -> bool:
-    """Return True if the name of a folder says what is in it, or of which split it is, not of which class."""
-    words = re.findall(r"[a-z]+|[0-9]+", name.lower())
-    known = [word in _NO_CLASSES or word in SPLIT_FOLDERS for word in words]
-    others = (word in _FILLERS or word.isdigit() for word, is_known in zip(words, known, strict=True) if not is_known)
-    return name.lower() in _NO_CLASSES or (len(words) > 1 and any(known) and all(others))
+def parse_paths(folders: Mapping[str, int]) -> Paths:
+    """Return the number of files by the parts of their folder's name."""
+    return {tuple(folder.split("/")) if folder else (): number for folder, number in folders.items()}
+
+
+def names_at(paths: Iterable[tuple[str, ...]], level: int) -> list[str]:
+    """Return the distinct names of the folders at a level."""
+    return sorted({path[level] for path in paths if len(path) > level})
+
+
+def count_wrappers(paths: Collection[tuple[str, ...]]) -> int:
+    """Return the number of outer levels of one folder that holds all the rest and is not called as a split is."""
+    level = 0
+    while all(len(path) > level for path in paths) and len(names := names_at(paths, level)) == 1:
+        if names[0].lower() in SPLIT_FOLDERS:
+            break
+        level += 1
+    return level
+
+
+def are_splits(names: Sequence[str]) -> bool:
+    """Return True if each name is that of a split, and no two are names of the same split."""
+    splits = {SPLIT_FOLDERS.get(name.lower(), "") for name in names}
+    return "" not in splits and len(splits) == len(names)
+
+
+def _are_classes(names: Sequence[str]) -> bool:
+    return len(names) > 1 and not any(map(has_split_word, names))
+
+
+def find_roles(folders: Mapping[str, int]) -> FolderRoles | None:
+    """Return the roles of folders whose depths and names leave no doubt; None otherwise.
+
+    `folders` has the number of files by folder. Examples, below any folders that hold all the rest:
+
+        "": no labels                   "cat", "dog": classes
+        "train", "test": splits         "train/cat", "test/cat", "test/dog": splits and classes
+    """
+    return find_roles_of_paths(parse_paths(folders))
+
+
+def find_roles_of_paths(paths: Paths) -> FolderRoles | None:
+    """Return the same as `find_roles`, of folders whose names are in parts."""
+    depths = set(map(len, paths))
+    if len(depths) != 1:
+        return None if depths else NO_ROLES
+    outer = count_wrappers(paths)
+    levels = [names_at(paths, level) for level in range(outer, depths.pop())]
+    if not levels:
+        return NO_ROLES
+    if len(levels) == 1 and _are_classes(levels[0]):
+        return FolderRoles(None, outer)
+    if not are_splits(levels[0]) or len(levels) > 2:
+        return None
+    if len(levels) == 1:
+        return FolderRoles(outer, None)
+    return FolderRoles(outer, outer + 1) if _are_classes(levels[1]) else None
 
 
 def folder_notices(
-    folders: Collection[str], roles: FolderRoles, are_guessed: bool = True, are_files_drawn: bool = False
+    folders: Mapping[str, int], roles: FolderRoles, are_found: bool, are_files_drawn: bool = False
 ) -> list[str]:
-    """Return notices about the roles of folders: split names taken for classes, and levels without a meaning.
+    """Return notices of an outer folder that holds all others, if the roles are found, and of folders without a role.
 
-    If they are given, only files of one folder that may be in several splits are of interest. With `are_files_drawn`,
-    each file is drawn for a split of its own, whatever its folder is.
+    With `are_files_drawn`, each file is drawn for a split of its own, whatever its folder is.
     """
     notices = []
-    tops = _find_top_folders(folders)
-    split_like = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    if split_like and roles.split is None and are_guessed:
-        role = "a class, not a split" if roles.label == 0 else "no split"
-        other = min(tops - set(split_like), default=None)
-        notices.append(
-            f"folder {split_like[0]!r} was taken for {role}, because of {'a file' if other is None else repr(other)}"
-            " next to it"
-        )
-    deeper = sorted(folder for folder in folders if folder.count("/") >= roles.depth)
-    if deeper and roles.label is not None and are_guessed:
-        label = deeper[0].split("/")[roles.label]
-        notices.append(
-            f"folders below class folders are ignored: files in {deeper[0]!r} have class {label!r}"
-            f"{f', as in {len(deeper) - 1:,} more' if len(deeper) > 1 else ''}; --folders says otherwise"
-        )
-    inner = deeper if roles.label is not None else sorted(set(folders) - {""})
+    paths = parse_paths(folders)
+    outer = count_wrappers(paths) if paths and are_found else 0
+    if outer:
+        hint = "; --folders label makes it a class" if outer == 1 and roles == NO_ROLES else ""
+        notices.append(f"folder {'/'.join(next(iter(paths))[:outer])!r} holds all files, and has no meaning{hint}")
+    inner = sorted("/".join(path) for path in paths if len(path) > max(roles.depth, outer))
     if are_files_drawn and inner:
         notices.append(
             f"files of one folder, such as the frames of a video in {inner[0]!r}, are not grouped and may be in several"
@@ -307,6 +288,7 @@ class FileKind:
     suffixes: str  # regular expression alternatives, without the first dot; case is ignored
     is_listable: bool = False  # True if a --manifest may list such files
     exclude: tuple[str, ...] = field(default=(), compare=False)  # patterns of --exclude, see `find_exclusion`
+    used: tuple[str, ...] = field(default=(), compare=False)  # paths of files that flags name, which are not skipped
     has_signature: bool = False  # True if files of other names are recognised by their first bytes, as TFRecords are
     is_parquet: bool = False  # True for files as Spark and others write them, see `transforms.inputs.listing`
 
@@ -323,3 +305,4 @@ def _make_pattern(suffixes: str) -> re.Pattern[str]:
 IMAGES = FileKind("images", IMAGE_SUFFIXES, is_listable=True)
 ARRAYS = FileKind("arrays", "npy|tif|tiff", is_listable=True)
 AUDIO = FileKind("audio files", "wav|wave", is_listable=True)
+DECODED_AUDIO = "flac|ogg|oga|mp3|aiff?|aifc|au|snd|caf|w64"  # suffixes of sounds that only --decode_audio reads

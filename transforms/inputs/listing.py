@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -23,8 +23,6 @@ from shardmill.transforms.stores.clients import object_store
 from shardmill.transforms.stores.protocol import TIME_STAMP, error_text, make_revision
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
-# The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
-METADATA_KIND = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
 OF_DATA_SET = "output file that shardmill wrote"
@@ -37,7 +35,13 @@ SYSTEM_FOLDERS = frozenset(
         *("$RECYCLE.BIN", "System Volume Information"),
     )
 )
+# Files about a data set, and those that systems keep next to files
+_CLUTTER = re.compile(
+    r"(?:readme|licen[cs]e)|.*\.(?:md|pdf)\Z|(?:thumbs\.db|desktop\.ini)\Z", re.IGNORECASE | re.DOTALL
+)
+_README = re.compile(r"(?:readme|licen[cs]e)(?:\.te?xt)?", re.IGNORECASE)  # no text to convert
 _EMPTY_FOLDER = "folder without "
+_NO_SUFFIX = "file without suffix"
 _OWN_NAME = "internal file whose name begins with _"
 # Names of files that are no TFRecords, whose first bytes are not read
 _OTHER_FILES = re.compile(
@@ -149,6 +153,9 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     listing = _list_patterns(pattern, kind)
     if not kind.is_listable:  # a data set holds no images, arrays or sounds
         listing = _pass_over_data_sets(listing, input_root(pattern))
+    if kind.used:
+        used = {os.path.realpath(path) if storage.is_local(path) else path for path in kind.used}
+        listing = (item for item in listing if not _is_used(item, input_root(pattern), used))
     if not kind.exclude:
         yield from listing
         return
@@ -161,6 +168,13 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
             unused.pop(found, None)
             yield Skipped(name, f"file that --exclude {found} leaves out")
     yield from (Skipped(exclusion, _NO_EXCLUSION) for exclusion in unused)
+
+
+def _is_used(item: ListingItem, root: str, used: Collection[str]) -> bool:
+    if not isinstance(item, Skipped) or not is_unknown_file(item.kind):
+        return False
+    path = storage.join(root, item.name)
+    return (os.path.realpath(path) if storage.is_local(path) else path) in used
 
 
 # Names of files that a data set may hold: of no others is the folder looked at
@@ -320,6 +334,8 @@ def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterato
 
 def _is_of_kind(kind: FileKind, name: str, path: str) -> bool:
     """Return True if a file is of a kind by its name or, if the kind has a signature, by its first bytes."""
+    if _README.fullmatch(posixpath.basename(name)):
+        return False
     if kind.accepts(name) or not kind.has_signature or _OTHER_FILES.search(name):
         return kind.accepts(name)
     from shardmill.transforms.formats.tfrecords import HEAD_BYTES, is_tfrecord
@@ -505,10 +521,15 @@ def _stat(name: str, path: str) -> ListingItem:
 
 
 def _skip(name: str) -> Skipped:
-    if posixpath.basename(name) in METADATA_NAMES:
-        return Skipped(name, METADATA_KIND)
+    if _CLUTTER.match(posixpath.basename(name)):
+        return Skipped(name, "file without data")
     suffix = posixpath.splitext(name)[1]
-    return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
+    return Skipped(name, f"{suffix} file" if suffix else _NO_SUFFIX)
+
+
+def is_unknown_file(kind: str) -> bool:
+    """Return True if the kind of something skipped is that of files that are neither of the input nor excluded."""
+    return kind == _NO_SUFFIX or re.fullmatch(r"\..* file", kind, re.DOTALL) is not None
 
 
 def _is_hidden(part: str, kind: FileKind) -> bool:

@@ -1,5 +1,6 @@
 """PTransforms that find the files of an input: by listing, from manifests or from annotations."""
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,6 +72,7 @@ from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 
 REJECTS, SUMMARIES = "rejects", "summaries"
+_SAMPLED, _SAMPLED_OF_FOLDER = 20_000, 1_000  # names that are compared with each other, at most
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
 
 
@@ -494,12 +496,19 @@ def index_listing(
     gets its mask as companion; a file without one is rejected.
     """
     found, names = FoundInput(temporary), set[str]()
+    sampled = Counter[str]()  # files by folder
+    sample: list[str] = []
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for item in listed:
             if isinstance(item, FoundFile):
                 if masks is not None and masks.source.is_among_images(item.name):
                     continue
+                if len(sample) < _SAMPLED:
+                    folder = posixpath.dirname(item.name)
+                    if sampled[folder] < _SAMPLED_OF_FOLDER:
+                        sampled[folder] += 1
+                        sample.append(item.name)
                 label = split = None
                 if rules is not None:
                     names.add(item.name)
@@ -524,6 +533,7 @@ def index_listing(
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
     found.check_masks(masks)
+    found.summary.sample = tuple(sample)
     if rules is not None:
         found.summary.notices |= frozenset(rules.notices(names))
     yield from found.outputs()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from shardmill.errors import UserError
@@ -58,12 +57,6 @@ _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
 
 Key = TypeVar("Key")
 Named = dict[Key, tuple[int, str]]  # how many, and the least name
-
-# Words by which masks are known in the names of files and folders
-MASK_WORDS = (
-    r"masks?|segs?|segm|segmentations?|gt|labels?|label_?ids?|labeltrainids|mattes?|annos?|annotations?|semantic"
-)
-
 
 SEVERAL_ROWS = (
     "with several rows in the manifest, each of which is an example; --on_duplicate_key reject keeps the first row of"
@@ -137,7 +130,7 @@ class InputSummary(Mergeable):
     # record files by the split in their own name, as (number, one name)
     named_splits: Named[str] = _named()
     reasons: Counter[str] = _bounded()  # rejected records by reason; some are lost, as of `labels`
-    named_masks: int = 0  # files found whose path holds a word for masks
+    sample: tuple[str, ...] = ()  # the first files by name of each folder, of a listing
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: Named[str] = _named()
     # numbers in the columns of manifest rows that float32 would change
@@ -189,7 +182,6 @@ def summarize_batch(
     manifest = batch["line"].null_count < len(names)
     has_labels, has_splits = (manifest or batch[name].null_count < len(names) for name in ("label", "split"))
     digest = xxhash.xxh3_128_intdigest
-    is_mask = pc.match_substring_regex(batch["name"], MASK_WORDS, ignore_case=True) if not has_labels else None
     labels, lists = count_label_lists(batch["label"].to_pylist()) if has_labels else (Counter[str](), Counter[str]())
     return InputSummary(
         records=len(names),
@@ -200,7 +192,6 @@ def summarize_batch(
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if has_splits else Counter(),
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
-        named_masks=(pc.sum(is_mask).as_py() or 0) if is_mask is not None else 0,
         objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

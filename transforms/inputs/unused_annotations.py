@@ -1,29 +1,36 @@
 """Recognise annotations and masks that lie among images and that no flag reads."""
 
 import csv
-import io
-import itertools
 import json
-import os
 import posixpath
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from shardmill.text import listed, plural
-from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind
+from shardmill.transforms.formats.conventions import describe_foreign_format
+from shardmill.transforms.inputs.folders import (
+    AUDIO,
+    DECODED_AUDIO,
+    IMAGES,
+    NO_ROLES,
+    SPLIT_FOLDERS,
+    SPLITS,
+    FileKind,
+    FolderRoles,
+    are_all_splits,
+    find_roles,
+    has_split_word,
+)
 from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
-from shardmill.transforms.inputs.listing import METADATA_NAMES, FoundFile, find_exclusion, list_input
+from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
-from shardmill.transforms.inputs.summary import MASK_WORDS
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
-_NO_ANNOTATION = re.compile(r"readme|licen[cs]e|changelog|requirements", re.IGNORECASE)
 _HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
 _PROBED = 20  # files of one suffix whose contents are looked at
 _SHOWN = 3  # names in a message
@@ -84,31 +91,51 @@ _NAMED = (
 _SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
 
 
-def find_unused_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
-    """Return the problem with the annotations below `root`, a folder of images, and the flags that read them.
+def describe_unused_files(
+    root: str, kind: FileKind, unused: Mapping[str, tuple[int, str]], sample: Iterable[str]
+) -> str:
+    """Return the problem with files in a folder that are no examples, and the flags that read them or leave them out.
 
-    None if no file there looks like annotations: each file is recognised by the first 64 KiB of its contents, or
-    because it is named after an image. Files that match the patterns `exclude` are left out.
+    `unused` has the number of files and a name for each suffix, and `sample` has names of examples. What tools export
+    is recognised by the first 64 KiB of a file.
     """
-    images = replace(IMAGES, exclude=exclude)
+    shown = [f"{plural(number, what)}, such as {name!r}" for what, (number, name) in sorted(unused.items())]
+    problem = f"it holds {'; '.join(shown)}, which are no {kind.plural}"
+    advice = find_annotations(root, kind.exclude) if kind == IMAGES else None
+    tables = [name for _, name in unused.values() if name.rpartition(".")[2].lower() in TABLE_SUFFIXES]
+    if advice is None and kind.is_listable:
+        advice = next(filter(None, (_describe_table(root, name, kind, sample) for name in tables)), None)
+    advice = advice or _describe_suffix(root, kind, *(name for _, name in unused.values()))
+    patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
+    flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
+    return f"{problem}; {advice}{'; or, ' if advice else 'give '}{'to leave such files out, ' if advice else ''}{flags}"
+
+
+def _describe_suffix(root: str, kind: FileKind, *names: str) -> str:
+    """Return which flags may read files, by their suffix; "" if none does."""
+    flags = []
+    for name in names:
+        suffix, path = name.rpartition(".")[2].lower(), shlex.quote(storage.join(root, name))
+        if suffix == "txt" and kind.is_listable:
+            flags.append(f"--split_lists {path}" if has_split_word(name) else f"--manifest {path}")
+        elif suffix in TABLE_SUFFIXES and kind.is_listable:
+            flags.append(f"--manifest {path}")
+        elif suffix == "zip":
+            flags.append(f"--input {path}")
+        elif kind.plural == AUDIO.plural and re.fullmatch(DECODED_AUDIO, suffix):
+            flags.append("--decode_audio")
+        elif hint := describe_foreign_format(name).removeprefix("; "):
+            flags.append(hint)
+    instead = " in place of --input" if flags and flags[-1].startswith("--manifest") else ""
+    return f"give {' or '.join(dict.fromkeys(flags))}{instead}" if flags else ""
+
+
+def find_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
+    """Return the annotations of a tool below `root`, a folder of images, and the flags that read them; None if none."""
     listing = list_input(root, replace(ANNOTATIONS, exclude=exclude))
-    found = (item.name for item in listing if isinstance(item, FoundFile))
-    names = [name for name in found if not _is_other(posixpath.basename(name))]
-    problem = _find_problem(root, names, images)
-    if problem is None:
-        return None
-    suffixes = sorted({posixpath.splitext(name)[1] for name in names})
-    flags = " ".join(f"--ignore '*{suffix}'" for suffix in suffixes)
-    return f"{problem}; or, to leave such files out, {flags}"
-
-
-def _is_other(name: str) -> bool:
-    return name in METADATA_NAMES or _NO_ANNOTATION.match(name) is not None
-
-
-def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | None:
+    names = sorted(item.name for item in listing if isinstance(item, FoundFile))
     by_suffix: dict[str, list[str]] = {}
-    for name in sorted(names):
+    for name in names:
         by_suffix.setdefault(name.rpartition(".")[2].lower().replace("yml", "yaml"), []).append(name)
 
     def matching(suffix: str, matches: Callable[[str], object]) -> list[str]:
@@ -129,31 +156,15 @@ def _find_problem(root: str, names: Sequence[str], images: FileKind) -> str | No
             what = f"annotations of {tool}" if export == "open_images" else tool
             return _describe([match[0] for match in matches], what, [f"--annotations {export}={folder}"])
     for suffix, pattern, tool, export in _TOOLS:
-        if not (found := matching(suffix, pattern.search)):
-            continue
-        if export:
+        if found := matching(suffix, pattern.search):
             flag = f"--{export} {root}" if export == BOXES_CSV else f"--annotations {export}={root}"
             return _describe(found, f"annotations of {tool}", [flag])
-        return (
-            f"{_subject(found)}: annotations of {tool}, which shardmill does not read; export them as COCO, Pascal"
-            f" VOC or YOLO for --coco, --voc or --yolo"
-        )
     if voc := matching("xml", lambda head: re.search(r"<annotation\b", head)):
         return _describe(voc, "annotations of Pascal VOC", [f"--voc {root}"])
     if yolo := [name for name in matching("txt", _is_yolo) if posixpath.basename(name) != "classes.txt"]:
         return (
-            f"{_subject(yolo)}: boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
+            f"{_subject(yolo)} boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
             f" and train: (the folder of the images)"
-        )
-    tables = [storage.join(root, name) for suffix in TABLE_SUFFIXES for name in by_suffix.get(suffix, ())[:_PROBED]]
-    if (table := find_image_table(root, tables, images)) is not None:
-        name = table.path.removeprefix(storage.join(root, ""))
-        return f"{_subject([name])}, a table of images{_describe_table(table)}"
-    if same := _find_named_alike(root, names, images):
-        return (
-            f"{_subject(same)}: named after images, and not read; give --manifest a table of the images and of what"
-            f" these files say, or make a tar file of them for shardmill webdataset: tar --sort=name -cf images.tar -C"
-            f" {shlex.quote(root)} ."
         )
     return None
 
@@ -173,7 +184,7 @@ def find_tool_files(folder: str, names: Iterable[str], export: str, most: int | 
 
 def find_exports(folder: str, names: Sequence[str]) -> set[str]:
     """Return the names, for --annotations, of the tools whose exports are among the first files of each suffix."""
-    exports = {export for *_, export in _TOOLS if export}
+    exports = {export for *_, export in _TOOLS}
     return {export for export in exports if find_tool_files(folder, names, export, _PROBED)}
 
 
@@ -183,11 +194,11 @@ def _head(path: str) -> str:
 
 
 def _subject(names: Sequence[str]) -> str:
-    return f"it holds {listed([repr(name) for name in names], _SHOWN)}"
+    return f"{listed([repr(name) for name in names], _SHOWN)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _describe(names: Sequence[str], what: str, flags: Iterable[str]) -> str:
-    return f"{_subject(names)}, {what}; give {' or '.join(flags)} in place of --input"
+    return f"{_subject(names)} {what}; give {' or '.join(flags)} in place of --input"
 
 
 def _describe_coco(root: str, names: Sequence[str]) -> str:
@@ -195,7 +206,7 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
     instances = [name for name in usable if posixpath.basename(name).startswith("instances")]
     chosen = instances or usable
     if not chosen:
-        return f"{_subject(names)}, files of COCO without boxes, which shardmill does not read"
+        return f"{_subject(names)} annotations of COCO without boxes, which shardmill does not read"
     splits = [_split_of(name) for name in chosen]
     if None in splits or len(set(splits)) < len(splits):
         flags = [f"--coco {storage.join(root, name)}" for name in chosen]
@@ -205,6 +216,7 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
 
 
 def _split_of(name: str) -> str | None:
+    """Return the split that a file's name or its folder names."""
     for part in reversed(name.split("/")):
         if found := _SPLIT_WORD.search(part):
             return SPLIT_FOLDERS[found[1].lower()]
@@ -216,315 +228,221 @@ def _is_yolo(head: str) -> bool:
     return bool(lines) and all(_YOLO_LINE.fullmatch(line) for line in lines)
 
 
-def _find_named_alike(root: str, names: Iterable[str], images: FileKind) -> list[str]:
-    """Return the files that have the name of an image in the same folder, but for the suffix."""
-    by_stem = {posixpath.splitext(name)[0]: name for name in names}
-    found = (item.name for item in list_input(root, images) if isinstance(item, FoundFile)) if by_stem else ()
-    return sorted(by_stem[stem] for name in found if (stem := posixpath.splitext(name)[0]) in by_stem)
-
-
-TABLE_SUFFIXES = ("csv", "tsv", "txt", "parquet", "jsonl", "ndjson", "json")
-_ROWS = 1000  # of a table that are compared with the names of images
+TABLE_SUFFIXES = ("csv", "tsv", "txt", "parquet", "jsonl", "ndjson")
+_ROWS = 1000  # of a table that are compared with the names of files
 _DELIMITERS = ",;\t|"
-_GUESSED = re.compile(r"submission", re.IGNORECASE)  # tables of Kaggle that hold no labels
-_LABELS = re.compile(r"label|class|target|category|train", re.IGNORECASE)  # in names of columns, and of tables
-_OBJECT = re.compile(r"\{[^{}]*\}")
-_MEMBER = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.]+)')
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    path: str
-    names: tuple[str, ...]  # of the columns; the first row of a table without a header
-    rows: list[list[str]]
-    delimiter: str = ""  # of CSV
-
-    @property
-    def suffix(self) -> str:
-        return self.path.rpartition(".")[2].lower()
-
-
-@dataclass(frozen=True, slots=True)
-class ImageTable:
-    """A table that names images."""
-
-    path: str
-    flags: str  # of --manifest that read it; "" if no flags do
-    example: str  # a sentence about one of its names, if no flags read it
-
-
-def find_image_table(root: str, paths: Iterable[str], images: FileKind) -> ImageTable | None:
-    """Return the table among `paths` that names most of the images below `root`; None if none names any."""
-    tables = [table for path in paths if (table := _read_table(path)) is not None]
-    if others := [table for table in tables if not _GUESSED.search(posixpath.basename(table.path))]:
-        tables = others
-    places: dict[str, set[tuple[int, int]]] = defaultdict(set)  # of stems: (table, column)
-    cells: dict[tuple[int, int], dict[str, str]] = defaultdict(dict)
-    for number, table in enumerate(tables):
-        for row in (list(table.names), *table.rows):
-            for column, cell in enumerate(row):
-                if stem := _stem(cell):
-                    places[stem].add((number, column))
-                    cells[number, column].setdefault(stem, cell.strip())
-    found: dict[tuple[int, int], dict[str, str]] = defaultdict(dict)  # images by stem
-    total = 0
-    for item in list_input(root, images) if places else ():
-        if isinstance(item, FoundFile):
-            total += 1
-            stem = _stem(item.name)
-            for place in places.get(stem, ()):
-                found[place].setdefault(stem, item.name)
-    named = [
-        place
-        for place, stems in found.items()
-        if _are_names(stems, len(cells[place]), min(total, len(tables[place[0]].rows)))
-    ]
-    if not named:
-        return None
-    number, column = max(named, key=lambda place: _rank(tables[place[0]], len(found[place]), place))
-    stem, image = next(iter(found[number, column].items()))
-    return _describe_image_table(root, tables[number], column, cells[number, column][stem], image)
-
-
-def _are_names(stems: Collection[str], different: int, possible: int) -> bool:
-    """Return True if a column of `different` texts, of which `stems` are those of images, is one of their names.
-
-    At most `possible` of the texts can be. Numbers may be those of anything, so half of them must be names.
-    """
-    if all(map(str.isdecimal, stems)):
-        return len(stems) >= max(2, different / 2)
-    return len(stems) >= min(2, possible)
-
-
-def _rank(table: _Table, matches: int, place: tuple[int, int]) -> tuple[int, ...]:
-    """Return the rank of a table: first those with labels, by a column's name or their own."""
-    has_labels = any(map(_LABELS.search, table.names))
-    is_called_so = _LABELS.search(posixpath.basename(table.path)) is not None
-    return len(table.names) > 1, has_labels, is_called_so, matches, -place[0], -place[1]
-
-
-def _stem(name: str) -> str:
-    base = posixpath.basename(name.strip().replace("\\", "/"))
-    return posixpath.splitext(base)[0] if IMAGES.accepts(f"/{base}") else base
-
-
-def _read_table(path: str) -> _Table | None:
+def _read_rows(path: str) -> tuple[list[list[str]], str]:
+    """Return the names of a table's columns with its first rows, and the delimiter of CSV; no rows if it is none."""
     suffix = path.rpartition(".")[2].lower()
-    try:
-        if suffix == "parquet":
-            return _read_parquet(path)
-        with storage.open_read(path) as file:
-            head = bytes(file.read(_HEAD_BYTES + 1)).decode("utf-8-sig", "replace")
-    except (OSError, ValueError):
-        return None
-    if suffix in ("json", "jsonl", "ndjson"):
-        return _read_json(path, head)
-    lines = head[:_HEAD_BYTES].splitlines()[: _ROWS + 1]
-    if len(head) > _HEAD_BYTES:
-        lines = lines[:-1]
-    if len(lines) < 2:
-        return None
-    known = "\t" if suffix == "tsv" else "".join((_DELIMITERS, " " * (suffix == "txt")))
-    delimiter = max(known, key=lambda mark: min(line.count(mark) for line in lines[:2]))
-    rows = list(islice(csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter), _ROWS + 1))
-    if suffix == "txt" and len(rows[0]) < 2:  # a list of files, not a table
-        return None
-    return _Table(path, tuple(map(str.strip, rows[0])), rows[1:], delimiter)
-
-
-def _read_parquet(path: str) -> _Table | None:
-    import pyarrow.parquet as pq
-
     with storage.open_read(path) as file:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS):
-            columns = [list(map(str, column.to_pylist())) for column in batch.columns]
-            return _Table(path, tuple(batch.schema.names), [list(row) for row in zip(*columns, strict=True)])
-    return None
+        if suffix == "parquet":
+            import pyarrow.parquet as pq
+
+            batch = next(pq.ParquetFile(file).iter_batches(batch_size=_ROWS))
+            return [batch.schema.names, *(list(map(str, row.values())) for row in batch.to_pylist())], ""
+        lines = bytes(file.read(_HEAD_BYTES)).decode("utf-8-sig", "replace").splitlines()[:_ROWS]
+    if suffix in ("jsonl", "ndjson"):
+        rows = [json.loads(line) for line in lines[: max(len(lines) - 1, 1)]]
+        return [list(rows[0]), *(list(map(str, row.values())) for row in rows)], ""
+    known = "\t" if suffix == "tsv" else f"{_DELIMITERS}{' ' * (suffix == 'txt')}"
+    delimiter = max(known, key=lambda mark: min((line.count(mark) for line in lines[:2]), default=0))
+    return list(csv.reader(lines, delimiter=delimiter)), delimiter
 
 
-def _read_json(path: str, head: str) -> _Table | None:
-    rows = []
-    for match in islice(_OBJECT.finditer(head), _ROWS):
-        try:
-            rows.append({str(name): str(value) for name, value in json.loads(match[0]).items()})
-        except ValueError:
-            continue
-    if len(rows) < 2:  # an object with a member for each image
-        pairs = [list(match.groups()) for match in islice(_MEMBER.finditer(head), _ROWS)]
-        return _Table(path, ("", ""), pairs) if pairs else None
-    names = tuple(dict.fromkeys(name for row in rows for name in row))
-    return _Table(path, names, [[row.get(name, "") for name in names] for row in rows])
+def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str]) -> str | None:
+    """Return the flags of --manifest that read a table which names files of `sample`; None if it names none."""
+    path = storage.join(root, name)
+    try:
+        rows, delimiter = _read_rows(path)
+    except (OSError, ValueError, AttributeError, StopIteration, csv.Error):
+        return None
+    files = {remove_suffix(posixpath.basename(file)): file for file in sample}
 
+    def find_file(cell: str) -> str | None:
+        base = posixpath.basename(cell.strip().replace("\\", "/"))
+        return files.get(remove_suffix(base) if kind.accepts(f"/{base}") else base)
 
-def _describe_image_table(root: str, table: _Table, column: int, cell: str, image: str) -> ImageTable:
-    path = storage.join(root, image)
-    if table.suffix == "json":
-        name = posixpath.relpath(path, posixpath.dirname(table.path) or ".")
-        example = json.dumps({"file_name": name, "label": "…"}, ensure_ascii=False)
-        return ImageTable(table.path, "", f"--manifest reads JSON lines, such as {example}")
-    called = posixpath.normpath(cell.replace("\\", "/"))
-    full = called if IMAGES.accepts(f"/{called}") else f"{called}{posixpath.splitext(image)[1]}"
-    if not f"/{path}".endswith(f"/{full}"):
-        return ImageTable(table.path, "", f"it calls {path} {cell!r}; --manifest needs names relative to its folder")
-    flags = [f"--manifest {shlex.quote(table.path)}"]
-    has_header = _stem(table.names[column]) != _stem(cell) and not IMAGES.accepts(f"/{table.names[column]}")
-    names = list(table.names)
-    if not has_header:
+    counts = Counter(column for row in rows for column, cell in enumerate(row) if find_file(cell) is not None)
+    if not counts or len(rows[0]) < 2:
+        return None
+    column = max(counts, key=lambda each: (counts[each], -each))
+    cell, file = next((row[column].strip(), found) for row in rows if (found := find_file(row[column])) is not None)
+    full = posixpath.normpath(cell.replace("\\", "/"))
+    full += "" if kind.accepts(f"/{full}") else posixpath.splitext(file)[1]
+    if not f"/{storage.join(root, file)}".endswith(f"/{full}"):
+        return f"{path} calls {file} {cell!r}; --manifest needs names relative to its folder"
+    names = list(map(str.strip, rows[0]))
+    flags = [f"--manifest {shlex.quote(path)}"]
+    if find_file(names[column]) is not None:
         names = [f"column_{number}" for number in range(1, len(names) + 1)]
         names[column] = FILE_COLUMNS[0]
         if len(names) == 2:
             names[1 - column] = "label"
         flags.append(f"--columns {','.join(names)}")
-    if table.delimiter and table.delimiter != ("\t" if table.suffix == "tsv" else ","):
-        flags.append(f"--delimiter {'tab' if table.delimiter == chr(9) else shlex.quote(table.delimiter)}")
+    if delimiter not in ("", ",", "\t" if path.endswith("tsv") else ","):
+        flags.append(f"--delimiter {'tab' if delimiter == chr(9) else shlex.quote(delimiter)}")
     if names[column] not in FILE_COLUMNS:
         flags.append(f"--file_column {shlex.quote(names[column])}")
-    if full != called:
-        flags.append(f"--file_suffix {posixpath.splitext(image)[1]}")
-    folder = posixpath.relpath(path.removesuffix(full) or ".", posixpath.dirname(table.path) or ".")
+    if full != posixpath.normpath(cell.replace("\\", "/")):
+        flags.append(f"--file_suffix {posixpath.splitext(file)[1]}")
+    folder = posixpath.relpath(storage.join(root, file).removesuffix(full) or ".", posixpath.dirname(path) or ".")
     if folder != ".":
         flags.append(f"--file_root {shlex.quote(f'{folder}/')}")
-    others = [row[1 - column] for row in table.rows if len(row) == len(names) == 2]
-    if "label" not in names and _are_classes(others):
+    others = [row[1 - column] for row in rows[1:] if len(row) == len(names) == 2]
+    if "label" not in names and len(set(others)) < len(others):
         flags.append(f"--label_column {shlex.quote(names[1 - column])}")
-    return ImageTable(table.path, " ".join(flags), "")
+    return f"give {' '.join(flags)} in place of --input"
 
 
-def _are_classes(values: Sequence[str]) -> bool:
-    """Return True if texts are repeated, and none is missing or a number with a fraction."""
-    is_repeated = len(set(values)) < len(values)
-    return is_repeated and not any(re.fullmatch(r"\s*-?\d+\.\d*[1-9]\d*\s*|\s*", value) for value in values)
-
-
-def find_table_above(root: str, images: FileKind) -> str | None:
-    """Return the problem with a table in the folder above `root` that names the images in `root`; None without one."""
-    folder = posixpath.normpath(posixpath.join(root, "..")) if storage.is_local(root) else ""
-    if not folder or not os.path.isdir(root) or not os.path.isdir(folder):
-        return None
-    names = [name for name in sorted(os.listdir(folder)) if name.rpartition(".")[2].lower() in TABLE_SUFFIXES]
-    names = [name for name in names if not _is_other(name) and find_exclusion(name, images.exclude) is None]
-    table = find_image_table(root, [storage.join(folder, name) for name in names[:_PROBED]], images)
-    if table is None:
-        return None
-    return f"{table.path} names its images{_describe_table(table)}"
-
-
-def _describe_table(table: ImageTable) -> str:
-    return f"; give {table.flags} in place of --input" if table.flags else f"; {table.example}"
-
-
-_MASK_NAME = re.compile(rf"(?:.*[^a-z0-9])?(?:{MASK_WORDS})|(?:{MASK_WORDS})[^a-z0-9].*", re.IGNORECASE)
-_MASK_FOLDER = re.compile(
-    rf"(?:.*[^a-z])?(?:{MASK_WORDS}|segmentationclass|groundtruth|gtfine|gtcoarse)(?:[^a-z].*)?", re.IGNORECASE
+# Words by which a folder or a file says that it holds masks, labels or annotations of the images next to it
+_MASK_WORDS = frozenset(
+    (
+        *("mask", "masks", "matte", "mattes", "trimap", "trimaps", "gt", "truth", "groundtruth", "anno", "annos"),
+        *("seg", "segs", "segm", "segmentation", "segmentations", "semantic", "instance", "instances"),
+        *("label", "labels", "labelid", "labelids", "labeltrainids", "annotation", "annotations"),
+    )
 )
-MOST_PAIRED_FOLDERS = 8  # among which folders of masks are looked for
 _SHARE = 0.9  # of a folder's files that must be named after those of another
-_COMPARED = 8  # names from which a pattern is inferred
-_FIRST_WORD, _LAST_WORD = re.compile(r"\A[^-_. ]*[-_. ]"), re.compile(r"[-_. ][^-_. ]*\Z")
+_CUT = re.compile(r"[-_. (]|(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)")  # between the words of a name
 _LABEL_IDS = "labelids"  # the masks of Cityscapes that networks are trained with
-CITYSCAPES = "_leftImg8bit."  # in the names of the pictures of Cityscapes, whose folders are cities
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMasks:
-    """Files among images that are named after other images: masks of these, or one more picture of each example."""
-
-    problem: str  # what was found, with an example
-    flags: str  # flags that read the files, as masks if their folder is called so
-    exclude: str  # pattern of these files, for --exclude
+def names_masks(name: str) -> bool:
+    """Return True if a word in a name says that its files are masks, labels or annotations of other images."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    return not _MASK_WORDS.isdisjoint(re.split(r"[^a-z]+", words))
 
 
-def find_masks_next_to_images(root: str, names: Iterable[str]) -> FoundMasks | None:
-    """Return the masks such as `1_mask.png` next to `1.png` among the images `names` below `root`; None without any."""
-    by_stem = {remove_suffix(name): name for name in sorted(names)}
-    examples: dict[str, list[tuple[str, str]]] = {}
-    for stem in by_stem:
-        folder, base = posixpath.split(stem)
-        if _MASK_NAME.fullmatch(remove_suffix(base)) is None:
-            continue
-        for cut in (_LAST_WORD.sub("", base), _FIRST_WORD.sub("", base)):
-            if cut and cut != base and (image := by_stem.get(posixpath.join(folder, cut))) is not None:
-                examples.setdefault(base.replace(cut, STEM, 1), []).append((image, by_stem[stem]))
-    if not examples:
-        return None
-    template, pairs = max(examples.items(), key=lambda item: (len(item[1]), item[0]))
-    number = plural(len(pairs), "file is", "files are")
-    problem = f"{number} named after other images, as masks are, such as {pairs[0][1]!r} after {pairs[0][0]!r}"
-    flags = f"--input {shlex.quote(root)} --mask_pattern {shlex.quote(template)}"
-    return FoundMasks(problem, flags, f"{template.replace(STEM, '*')}.*")
+def describe_companions(root: str, sample: Sequence[str], roles: FolderRoles | None) -> str | None:
+    """Return the problem with images below `root` that belong to others, and the flags that read them; None without.
 
-
-def find_paired_folders(root: str, names: Iterable[str], are_classes_plausible: bool) -> FoundMasks | None:
-    """Return the masks in a folder whose files are named after those of another folder; None without any.
-
-    Files of classes are often numbered alike. So if the folders may be classes, one of them must have the name of a
-    folder of masks, or their files must not be called by running numbers. No picture is opened.
+    By names alone: `sample` has the first names in each folder, and `roles` are those of --folders.
     """
-    by_stem = {remove_suffix(name): name for name in sorted(names)}
-    tops = {stem.partition("/")[0] for stem in by_stem if "/" in stem}
-    in_splits = bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
-    folders: dict[str, dict[str, str]] = {}  # inner names and files, by folder
-    for stem, name in by_stem.items():
-        split, _, inner = stem.partition("/") if in_splits else ("", "", stem)
-        folder, slash, rest = inner.partition("/")
-        if slash:
-            folders.setdefault(folder, {})[f"{split}/{rest}" if in_splits else rest] = name
-    if not 2 <= len(folders) <= MOST_PAIRED_FOLDERS:
+    folders = Counter(map(posixpath.dirname, sample))
+    found = _find_mask_folders(folders, roles)
+    problem = _describe_named_after(root, sample) if found is None else _describe_folders(root, folders, sample, *found)
+    if problem is None:
         return None
-    pair: FoundMasks | None = None  # of pictures that are no masks
-    for mask in sorted(folders, key=lambda name: (not _is_mask_folder(name), name)):
-        for image in sorted(folders.keys() - {mask}):
-            pattern = infer_mask_pattern(folders[image], folders[mask])
-            if pattern is None or (pattern != MaskPattern() and not _is_mask_folder(mask)):
-                continue
-            pairs = [(stem, pattern.name_mask(stem)) for stem in sorted(folders[image])]
-            files = [(folders[image][stem], folders[mask][other]) for stem, other in pairs if other in folders[mask]]
-            are_masks = _is_mask_folder(mask) and not (are_classes_plausible and _is_mask_folder(image))
-            if are_classes_plausible and not (are_masks or _are_numbered_freely(files)):
-                continue
-            problem = f"{mask!r} holds files that are named after those of {image!r}, such as {files[0][1]!r}"
-            if not are_masks:
-                pair = pair or FoundMasks(problem, f"--manifest a table of both and --file_column {image},{mask}", mask)
-                continue
-            if in_splits:
-                places = {"input": root}
-                pattern = MaskPattern(f"{image}/{pattern.image}", f"{mask}/{pattern.mask}")
-            else:
-                places = {"input": storage.join(root, image), "masks": storage.join(root, mask)}
-            naming = {} if pattern == MaskPattern() else {"mask_pattern": str(pattern)}
-            flags = (f"--{flag} {shlex.quote(value)}" for flag, value in {**places, **naming}.items())
-            return FoundMasks(problem, " ".join(flags), mask)
-    return pair
+    return f"{problem}; or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
 
 
-def infer_mask_pattern(images: Collection[str], masks: Collection[str]) -> MaskPattern | None:
-    """Return the pattern by which masks are named after images, both without suffixes; None if no pattern fits."""
-    if sum(mask in images for mask in masks) >= _SHARE * len(masks):
-        return MaskPattern()
-    first = sorted(images)[:_COMPARED]
-    word = _LAST_WORD.search(posixpath.basename(first[0])) if len(first) > 1 else None
-    ending = word[0] if word is not None and all(stem.endswith(word[0]) for stem in images) else ""
-    candidates: Counter[MaskPattern] = Counter()
-    for folder, base in map(posixpath.split, first):
-        cut = base.removesuffix(ending)
-        for mask_folder, mask in map(posixpath.split, masks):
-            if cut and mask_folder == folder and cut in mask:
-                candidates[MaskPattern(f"{STEM}{ending}", mask.replace(cut, STEM, 1))] += 1
-    # What fits nearly all images fits several of the first; thousands of others fit one, if files are numbered
-    usual = [pattern for pattern, number in candidates.items() if number >= min(2, len(first))]
-    counts = {pattern: sum(pattern.name_mask(stem) in masks for stem in images) for pattern in usual}
-    best = max(counts, key=lambda each: (counts[each], _LABEL_IDS in each.mask.lower(), str(each)), default=None)
-    return best if best is not None and counts[best] >= _SHARE * len(images) else None
+def _find_mask_folders(folders: Iterable[str], roles: FolderRoles | None) -> tuple[int, str, str] | None:
+    """Return the level and names of a folder of images and of one of their masks next to it, the outermost."""
+    beside: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for folder in filter(None, folders):
+        parts = tuple(folder.split("/"))
+        for level, part in enumerate(parts):
+            beside[parts[:level]].add(part)
+    for parent in sorted(beside, key=lambda parts: (len(parts), parts)):
+        masks = sorted(filter(names_masks, beside[parent]))
+        images = sorted(beside[parent] - set(masks))
+        if masks and images and (roles is None or len(parent) not in (roles.split, roles.label, roles.group)):
+            return len(parent), images[0], masks[0]
+    return None
 
 
-def _is_mask_folder(name: str) -> bool:
-    return _MASK_FOLDER.fullmatch(name) is not None
+def _describe_folders(
+    root: str, folders: Mapping[str, int], sample: Sequence[str], level: int, image: str, mask: str
+) -> str:
+    names: dict[str, dict[str, str]] = {image: {}, mask: {}}  # by folder, files by their place in it
+    parents = set()
+    for name in sample:
+        parts = remove_suffix(name).split("/")
+        if len(parts) > level + 1 and parts[level] in names:
+            parents.add("/".join(parts[:level]))
+            names[parts[level]]["/".join((*parts[:level], *parts[level + 1 :]))] = name
+    pairs = _match_names(names[image], names[mask])
+    usual = [each for each, found in pairs.items() if len(found) >= _SHARE * len(names[image])]
+    usual.sort(key=lambda each: (_LABEL_IDS not in each.mask.lower(), each != MaskPattern(), str(each)))
+    pattern = usual[0] if usual else None
+    example = repr(min(names[mask].values(), default=mask))
+    problem = f"{mask!r} holds files that are named after those of {image!r}, such as {example}"
+    if pattern is None:
+        problem = (
+            f"{mask!r} next to {image!r} holds masks or annotations by its name, such as {example}; --mask_pattern says"
+            " how they are named after images"
+        )
+    inside = {name: number for name, number in folders.items() if name.split("/")[level : level + 1] == [image]}
+    if len(parents) == 1:
+        (parent,) = parents
+        flags = {"input": posixpath.join(root, parent, image), "masks": posixpath.join(root, parent, mask)}
+        naming = "" if pattern in (None, MaskPattern()) else str(pattern)
+        inside = {"/".join(name.split("/")[level + 1 :]): number for name, number in inside.items()}
+    else:
+        flags = {"input": root}
+        pattern = pattern or MaskPattern()
+        naming = str(MaskPattern(f"{image}/{pattern.image}", f"{mask}/{pattern.mask}"))
+    given = [f"--{flag} {shlex.quote(value)}" for flag, value in flags.items()]
+    given += [f"--mask_pattern {shlex.quote(naming)}"] if naming else []
+    found = find_roles(inside)
+    no_classes = SPLITS if are_all_splits(inside) else NO_ROLES
+    given += [] if found == no_classes else [f"--folders {no_classes}"]
+    return (
+        f"{problem}; give {' '.join(given)}; or, if they are no masks, --manifest a table of both and --file_column"
+        f" {image},{mask}; or, to leave such files out, --exclude {shlex.quote(mask)}"
+    )
 
 
-def _are_numbered_freely(files: Sequence[tuple[str, str]]) -> bool:
-    """Return True if the files of the first folder are not called by running numbers, as those of any class may be."""
-    numbers = [re.fullmatch(r"(.*?)(\d*)", remove_suffix(posixpath.basename(image))) for image, _ in files]
-    places = sorted({int(number[2] or 0) for number in numbers if number is not None})
-    names = {number[1] for number in numbers if number is not None}
-    steps = [after - before for before, after in itertools.pairwise(places)]
-    return len(names) > 1 or (bool(steps) and sum(steps) >= min(steps) * len(places) / _SHARE)
+def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
+    """Return the problem with a folder in which most names are those of others with one addition, such as `1_mask`."""
+    by_folder: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in sorted(sample):
+        folder, base = posixpath.split(name)
+        by_folder[folder][remove_suffix(base)].append(name)
+    for stems in by_folder.values():
+        matches = _match_names((stem for stem in stems if not names_masks(stem)), stems)
+        pairs = {
+            pattern: [(stems[image][0], stems[mask][0]) for image, mask in found]
+            for pattern, found in matches.items()
+            if names_masks(pattern.mask) or (pattern.image == STEM and re.sub(r"[\W\d_]|stem", "", pattern.mask))
+        }
+        pattern = max(pairs, key=lambda one: (names_masks(one.mask), len(pairs[one]), str(one)), default=MaskPattern())
+        named = {mask for of_pattern in pairs.values() for _, mask in of_pattern}
+        if pairs and 2 * len(pairs[pattern]) > len(stems) - len(named):
+            number = plural(len(pairs[pattern]), "file is", "files are")
+            image, mask = pairs[pattern][0]
+            flags = f"--input {shlex.quote(root)} --mask_pattern {shlex.quote(str(pattern))}"
+            exclude = shlex.quote(f"{pattern.mask.replace(STEM, '*')}.*")
+            return (
+                f"{number} named after other images, as masks are, such as {mask!r} after {image!r}; give {flags}; or,"
+                " if they are no masks, --manifest a table of both and --file_column; or, to leave such files out,"
+                f" --exclude {exclude}"
+            )
+        doubled = [names for names in stems.values() if len(names) > 1]
+        if 2 * len(doubled) > len(stems):
+            suffixes = sorted({posixpath.splitext(name)[1] for name in doubled[0]})
+            flags = " or ".join(f"--exclude {shlex.quote(f'*{suffix}')}" for suffix in suffixes[::-1])
+            return (
+                f"{plural(len(doubled), 'name has', 'names have')} two suffixes, such as {doubled[0][0]!r} and"
+                f" {doubled[0][1]!r}; give {flags}; masks are read from a folder of their own, by --masks"
+            )
+    return None
+
+
+def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPattern, list[tuple[str, str]]]:
+    """Return pairs of an image and another name, both without suffix, by the pattern that makes one of the other.
+
+    Both begin or end with the same text, which is not that of a second image, as do `a/1_left` and `a/1_mask`.
+    """
+    parts: dict[str, tuple[str, str] | None] = {}  # templates and images by common text; None for several images
+    whole = {image: (STEM, image) for image in images}
+    for image in whole:
+        for kept, template in _cut_words(image):
+            parts[kept] = None if kept in parts else (template, image)
+    pairs: dict[MaskPattern, list[tuple[str, str]]] = defaultdict(list)
+    for mask in masks:
+        for kept, template in ((mask, STEM), *_cut_words(mask)):
+            found = whole.get(kept) or parts.get(kept)
+            if found is not None:
+                pairs[MaskPattern(found[0], template)].append((found[1], mask))
+    return pairs
+
+
+def _cut_words(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the rest of a name without its first or last words, and its template: `a/1` and `{stem}_mask`."""
+    folder, base = posixpath.split(name)
+    for cut in _CUT.finditer(base):
+        for kept in filter(None, (base[: cut.start()], base[cut.end() :])):
+            yield posixpath.join(folder, kept), base.replace(kept, STEM, 1)

@@ -1,10 +1,7 @@
 """Labels, classes and splits of file inputs."""
 
-import itertools
 import re
-import shlex
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -16,36 +13,26 @@ from shardmill.transforms.columns.conversion import RoundedNumbers
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
-    AUDIO,
     IMAGES,
     NO_ROLES,
     SPLITS,
-    FolderError,
     FolderRoles,
     are_all_splits,
-    check_splits,
-    folder_notices,
-    guess_roles,
+    describe_mixed_splits,
+    find_roles,
     normalize_split,
     split_notices,
 )
-from shardmill.transforms.inputs.found_files import STEM
-from shardmill.transforms.inputs.listing import METADATA_KIND, FoundFile, list_input
+from shardmill.transforms.inputs.listing import is_glob, is_unknown_file
 from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary
 from shardmill.transforms.inputs.unused_annotations import (
-    ANNOTATIONS,
-    CITYSCAPES,
-    MOST_PAIRED_FOLDERS,
-    FoundMasks,
-    find_masks_next_to_images,
-    find_paired_folders,
-    find_table_above,
-    find_unused_annotations,
+    describe_companions,
+    describe_unused_files,
 )
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
+    describe_folders,
     file_notices,
-    folder_remedy,
     lister_name,
     missing_notices,
     resolve_classes,
@@ -53,13 +40,11 @@ from shardmill.transforms.layout.options import (
 )
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions, SplitOptions
-from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
 FILES_OUTSIDE_SPLITS = (
     "{}: some files are outside the folders of splits; move them into one of these, or give --input one alone"
 )
-_SPLIT_LISTS = ("validation_list.txt", "testing_list.txt")
 _USUAL = ("train", "validation", "test")
 
 
@@ -105,16 +90,13 @@ def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | 
     """Return the splits of record files: those of --splits, or else of folders if these are named after splits."""
     if fractions is not None:
         return splits_by_fraction(fractions)
-    try:
-        check_splits(summary.folders)
-    except FolderError as error:
-        raise UserError(f"{source}: {error}; give --splits, or --input what is one of them alone") from None
+    if (problem := describe_mixed_splits(summary.folders)) is not None:
+        raise UserError(f"{source}: {problem}; give --splits, or --input what is one of them alone")
     if are_all_splits(summary.folders):
         if "" in summary.folders:
             raise UserError(FILES_OUTSIDE_SPLITS.format(source))
         return splits_of_folders(summary.folders, SPLITS)
-    notices = folder_notices([folder.split("/")[0] for folder in summary.folders], NO_ROLES)
-    return replace(splits_by_fraction(None), notices=(*notices, *split_name_notices(summary)))
+    return replace(splits_by_fraction(None), notices=split_name_notices(summary))
 
 
 def split_name_notices(summary: InputSummary) -> tuple[str, ...]:
@@ -172,6 +154,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     _check_not_empty(summary, options)
     _check_not_too_many(summary, options)
     missing = missing_notices(summary, options)
+    if options.pattern and not options.is_annotated and not is_glob(options.pattern):
+        _check_other_files(summary, options)
     manifest = bool(summary.labels)
     folders = NO_ROLES if manifest else resolve_folders(summary, options)
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
@@ -319,14 +303,7 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
 
 
 def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
-    """Return the roles of the input's folders, from --folders or by a guess; raise a UserError if they do not fit."""
-    if options.kind.plural == AUDIO.plural and not summary.splits and options.split.splits is None:
-        _check_split_lists(options)
-    if METADATA_KIND in summary.skipped and options.kind.is_listable and options.folders is None:
-        raise UserError(_metadata_sentence(*summary.skipped[METADATA_KIND], options))
-    if options.kind == IMAGES and options.pattern:
-        _check_numbered_parts(summary, options)
-        _check_other_files(summary, options)
+    """Return the roles of the input's folders, by --folders or else by `find_roles`; raise a UserError if none fit."""
     roles = options.folders
     if roles is not None:
         deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
@@ -337,129 +314,20 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
                 f" {options.kind.plural} {lie}"
             )
         return roles
-    try:
-        roles = guess_roles(summary.folders)
-    except FolderError as error:
-        if options.has_masks:
-            return _roles_without_classes(summary)
-        remedy = folder_remedy(options.kind.plural, options.kind.is_listable, error.no_classes)
-        if (found := _find_paired_folders(summary, options, are_classes_plausible=False)) is not None:
-            remedy = (
-                f"{_describe_masks(found)}; or --folders, such as label, label/group, split/label, any/label, or any"
-                " for no classes"
-            )
-        raise UserError(f"{options.source}: {error}; {remedy}") from None
-    if options.kind != IMAGES or not options.pattern:
-        return roles
-    if _labels(summary, roles):
-        return _check_classes_of_images(summary, options, roles)
-    table = None if options.has_masks or options.has_name_rules else find_table_above(options.root, options.kind)
-    if table is not None:
-        no_classes = _roles_without_classes(summary)
-        raise UserError(f"{options.source}: {table}; or --folders {no_classes} for the images alone")
+    roles = find_roles(summary.folders)
+    if roles is None:
+        raise UserError(f"{options.source}: {describe_folders(summary.folders, options.kind.plural)}")
     return roles
-
-
-def _check_numbered_parts(summary: InputSummary, options: FileLayoutOptions) -> None:
-    """Raise a UserError if folders are the numbered parts of img2dataset's output, and no flag says what they are."""
-    if options.folders is not None or summary.first_file is None:
-        return
-    if (part := _NUMBERED_PART.search(summary.first_file[0])) is not None:
-        raise UserError(
-            f"{options.source}: folders such as {part[1]!r} are numbered as img2dataset numbers its files, and are no"
-            f" classes; give --folders {_roles_without_classes(summary)} for the images alone, --folders label if they"
-            " are classes, or, for images with their texts, make a tar file of them for shardmill webdataset: tar"
-            f" --sort=name --exclude='*_stats.json' -cf images.tar -C {shlex.quote(options.root)} ."
-        )
 
 
 def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> None:
-    """Raise a UserError if annotations or masks lie among the images and no flag reads them."""
-    problem = None
-    if any(ANNOTATIONS.accepts(name) for _, name in summary.skipped.values()):
-        problem = find_unused_annotations(options.root, options.kind.exclude)
-    if problem is None and summary.named_masks and not options.has_masks:
-        masks = find_masks_next_to_images(options.root, _list_images(options))
-        problem = None if masks is None else _describe_masks(masks)
+    """Raise a UserError if files in a folder are no examples and no flag names them, or belong to other images."""
+    unused = {kind: found for kind, found in summary.skipped.items() if is_unknown_file(kind)}
+    problem = describe_unused_files(options.root, options.kind, unused, summary.sample) if unused else None
+    if problem is None and options.kind == IMAGES and not options.has_masks:
+        problem = describe_companions(options.root, summary.sample, options.folders)
     if problem is not None:
         raise UserError(f"{options.source}: {problem}")
-
-
-# A file of img2dataset, whose name begins as that of its folder
-_NUMBERED_PART = re.compile(r"(?:^|/)(\d{5,})/\1\d+\.\w+$")
-
-
-def _check_classes_of_images(summary: InputSummary, options: FileLayoutOptions, roles: FolderRoles) -> FolderRoles:
-    """Return guessed roles, without classes for cities; raise a UserError if the folders look like no classes."""
-    if summary.first_file is not None and CITYSCAPES in summary.first_file[0]:
-        no_classes = _roles_without_classes(summary)
-        if options.has_masks:
-            return no_classes
-        masks = shlex.quote(options.root.replace("leftImg8bit", "gtFine"))
-        raise UserError(
-            f"{options.source} holds pictures of Cityscapes, whose folders are cities and no classes; give --masks"
-            f" {masks} --mask_pattern '{STEM}_leftImg8bit={STEM}_gtFine_labelIds', or --folders {no_classes} for the"
-            " pictures alone"
-        )
-    sizes = Counter[tuple[str, str]]()
-    for folder, number in summary.folders.items():
-        split, label = roles.locate(f"{folder}/")
-        if label is not None:
-            sizes[split or "", label] += number
-    numbers = sorted(sizes.values())
-    if len({label for _, label in sizes}) > MOST_PAIRED_FOLDERS:  # the input need not be listed again
-        return roles
-    if not any(one >= _ALIKE * other for one, other in itertools.pairwise(numbers)) or options.has_masks:
-        return roles
-    if (found := _find_paired_folders(summary, options, are_classes_plausible=True)) is not None:
-        raise UserError(f"{options.source}: {_describe_masks(found)}; or --folders {roles}, if the folders are classes")
-    return roles
-
-
-_ALIKE = 0.9  # of the number of files in a folder: folders of pairs hold about as many
-
-
-def _roles_without_classes(summary: InputSummary) -> FolderRoles:
-    return SPLITS if are_all_splits(summary.folders) else NO_ROLES
-
-
-def _describe_masks(found: FoundMasks) -> str:
-    return f"{found.problem}; give {found.flags}; or, to leave such files out, --exclude {shlex.quote(found.exclude)}"
-
-
-def _find_paired_folders(
-    summary: InputSummary, options: FileLayoutOptions, are_classes_plausible: bool
-) -> FoundMasks | None:
-    if options.kind != IMAGES or not options.pattern or len(summary.folders) < 2:
-        return None
-    return find_paired_folders(options.root, _list_images(options), are_classes_plausible)
-
-
-def _list_images(options: FileLayoutOptions) -> Iterator[str]:
-    return (item.name for item in list_input(options.pattern, options.kind) if isinstance(item, FoundFile))
-
-
-def _check_split_lists(options: FileLayoutOptions) -> None:
-    """Raise a UserError if the lists of the data set speech_commands lie in the input and no flag decides on splits."""
-    lists = [storage.join(options.root, name) for name in _SPLIT_LISTS] if options.root else []
-    found = [path for path in lists if storage.exists(path)]
-    if found:
-        flags = " ".join(f"--split_lists {path}" for path in found)
-        raise UserError(
-            f"{options.source} holds lists of the files of splits; give {flags} for these splits, or --splits, for"
-            " example train=1, for others"
-        )
-
-
-def _metadata_sentence(number: int, name: str, options: FileLayoutOptions) -> str:
-    path, what = storage.join(options.root, name), f"what the {options.kind.plural} are"
-    by_folders = "or --folders label (split/label, any), to go by the folders and leave"
-    if number == 1:
-        return f"{options.source} holds {name!r}, which says {what}: give --manifest {path}; {by_folders} it out"
-    return (
-        f"{options.source} holds {number:,} files such as {name!r}, which say {what}: give --manifest {path}, if one of"
-        f" them says it all, or one for each split, as in --manifest train={path}; {by_folders} them out"
-    )
 
 
 def _check_not_too_many(summary: InputSummary, options: FileLayoutOptions) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -11,12 +12,27 @@ from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
-from shardmill.text import plural
+from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
 from shardmill.transforms.findings import MOST_NUMBERS, NO_CLASS, LabelLists
 from shardmill.transforms.formats.conventions import MISSING, describe_foreign_format
-from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices, quote_names
+from shardmill.transforms.inputs.folders import (
+    IMAGES,
+    NO_ROLES,
+    FileKind,
+    FolderRoles,
+    Paths,
+    are_splits,
+    count_wrappers,
+    find_roles_of_paths,
+    folder_notices,
+    has_split_word,
+    names_at,
+    normalize_split,
+    parse_paths,
+    quote_names,
+)
 from shardmill.transforms.inputs.listing import NO_MATCH, OF_DATA_SET
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
@@ -254,19 +270,6 @@ def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def folder_remedy(plural: str, manifest: bool = False, no_classes: Sequence[str] = ()) -> str:
-    """Return the advice to give the roles of folders by a flag; `no_classes` are folders that may be left out."""
-    group_hint = " label/group (the second is a video, or other files that stay in one split)," if manifest else ""
-    manifest_hint = ", or --manifest a file that names each with its label" if manifest else ""
-    exclude = " ".join(f"--exclude {shlex.quote(name)}" for name in no_classes)
-    exclude_hint = f"; or leave out {exclude}" if exclude else ""
-    return (
-        "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
-        f" split/label,{group_hint} or any (there are no classes); or give --input the folder of the {plural} alone"
-        f"{manifest_hint}{exclude_hint}"
-    )
-
-
 def _plural(kind: str) -> str:
     found = re.search(r" (?:that|without|whose) ", kind)
     end = found.start() if found else len(kind)
@@ -362,3 +365,106 @@ def _class_notices(class_names: ClassNames | None) -> list[str]:
             f" {names.index(wrong)}; give --labels_file for another order"
         ]
     return []
+
+
+_MOST_LEVELS = 5  # of folders that suggestions look at
+_MOST_EXCLUDED = 3  # folders that a suggestion leaves out
+_MOST_SIBLINGS = 8  # folders of which a suggestion may leave out one
+_SUGGESTED = 4  # readings that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A possible reading of folders, for a message."""
+
+    rank: float  # the higher, the more plausible
+    roles: FolderRoles
+    excluded: tuple[str, ...]
+    splits: int
+    classes: int
+
+    def __str__(self) -> str:
+        flags = [f"--folders {self.roles}", *(f"--exclude {shlex.quote(name)}" for name in self.excluded)]
+        found = [
+            *([plural(self.splits, "split")] if self.splits else []),
+            plural(self.classes, "class", "classes") if self.classes else "no classes",
+        ]
+        return f"{' '.join(flags)} ({', '.join(found)})"
+
+
+def describe_folders(folders: Mapping[str, int], noun: str) -> str:
+    """Return the levels of folders that have no clear roles, and the flags of each reading, the plausible first.
+
+    `noun` names the files, such as images.
+    """
+    paths = parse_paths(folders)
+    deepest = max(map(len, paths))
+    levels = []
+    for level in range(deepest):
+        names = names_at(paths, level)
+        levels.append(f"level {level + 1} has {plural(len(names), 'folder')}: {listed(list(map(repr, names)), 3)}")
+    depths = Counter[int]()
+    for path, number in paths.items():
+        depths[len(path)] += number
+    files = ", ".join(f"{number:,} at level {depth}" for depth, number in sorted(depths.items()))
+    readings = " or ".join(map(str, _suggest_readings(paths)))
+    if min(depths) > count_wrappers(paths) + 1:
+        readings += "; or, with --splits, --folders label/group, which keeps the files of an inner folder in one split"
+    return (
+        f"the roles of its folders are not clear; {'; '.join(levels)}; {noun}: {files}; give {readings}; or --input one"
+        " of the folders, or a glob"
+    )
+
+
+def _suggest_readings(paths: Paths) -> list[_Reading]:
+    """Return the most plausible readings; one has the files of all folders, without classes."""
+    outer, deepest = count_wrappers(paths), max(map(len, paths))
+    levels = range(outer, min(deepest, _MOST_LEVELS))
+    found = [
+        _rank_reading(paths, roles, sorted(path for path in paths if len(path) < roles.depth))
+        for split in (None, *levels)
+        for label in (None, *levels)
+        if (roles := FolderRoles(split, label)) == NO_ROLES or split != label
+    ]
+    siblings = {path[: outer + 1] for path in paths if len(path) > outer}
+    for sibling in siblings if 2 < len(siblings) <= _MOST_SIBLINGS else ():
+        rest = {path: number for path, number in paths.items() if path[: outer + 1] != sibling}
+        known = find_roles_of_paths(rest)
+        if known is not None and known != NO_ROLES:
+            found.append(_rank_reading(paths, known, [sibling]))
+    best = sorted((reading for reading in found if reading is not None), key=lambda reading: -reading.rank)
+    unique = list({(reading.roles, reading.excluded): reading for reading in best}.values())
+    everything = [reading for reading in unique if reading.roles == NO_ROLES]
+    return [*(reading for reading in unique if reading.roles != NO_ROLES)][: _SUGGESTED - 1] + everything
+
+
+def _rank_reading(paths: Paths, roles: FolderRoles, excluded: Sequence[tuple[str, ...]]) -> _Reading | None:
+    """Return a reading with its rank; None if --exclude cannot leave out just the folders `excluded`."""
+    kept = {path: number for path, number in paths.items() if not any(path[: len(one)] == one for one in excluded)}
+    are_one_name = any(len(one) == 1 and any(one[0] in path for path in kept) for one in excluded)
+    if not kept or () in excluded or len(excluded) > _MOST_EXCLUDED or are_one_name:
+        return None
+    rank = 8 * sum(kept.values()) / sum(paths.values())
+    outer = count_wrappers(paths)
+    splits = classes = list[str]()
+    if roles.split is not None:
+        splits = names_at(kept, roles.split)
+        rank += 3 if are_splits(splits) else 2 if all(map(has_split_word, splits)) else -3
+    if roles.label is not None:
+        classes = names_at(kept, roles.label)
+        rank += 1 if len(classes) > 1 else -2
+        rank += 2 * _are_repeated(kept, roles.label)
+        rank -= 3 * (roles.split != roles.label + 1 and _are_repeated(kept, roles.label + 1))
+        rank += roles.label == outer
+        rank -= 5 * any(roles.label and path[roles.label] == path[roles.label - 1] for path in kept)
+    for level in range(outer, max(map(len, kept))):
+        names = names_at(kept, level)
+        if level != roles.split and (level < roles.depth or roles.split is None):
+            rank -= (6 if level == roles.label else 2) * sum(map(has_split_word, names)) / len(names)
+    return _Reading(rank, roles, tuple(map("/".join, excluded)), len(set(map(normalize_split, splits))), len(classes))
+
+
+def _are_repeated(paths: Paths, level: int) -> bool:
+    """Return True if most names at a level of folders occur in several of the folders above."""
+    parents = Counter(name for *_, name in {path[: level + 1] for path in paths if len(path) > level})
+    return 0 < len(parents) <= 2 * sum(number > 1 for number in parents.values())

@@ -20,11 +20,9 @@ from shardmill.transforms.findings import JoinedRows, Remarks, Undecodable
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import (
     SPLITS,
-    SPLITS_OF_CLASSES,
-    FolderError,
     FolderRoles,
+    find_roles,
     folder_notices,
-    guess_roles,
     normalize_split,
 )
 from shardmill.transforms.inputs.summary import InputCounts, InputSummary
@@ -39,7 +37,6 @@ from shardmill.transforms.layout.columns import (
     stack_columns,
 )
 from shardmill.transforms.layout.files import (
-    FILES_OUTSIDE_SPLITS,
     Splits,
     check_no_split_flags,
     check_split_shards,
@@ -59,7 +56,7 @@ from shardmill.transforms.layout.objects import LABEL, RowObjects, find_objects
 from shardmill.transforms.layout.options import (
     OBJECTS,
     TableOptions,
-    folder_remedy,
+    describe_folders,
     list_like_name_notices,
     partition_notices,
     peculiarity_notices,
@@ -123,13 +120,10 @@ def make_line_layout(
     folders = [folder.split("/") if folder else [] for folder in summary.folders]
     depth = roles.label
     classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
-    labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
     notices += folder_notices(summary.folders, roles, options.folders is None)
     if roles.split is None and options.split.splits is None:
         notices += split_name_notices(summary)
-    if classes and not labelled:
-        notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
-    class_names = resolve_classes(classes, options.classes) if labelled else None
+    class_names = resolve_classes(classes, options.classes) if classes else None
     if class_names is None and options.classes.labels is not None:
         raise UserError(f"{options.classes.error_prefix}, but not every file of {options.source} is in a class folder")
     texts = options.languages or ("text",)
@@ -153,12 +147,9 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
     """Return the roles of the folders of text files; raise a UserError if they are ambiguous or do not fit."""
     roles = options.folders
     if roles is None:
-        try:
-            roles = guess_roles(summary.folders)
-        except FolderError as error:
-            raise UserError(f"{options.source}: {error}; {folder_remedy(options.plural)}") from None
-        if roles == SPLITS_OF_CLASSES and "" in summary.folders:
-            raise UserError(FILES_OUTSIDE_SPLITS.format(options.source))
+        roles = find_roles(summary.folders)
+        if roles is None:
+            raise UserError(f"{options.source}: {describe_folders(summary.folders, options.plural)}")
     else:
         levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
         if levels and min(levels) < roles.depth:

@@ -199,9 +199,7 @@ _UNSUPPORTED_FORMATS = {
     255: "AAC",
 }
 _FOREIGN_FILES = (
-    (b"\xff\xfb", "an MP3 file"),
-    (b"\xff\xf3", "an MP3 file"),
-    (b"\xff\xf2", "an MP3 file"),
+    *((bytes((0xFF, second)), "an MP3 file") for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3, 0xE2)),
     (b"fLaC", "a FLAC file"),
     (b"OggS", "an Ogg file"),
     (b"ID3", "an MP3 file"),

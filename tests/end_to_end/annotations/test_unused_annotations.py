@@ -1,22 +1,23 @@
 """Annotations next to images: the job stops and names the flags that read them."""
 
 import io
-import itertools
 import json
-import shlex
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.support import exports
-from tests.support.command import Run, check_mistake, image, image_tree, write_files
+from tests.support.archives import zipped
+from tests.support.command import check_mistake, image, image_tree, npy, write_files
 from tests.support.detection import Scene, coco_of, scenes, voc_of, yolo_of
 from tests.support.exports import draw_all
 from tests.support.image_jobs import ImageJobs
+from tests.support.jobs import Jobs
+from tests.support.sounds import wav
 
 SCENES = scenes(6)
 NAMES = [scene.name for scene in SCENES]
@@ -118,11 +119,11 @@ def test_the_message_names_the_flags_that_read_them(images: ImageJobs, case: str
     [
         ({"boxes.csv": b"filename,xmin,ymin,xmax,ymax,class\n0.png,1,2,3,4,a\n"}, "boxes in CSV"),
         ({"0.txt": b"0 0.5 0.5 0.1 0.1\n"}, "--yolo a data.yaml"),
-        ({"0.txt": b"a dog on a beach\n", "1.json": b"{}"}, "named after images"),
+        ({"0.txt": b"a dog on a beach\n", "1.json": b"{}"}, "1 .json file, such as '1.json'; 1 .txt file"),
     ],
 )
 def test_annotations_that_no_flag_reads(images: ImageJobs, files: dict[str, bytes], words: str) -> None:
-    """The folders' roles alone do not answer the question, but the --ignore in the message does."""
+    """The folders' roles alone do not answer the question, but the --exclude in the message does."""
     pictures = {f"{number}.png": image(number, "PNG") for number in range(2)}
     images.refuse({**files, **pictures}, "", words)
     result = images.start({}, "--folders any")
@@ -131,32 +132,58 @@ def test_annotations_that_no_flag_reads(images: ImageJobs, files: dict[str, byte
     assert images.make({}, f"--folders any {advice}").records.keys() == pictures.keys()
 
 
-def test_other_files_are_left_out_with_a_notice(images: ImageJobs) -> None:
-    files = {"README.txt": b"Pictures.\n", "classes.txt": b"a\nb\n", "prices.csv": b"a,b\n1,2\n", "x.json": b"{}"}
-    files |= {"ant/@eaDir/0.png": image(0, "PNG"), **image_tree(("ant", "bee"), 2)}
-    result = images.start(files)
-    assert result.status == 0
-    assert "1 system folder, such as 'ant/@eaDir'" in result.out + result.err
+# Files of any suffix next to examples, and the words of the message about them
+OTHERS: dict[str, tuple[str, bytes, str]] = {
+    "HEIC": ("a.heic", b"", "convert it to PNG or JPEG"),
+    "SVG": ("a.svg", b"<svg/>", "convert it to PNG or JPEG"),
+    "MATLAB": ("a.mat", b"", "MATLAB's format"),
+    "HDF5": ("a.h5", b"", "HDF5"),
+    "archive": ("more.zip", b"", "--input in/more.zip"),
+    "Excel": ("a.xlsx", b"", "1 .xlsx file, such as 'a.xlsx', which are no"),
+    "a list": ("val_files.txt", b"ant/0", "val_files.txt"),
+    "no suffix": ("labels", b"ant", "1 file without suffix, such as 'labels'"),
+    "any": ("deep/er/a.dat", b"", "1 .dat file, such as 'deep/er/a.dat'"),
+}
+ROUTES: dict[str, tuple[str, bytes]] = {
+    "images": ("jpg", image(1)),
+    "audio": ("wav", wav()),
+    "arrays": ("npy", npy(np.zeros(2))),
+    "text --record file": ("txt", b"words"),
+}
 
 
-@pytest.mark.parametrize(
-    ("names", "are_classes"),
-    [
-        (("train2017", "val2017"), False),
-        (("train_labels", "pictures"), False),
-        (("obj_train_data", "a"), False),
-        (("Test Labels", "b"), False),
-        (("real_images", "fake_images"), True),
-        (("test_tube", "flask"), True),
-    ],
-)
-def test_folders_whose_names_say_what_is_in_them_are_no_classes(
-    images: ImageJobs, names: tuple[str, str], are_classes: bool
-) -> None:
-    if not are_classes:
-        images.refuse(image_tree(names, 2), "", "would be a class", "--folders")
-    made = images.make(image_tree(names, 2), "" if are_classes else "--folders label")
-    assert made.label_of(f"{names[1]}/000.jpg") == names[1]
+@pytest.mark.parametrize("command", ROUTES)
+def test_every_file_is_used_excluded_or_clutter(jobs: Jobs, command: str) -> None:
+    suffix, content = ROUTES[command]
+    files = {f"{label}/{number}.{suffix}": content for label in ("ant", "bee") for number in range(2)}
+    clutter = (
+        "README.txt",
+        "license",
+        "notes.md",
+        "paper.pdf",
+        "Thumbs.db",
+        "desktop.ini",
+        ".DS_Store",
+        "__MACOSX/x.y",
+    )
+    jobs.write(files | dict.fromkeys((*clutter, "ant/@eaDir/0.png"), b""))
+    for name, data, words in OTHERS.values():
+        if name.rpartition(".")[2] == suffix:
+            continue
+        jobs.write({name: data})
+        end = f"--exclude '*.{name.rpartition('.')[2]}'" if "." in name else f"--exclude {name}"
+        jobs.refuse(command, f"{words}…{end}" if command == "images" else f"it holds 1 …{end}")
+        Path("in", name).unlink()
+    assert sum(split.examples for split in jobs.build(f"{command} --exclude '*.tmp'").manifest.splits) == 4
+
+
+def test_files_in_archives_and_lists_that_a_flag_names(jobs: Jobs) -> None:
+    files = {**image_tree(("ant", "bee"), 2), "labels.csv": b"a,b\n1,2\n"}
+    jobs.refuse("images --input in/a.zip", "1 .csv file…--exclude '*.csv'", files={"a.zip": zipped(files)})
+    jobs.build("images --input in/a.zip --exclude '*.csv'")
+    listed = {f"b/{name}": content for name, content in files.items() if name.endswith("jpg")}
+    files = {**listed, "b/test.txt": b"ant/000.jpg"}
+    jobs.build("images --split_lists in/b/test.txt --input in/b --version 2.0.0", files=files)
 
 
 IDS = ("a1f", "b27", "c3e", "d99", "e04", "f5")
@@ -173,7 +200,6 @@ def parquet(header: tuple[str, str]) -> bytes:
     return out.getvalue()
 
 
-SUBMISSION = rows_of(("id", "label"), [("t0", "dog"), ("t1", "dog")])
 LINES = "".join(f'{{"image": "{one}.jpg", "label": "{two}"}}\n' for one, two in ROWS).encode()
 ID = ("id", "label")
 STEMS = "--file_suffix .jpg --file_root train/"
@@ -182,14 +208,11 @@ BY_ID = f"--file_column id {STEMS}"
 TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
     "Kaggle": (
         "in",
-        {"train.csv": rows_of(ID), "sample_submission.csv": SUBMISSION, "test/t0.jpg": image(7)},
+        {"train.csv": rows_of(ID), "test/t0.jpg": image(7)},
         f"train.csv {BY_ID}",
     ),
-    "folder above": ("in/train", {"train.csv": rows_of(ID)}, f"train.csv {BY_ID}"),
-    "labels.csv": ("in/train", {"labels.csv": rows_of(("id", "breed"))}, f"labels.csv {BY_ID} --label_column breed"),
-    "Parquet": ("in/train", {"y.parquet": parquet(ID)}, f"y.parquet {BY_ID}"),
-    "Parquet among": ("in", {"y.parquet": parquet(ID)}, f"y.parquet {BY_ID}"),
-    "several tables": ("in", {"y.csv": rows_of(ID), "folds.csv": rows_of(("id", "fold"))}, f"y.csv {BY_ID}"),
+    "labels.csv": ("in", {"labels.csv": rows_of(("id", "breed"))}, f"labels.csv {BY_ID} --label_column breed"),
+    "Parquet": ("in", {"y.parquet": parquet(ID)}, f"y.parquet {BY_ID}"),
     "semicolons": ("in", {"train.csv": rows_of(ID, mark=";")}, f"train.csv --delimiter ';' {BY_ID}"),
     "tabs": ("in", {"train.csv": rows_of(ID, mark="\t")}, f"train.csv --delimiter tab {BY_ID}"),
     "text": ("in", {"labels.txt": rows_of(ID, mark=" ")}, f"labels.txt --delimiter ' ' {BY_ID}"),
@@ -207,43 +230,7 @@ def test_tables_that_name_images(images: ImageJobs, case: str) -> None:
     images.refuse(PICTURES | files, f"--input {given}", f"give {flags} in place of --input")
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        ({"y.json": json.dumps({f"{one}.jpg": two for one, two in ROWS}).encode()}, '"file_name": "train/a1f.jpg"'),
-        ({"y.csv": rows_of(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])}, "'data/a1f.jpg'"),
-    ],
-)
-def test_tables_that_no_flag_reads(images: ImageJobs, files: dict[str, bytes], words: str) -> None:
-    for folder in ("in", "in/train"):
-        images.refuse(PICTURES | files, f"--input {folder}", "--manifest", words)
-    images.make({}, "--input in/train --folders any")
-
-
-def test_tables_of_other_things_stop_nothing(images: ImageJobs) -> None:
-    """Numbers of epochs, of which some are also numbers of images, a list of names, and a table of other images."""
-    files = {
-        "results.csv": rows_of(("epoch", "loss"), [(str(number), f"{number}.5") for number in range(100)]),
-        "other.csv": rows_of(ID, [("x1", "cat"), ("x2", "dog")]),
-        "names.txt": b"cat\ndog\n",
-        "vocabulary.json": json.dumps({"model": {f"w{number}": number for number in range(200)}, "id": "1"}).encode(),
-    }
-    files |= {f"train/{number}.jpg": image(number) for number in range(6)}
-    assert len(images.make(files, "--input in/train").records) == len(images.make({}, "--overwrite").records) == 6
-
-
-@pytest.mark.parametrize("suffixes", [("jpg",), ("jpg", "json", "txt")])
-def test_numbered_folders_of_img2dataset_are_no_classes(images: ImageJobs, run: Run, suffixes: tuple[str, ...]) -> None:
-    contents = {"json": b'{"url": "http://a.b"}', "txt": b"a caption"}
-    files = {f"{part:05d}_stats.json": b"{}" for part in range(2)}
-    for part, number, suffix in itertools.product(range(2), range(4), suffixes):
-        name = f"{part:05d}/{part:05d}{number:04d}.{suffix}"
-        files[name] = contents.get(suffix) or image(part * 4 + number)
-    mistake = images.start(files)
-    check_mistake(mistake, "folders such as '00000' are numbered as img2dataset numbers its files", "--folders any")
-    command = mistake.err.strip().rpartition("shardmill webdataset: ")[2]
-    assert command.startswith("tar ")
-    subprocess.run(shlex.split(command), check=True)
-    assert run("webdataset", "--input", "images.tar", "--output", "out", "--name", "n").status == 0
-    alone = images.make({}, "--folders any --version 2.0.0 --ignore *.txt --ignore *.json")
-    assert "label" not in {feature.name for feature in alone.dataset.manifest.features}
+def test_a_table_of_other_names(images: ImageJobs) -> None:
+    table = rows_of(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])
+    images.refuse(PICTURES | {"y.csv": table}, "", "--manifest needs names relative to its folder", "'data/a1f.jpg'")
+    images.make({}, "--input in/train")

@@ -42,7 +42,7 @@ def in_files(suffix: str) -> Files:
     """A file a content, in the folders of their splits."""
     splits = (("train", TRAIN), ("test", TEST))
     return {
-        f"{split}/any/{place}.{suffix}": OF_NUMBER[suffix](n)
+        f"{split}/{place}.{suffix}": OF_NUMBER[suffix](n)
         for split, numbers in splits
         for place, n in enumerate(numbers)
     }

@@ -33,7 +33,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many files with long names, long columns of a manifest, many rows."""
     root = tmp_path_factory.mktemp("inputs")
     picture = image(1)
-    names = [f"ant/{'a' * 100}{n:04}.png" for n in range(300)]
+    names = [f"{('ant', 'bee')[n % 2]}/{'a' * 100}{n:04}.png" for n in range(300)]
     write_files(root / "images", dict.fromkeys(names, picture))
     lines = [
         json.dumps({"file_name": name, "label": "ant", "caption": random.Random(n).randbytes(200).hex()})
@@ -42,7 +42,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "images" / "meta.jsonl").write_text("\n".join(lines))
     write_files(root / "tables", {f"{'t' * 100}{n:03}.csv": f"x,y\n{n},a\n".encode() for n in range(200)})
     write_files(root / "rows", {"rows.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n % 7) for n in range(20_000))})
-    write_files(root / "audio", {f"ant/{'a' * 100}{n:03}.wav": wav() for n in range(300)})
+    write_files(root / "audio", {f"{('ant', 'bee')[n % 2]}/{'a' * 100}{n:03}.wav": wav() for n in range(300)})
     rows = [{"x": n, "y": n % 7} for n in range(20_000)]
     write_files(
         root,

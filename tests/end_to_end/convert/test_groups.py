@@ -121,7 +121,7 @@ _NOT_GROUPED = "are not grouped and may be in several splits; --group_by folder 
 
 @pytest.mark.parametrize("flags", ["--group_by folder --folders label", "--folders label/group", "--folders label"])
 def test_frames_of_a_video_stay_in_one_split(jobs: Jobs, flags: str) -> None:
-    jobs.refuse("images", "the same sub-folders repeat…label/group", *_SPLITS, files=FRAMES)
+    jobs.refuse("images", "the roles of its folders are not clear…label/group", *_SPLITS, files=FRAMES)
     made = jobs.build(f"images {flags}", *_SPLITS)
     splits: dict[str, set[str]] = {}
     for name, split in made.contents.split_of.items():

@@ -70,7 +70,7 @@ def small_input(route: str, folder: Path, bad: int) -> tuple[object, ...]:
         write_files(folder, {"a.csv": b"x\n" + b"".join(b"bad\n" if n < bad else b"%d\n" % n for n in range(60))})
         return "csv", "--input", folder, "--types", "x=int64"
     if route == "images":
-        tree = image_tree(["cat"], 60)
+        tree = image_tree(["cat", "dog"], 30)
         write_files(folder, {name: b"text" if n < bad else data for n, (name, data) in enumerate(tree.items())})
         return "images", "--input", folder
     outside = (Thing("red", (900, 0, 5, 5)),)

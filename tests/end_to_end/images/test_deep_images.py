@@ -51,7 +51,7 @@ def route(name: str, files: dict[str, bytes]) -> tuple[str, Files]:
         return "webdataset --splits train=1", {"0.tar": tar(files.items())}
     if name in ("folder", "unchecked"):
         flags = " --verify none" if name == "unchecked" else ""
-        return f"images{flags}", {f"things/{file}": of for file, of in files.items()}
+        return f"images --folders label{flags}", {f"things/{file}": of for file, of in files.items()}
     if name == "manifest":
         rows = "".join(f"{json.dumps({'file_name': file, 'n': n})}\n" for n, file in enumerate(files))
         return "images --manifest in/rows.jsonl", {**files, "rows.jsonl": rows}
@@ -190,7 +190,7 @@ def test_formats_whose_bits_pillow_does_not_tell(jobs: Jobs, tmp_path: Path) -> 
         "eight_sgi.png": sgi((colours >> 8).astype(np.uint8)),
         "eight.avif": encoded((colours >> 8).astype(np.uint8), "AVIF"),
     }
-    assert noted(jobs, "images --image_format png", files) == [STORED.format("3 images have")]
+    assert noted(jobs, "images --input 'in/*' --image_format png", files) == [STORED.format("3 images have")]
     made = read_back(tmp_path / "out/n/1.0.0")
     for name in ("eight.ppm", "eight_sgi.png"):
         np.testing.assert_array_equal(decode(made.example(name)["image"][0]), colours >> 8)

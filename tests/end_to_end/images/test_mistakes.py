@@ -98,7 +98,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     (
         PAIRS,
         {
-            "images": "give --input in/images --masks in/masks; or",
+            "images --exclude *.txt": "give --input in/images --masks in/masks --folders any; or",
             "images --input in/images --masks gone": "--masks gone: no such folder",
             "images --input in/images --masks in/none": "--masks in/none: there is no image in that folder",
             "images --input in/images --masks in/other": "none of the images has a mask there…named 'a/0'…'x.png'",

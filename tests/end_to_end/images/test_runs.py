@@ -81,7 +81,7 @@ def test_dry_run_writes_nothing_and_says_what_the_run_does(
 def test_one_of_each_is_said_as_one(run: Run, tmp_path: Path) -> None:
     where = ("--output", tmp_path, "--name", "n")
     write_files(tmp_path, {"in/ant/1.jpg": image(1), "a.csv": b"kind\nred\n"})
-    dry = run("images", "--input", tmp_path / "in", *where, "--dry_run").out
+    dry = run("images", "--input", tmp_path / "in", "--folders", "label", *where, "--dry_run").out
     assert "/in: 1 file, " in dry
     assert "Split train: 1 example, about " in dry
     assert " in 1 shard of 1 example, " in dry
@@ -89,7 +89,7 @@ def test_one_of_each_is_said_as_one(run: Run, tmp_path: Path) -> None:
     rows = run("csv", "--input", tmp_path / "a.csv", "--label", "kind", *where, "--dry_run").out
     assert ": 1 file, 9 B, 1 row\n" in rows
     assert "  kind: int64, 1 class: red\n" in rows
-    assert run("images", "--input", tmp_path / "in", *where).status == 0
+    assert run("images", "--input", tmp_path / "in", "--folders", "label", *where).status == 0
     assert run("verify", tmp_path / "n").out == "verified: 1 example in 1 shard, no fault\n"
     shown = run("inspect", tmp_path / "n", "--contact_sheet", tmp_path / "a.png").out
     assert "\n1 class of 'label':\n" in shown

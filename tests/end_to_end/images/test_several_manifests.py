@@ -155,7 +155,7 @@ def test_metadata_in_every_split_folder_is_used_and_said(jobs: Jobs) -> None:
     said = found.dataset.manifest.notices[0]
     assert said.startswith("--input in: in/train/metadata.jsonl, in/val/metadata.jsonl say what its images are")
     assert "those that are not named there are left out" in said
-    assert "text" not in made(jobs, "--input in --folders any").example("val/5.jpg")
+    assert "text" not in made(jobs, "--input in --exclude metadata.jsonl").example("val/5.jpg")
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -197,18 +197,17 @@ def test_metadata_of_pairs_without_a_file_name(jobs: Jobs, first: str) -> None:
     [
         (  # where all would be of one split
             {"metadata.csv": b"file_name\ntrain/1.jpg\ntest/2.jpg\n", "train/1.jpg": image(1), "test/2.jpg": image(2)},
-            "'metadata.csv', which says what the images are…give --manifest…--folders",
+            "1 .csv file, such as 'metadata.csv', which are no images; give --manifest in/metadata.csv…--exclude",
             ("in/metadata.csv",),
         ),
         (  # in one of two split folders, beside classes
             {"train/metadata.csv": b"file_name\na/1.jpg\n", "train/a/1.jpg": image(1), "test/a/2.jpg": image(2)},
-            "'train/metadata.csv', which says what the images are…give --manifest…--folders",
+            "'train/metadata.csv', which are no images; give --manifest in/train/metadata.csv…--exclude '*.csv'",
             (),
         ),
         (
             {"metadata.csv": b"file_name\n1.jpg\n", "metadata.jsonl": b'{"file_name": "1.jpg"}\n', "1.jpg": image(1)},
-            "--input in holds 2 files such as 'metadata.csv', which say what the images are: give --manifest"
-            " in/metadata.csv, if one of them says it all, or one for each split, as in --manifest train=in/metadata",
+            "give --manifest in/metadata.csv or --manifest in/metadata.jsonl in place of --input",
             ("in/metadata.csv", "in/metadata.jsonl"),
         ),
     ],

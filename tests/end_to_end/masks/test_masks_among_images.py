@@ -1,23 +1,12 @@
 """Masks among images and next to them: --mask_pattern finds them, and without it the job stops and names the flags."""
 
 import io
-import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
-from shardmill.transforms.inputs.found_files import MaskPattern
-from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.inputs.unused_annotations import infer_mask_pattern
-from shardmill.transforms.layout.files import resolve_folders
-from shardmill.transforms.layout.options import FileLayoutOptions
-from tests.support.command import write_files
+from shardmill.transforms.inputs.unused_annotations import describe_companions
 from tests.support.image_jobs import ImageJobs
 from tests.support.masks import COLOURS, encoded, picture, values
 
@@ -51,13 +40,18 @@ CASES: dict[str, tuple[dict[str, bytes], str]] = {
     ),
     "Cityscapes": (
         CITYSCAPES,
-        "--input in/leftImg8bit --masks in/gtFine --mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'",
+        "--input in/leftImg8bit --masks in/gtFine --mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"
+        " --folders split",
     ),
     "same folder": (pairs("{city}/x ({n}).png", "{city}/x ({n})_mask.png"), "--input in --mask_pattern '{stem}_mask'"),
     "prefix": (pairs("{city}/{n}.png", "{city}/mask-{n}.png"), "--input in --mask_pattern 'mask-{stem}'"),
     "in splits": (
         pairs("{split}/images/{n}.png", "{split}/labels/{n}.png"),
-        "--input in --mask_pattern 'images/{stem}=labels/{stem}'",
+        "--input in --mask_pattern 'images/{stem}=labels/{stem}' --folders split",
+    ),
+    "images and masks": (
+        pairs("{city}_{n}_image.png", "{city}_{n}_mask.png"),
+        "--input in --mask_pattern '{stem}_image={stem}_mask'",
     ),
     "KITTI": (pairs("image_2/{n}.png", "semantic/{n}.png"), "--input in/image_2 --masks in/semantic"),
 }
@@ -77,67 +71,37 @@ def test_the_flags_that_the_message_names_read_the_masks(images: ImageJobs, case
         np.testing.assert_array_equal(COLOURS[np.asarray(mask)], np.asarray(image.convert("RGB")))
 
 
-def test_the_folders_of_cityscapes_are_cities(images: ImageJobs) -> None:
-    images.refuse(CITYSCAPES, "--input in/leftImg8bit", "--masks in/gtFine --mask_pattern", "--folders split")
-    features = images.make({}, "--input in/leftImg8bit --folders split").dataset.manifest.features
-    assert "label" not in [feature.name for feature in features]
+NAMES = range(9)
+# Trees and a part of the message; "" if their images are examples
+TREES: dict[str, tuple[list[str], str]] = {
+    "numbered classes": ([f"{word}/{n}.jpg" for n in NAMES for word in ("cat", "dog")], ""),
+    "masks that people wear": ([f"{word}_mask/{n}.jpg" for n in NAMES for word in ("with", "without")], ""),
+    "copies": ([f"{n}{end}.jpg" for n in NAMES for end in ("", "_1", " (2)")], ""),
+    "few": (["1_mask.jpg", *(f"{n}.jpg" for n in NAMES)], ""),
+    "other words": ([f"{n}-seg{end}.png" for n in NAMES for end in ("", "_x")], "--exclude '*_x.*'"),
+    "several": ([f"x.rf.{n}{end}.png" for n in NAMES for end in ("", "_edge", "_mask")], "'x.rf.0_mask.png' after"),
+    "suffixes": ([f"{n}.{suffix}" for n in NAMES for suffix in ("jpg", "tif")], "give --exclude '*.tif'"),
+    "deep": ([f"a/{kind}/x/{n}.png" for n in NAMES for kind in ("photos", "GroundTruth")], "--masks in/a/GroundTruth"),
+    "other names": (["images/a.png", "labels/b.png", "labels/c.png"], "'labels' next to 'images' holds masks or"),
+}
 
 
-@pytest.mark.parametrize(
-    ("names", "stops"),
-    [
-        (("HR/a_{}", "LR/a_{}"), True),  # words of folders
-        (("first/a_{}", "second/a_{}"), True),  # numbers that are no running ones
-        (("first/{}x", "second/{}x"), True),  # no numbers
-        (("ant/a_{}", "bee/b_{}"), False),
-    ],
-)
-def test_folders_of_pairs_are_no_classes(images: ImageJobs, names: tuple[str, str], stops: bool) -> None:
-    files = {f"{name.format(number)}.png": picture(values(number)) for number in NUMBERS for name in names}
-    first, second = (name.partition("/")[0] for name in names)
-    if stops:
-        images.refuse(files, "", "named after those of", "--file_column", f"--exclude {first}", "--folders")
-    images.make(files, "--folders label" if stops else "")
-    assert Path("out/n/1.0.0/label.labels.txt").read_text() == f"{first}\n{second}\n"
+@pytest.mark.parametrize("case", TREES)
+def test_images_of_others_are_known_by_names_alone(case: str) -> None:
+    names, words = TREES[case]
+    found = describe_companions("in", names, None)
+    assert words in found if words and found else found is None
 
 
-@contextmanager
-def record_opens(folder: Path) -> Iterator[list[str]]:
-    """Note every file below `folder` that Python opens."""
-    opened: list[str] = []
-    is_on = [True]
-
-    def note(event: str, arguments: tuple[object, ...]) -> None:
-        if is_on and event == "open" and str(arguments[0]).startswith(f"{folder}/"):
-            opened.append(str(arguments[0]))
-
-    sys.addaudithook(note)  # for the rest of the process
-    try:
-        yield opened
-    finally:
-        is_on.clear()
+def test_folders_of_images_and_masks_may_be_classes(images: ImageJobs) -> None:
+    files = {f"{label}/{number}.png": picture(values(number)) for number in NUMBERS for label in ("mask", "goggles")}
+    images.refuse(files, "", "--masks in/mask", "--file_column goggles,mask")
+    assert images.make({}, "--folders label").label_of("mask/0.png") == "mask"
 
 
-@pytest.mark.parametrize(
-    ("folders", "names"),
-    [
-        (("ant", "bee"), "{}.png"),
-        (("with_mask", "without_mask"), "{}.png"),  # that people wear
-        (tuple("abcdefgh"), "img_{:03}.png"),
-        (("train/ant", "train/bee", "test/ant", "test/bee"), "{}.png"),
-    ],
-)
-def test_folders_of_running_numbers_are_classes_and_no_picture_is_opened(
-    tmp_path: Path, folders: tuple[str, ...], names: str
-) -> None:
-    files = [f"{folder}/{names.format(number)}" for folder in folders for number in range(20)]
-    write_files(tmp_path, dict.fromkeys(files, picture(values(1))))
-    summary = InputSummary(len(files), folders=Counter(dict.fromkeys(folders, 20)), first_file=(files[0], files[0]))
-    with record_opens(tmp_path) as opened:
-        open(tmp_path / files[0]).close()
-        roles = resolve_folders(summary, FileLayoutOptions("--input x", root=str(tmp_path), pattern=str(tmp_path)))
-    assert roles == (SPLITS_OF_CLASSES if "/" in folders[0] else CLASSES)
-    assert opened == [str(tmp_path / files[0])]  # by the test
+def test_masks_that_a_glob_names_are_examples(images: ImageJobs) -> None:
+    images.refuse(BESIDE, "--folders any", "named after other images")
+    assert len(images.make({}, "--input 'in/*/*.png'").records) == 2 * len(NUMBERS)
 
 
 def test_excluded_masks(images: ImageJobs) -> None:
@@ -158,19 +122,3 @@ def test_excluded_masks(images: ImageJobs) -> None:
 )
 def test_mistakes(images: ImageJobs, flags: str, words: str) -> None:
     images.refuse(BESIDE, flags, words)
-
-
-def test_a_pattern_is_sought_among_few_of_many_numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two classes of files that are numbered: nearly each name holds a digit of another."""
-    calls = 0
-    name_mask = MaskPattern.name_mask
-
-    def counted(pattern: MaskPattern, stem: str) -> str | None:
-        nonlocal calls
-        calls += 1
-        return name_mask(pattern, stem)
-
-    monkeypatch.setattr(MaskPattern, "name_mask", counted)
-    images, masks = ([str(number) for number in range(first, 4_000, 2)] for first in (0, 1))
-    assert infer_mask_pattern(images, masks) is None
-    assert calls < 100 * len(images)

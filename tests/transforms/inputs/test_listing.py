@@ -265,7 +265,6 @@ def test_each_part_of_a_path_is_compared_once_with_each_of_a_glob(
         ("csv", "a.csv", "CSV files"),
         ("jsonl", "a.jsonl", "JSON lines"),
         ("text", "a.txt", "text files"),
-        ("text --record file", "a.txt", "text files"),
     ],
 )
 def test_what_is_passed_over_is_said_alike_by_every_route(jobs: Jobs, command: str, file: str, plural: str) -> None:
@@ -274,7 +273,8 @@ def test_what_is_passed_over_is_said_alike_by_every_route(jobs: Jobs, command: s
     said = [line for line in (result.out + result.err.replace(";", "\n")).splitlines() if "passed over" in line]
     assert [line.partition("passed over ")[2] for line in said] == [
         "2 .zip files, such as 'x/y.zip'",
-        "2 files without suffix, such as 'LICENSE'",
+        "1 file without data, such as 'LICENSE'",
+        "1 file without suffix, such as 'NOTICE'",
         f"2 folders without {plural}, such as 'x'",
     ]
 
@@ -296,7 +296,7 @@ def test_one_input_is_in_order_and_has_shares_of_the_keys(tmp_path: Path) -> Non
 
     *others, a, b = RecordFiles((("", str(tmp_path)),)).list_files(KIND)
 
-    assert others == [Skipped("c.md", ".md file")]
+    assert others == [Skipped("c.md", "file without data")]
     assert isinstance(a, FileRef)
     assert isinstance(b, FileRef)
     assert [(file.name, file.size_bytes) for file in (a, b)] == [("a.txt", 1), ("b.txt", 2)]
