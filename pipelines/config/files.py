@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
-from shardmill.transforms.inputs.folders import (
-    ARRAYS,
-    AUDIO,
-    DECODED_AUDIO,
-    FileKind,
-    NameRules,
-    normalize_split,
-)
+from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, normalize_split
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_manifests, parse_path
@@ -288,10 +281,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     def file_columns(self) -> tuple[str, ...]:
         """Return the columns that name files, the example's main file first; () for the default column."""
         return tuple(self.file_column.split(",")) if self.file_column else ()
-
-    @property
-    def kind(self) -> FileKind:
-        return replace(super().kind, used=tuple(path for _, path in self.split_lists))
 
     @property
     def annotation_flag(self) -> str:

@@ -328,7 +328,8 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
     changed = tuple(options for options in add_ons if options != type(options)())
     if changed:
         named["add_ons"] = changed
-    config = cls(**named, **fixed).resolve()
+    texts = (",".join(map(str, each)) if isinstance(each, (list, tuple)) else str(each) for each in values.values())
+    config = cls(**named, **fixed, given_texts=tuple(re.split("[=,]", ",".join(texts)))).resolve()
     config.check()
     return config
 

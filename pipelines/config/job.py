@@ -127,6 +127,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
 
     takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive
     file_kind: ClassVar[FileKind]  # files to search a folder for
+    given_texts: tuple[str, ...] = field(default=(), compare=False)  # parts of flags' values: files so named are used
 
     threads: int = flag(
         0,
@@ -229,7 +230,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
     @property
     def kind(self) -> FileKind:
         """Return the kind of files to search a folder for, without those of --exclude."""
-        return replace(self.file_kind, exclude=self.exclude)
+        return replace(self.file_kind, exclude=self.exclude, used=self.given_texts)
 
     @property
     def split(self) -> SplitOptions:

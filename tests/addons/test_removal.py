@@ -34,13 +34,14 @@ def _is_add_on(node: ast.AST, folder: str) -> bool:
 
 @pytest.mark.parametrize("folder", [add_on.folder for add_on in registry.ADD_ONS])
 def test_the_others_convert_without_an_add_on(folder: str, tmp_path: Path) -> None:
-    write_files(tmp_path / "in", {"a.csv": b"x,y\n1,a\n2,b\n", "b.txt": b"one\ntwo\n"} | image_tree(("ant", "bee"), 2))
+    write_files(tmp_path / "in", {"a.csv": b"x,y\n1,a\n2,b\n", "b.txt": b"one\ntwo\n"})
+    write_files(tmp_path / "in/pictures", image_tree(("ant", "bee"), 2))
     source = without_add_on(folder, tmp_path / "copy")
     script = f"""
 import sys
 sys.path.insert(0, {str(source)!r})
 import shardmill
-for command, file in (("csv", "a.csv"), ("text", "b.txt"), ("images", "")):
+for command, file in (("csv", "a.csv"), ("text", "b.txt"), ("images", "pictures")):
     shardmill.convert(command, input=f"in/{{file}}", output="out", name=command, splits="train=0.5,test=0.5")
     print(shardmill.info(f"out/{{command}}"), shardmill.verify(f"out/{{command}}"))
 print(shardmill.__file__)

@@ -233,16 +233,16 @@ def test_inspect(run: Run, folder: Path) -> None:
 
 
 def test_what_was_published_a_plan_and_a_contact_sheet_are_shown_in_a_notebook(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {**image_tree(("c<t", "dog"), 4), "dog/broken.jpg": b"no", "a.txt": b""})
+    source = write_files(tmp_path / "in", {**image_tree(("c<t", "dog"), 4), "dog/broken.jpg": b"no", "readme.md": b""})
     where: dict[str, Any] = {"input": source, "output": tmp_path, "name": "d", "max_reject_fraction": 0.5}
     published = shardmill.convert("images", **where)
 
     assert (published.version, published.splits, published.rejected) == ("1.0.0", {"train": 8}, 1)
-    assert any("a.txt" in notice for notice in published.notices)
+    assert any("readme.md" in notice for notice in published.notices)
     words = shown(published)
     assert words[:5] == [f"Published: {tmp_path}/d/1.0.0", "split", "examples", "train", "8"]
     assert any(word.startswith("1 records rejected") for word in words)
-    assert any(word.startswith("NOTE: ") and "a.txt" in word for word in words)
+    assert any(word.startswith("NOTE: ") and "readme.md" in word for word in words)
     plan = shardmill.plan("images", **where, version="1.0.1")
     assert shown(plan) == [plan.text]
     described = shardmill.info(published.directory)

@@ -533,7 +533,7 @@ def index_listing(
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
     found.check_masks(masks)
-    found.summary.sample = tuple(sample)
+    found.summary.sample = tuple(sorted(sample))
     if rules is not None:
         found.summary.notices |= frozenset(rules.notices(names))
     yield from found.outputs()

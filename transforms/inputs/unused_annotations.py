@@ -102,32 +102,35 @@ def describe_unused_files(
     shown = [f"{plural(number, what)}, such as {name!r}" for what, (number, name) in sorted(unused.items())]
     problem = f"it holds {'; '.join(shown)}, which are no {kind.plural}"
     advice = find_annotations(root, kind.exclude) if kind == IMAGES else None
-    tables = [name for _, name in unused.values() if name.rpartition(".")[2].lower() in TABLE_SUFFIXES]
-    if advice is None and kind.is_listable:
-        advice = next(filter(None, (_describe_table(root, name, kind, sample) for name in tables)), None)
-    advice = advice or _describe_suffix(root, kind, *(name for _, name in unused.values()))
+    if advice is None:
+        given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
+        advice = f"give {'; or '.join(given)}" if given else ""
     patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
     return f"{problem}; {advice}{'; or, ' if advice else 'give '}{'to leave such files out, ' if advice else ''}{flags}"
 
 
-def _describe_suffix(root: str, kind: FileKind, *names: str) -> str:
-    """Return which flags may read files, by their suffix; "" if none does."""
-    flags = []
-    for name in names:
-        suffix, path = name.rpartition(".")[2].lower(), shlex.quote(storage.join(root, name))
-        if suffix == "txt" and kind.is_listable:
-            flags.append(f"--split_lists {path}" if has_split_word(name) else f"--manifest {path}")
-        elif suffix in TABLE_SUFFIXES and kind.is_listable:
-            flags.append(f"--manifest {path}")
-        elif suffix == "zip":
-            flags.append(f"--input {path}")
+def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str]]) -> Iterator[str]:
+    """Return which flags read files, by their suffix alone."""
+    for _, name in unused.values():
+        suffix = name.rpartition(".")[2].lower()
+        if suffix == "zip":
+            yield f"--input {shlex.quote(storage.join(root, name))}"
         elif kind.plural == AUDIO.plural and re.fullmatch(DECODED_AUDIO, suffix):
-            flags.append("--decode_audio")
+            yield "--decode_audio"
         elif hint := describe_foreign_format(name).removeprefix("; "):
-            flags.append(hint)
-    instead = " in place of --input" if flags and flags[-1].startswith("--manifest") else ""
-    return f"give {' or '.join(dict.fromkeys(flags))}{instead}" if flags else ""
+            yield hint
+
+
+def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]:
+    """Return the flags that read tables and lists below `root` which name files of `sample`, or classes."""
+    tables = list_input(root, replace(TABLES, exclude=kind.exclude))
+    names = sorted(item.name for item in tables if isinstance(item, FoundFile))[:_PROBED]
+    flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
+    manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
+    lists = " ".join(each for each in flags if each.startswith("--split_lists"))
+    labels = [each for each in flags if each.startswith("--labels_file")]
+    return [*filter(None, (f"{manifests} in place of --input" * bool(manifests), lists)), *labels]
 
 
 def find_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
@@ -228,7 +231,7 @@ def _is_yolo(head: str) -> bool:
     return bool(lines) and all(_YOLO_LINE.fullmatch(line) for line in lines)
 
 
-TABLE_SUFFIXES = ("csv", "tsv", "txt", "parquet", "jsonl", "ndjson")
+TABLES = FileKind("tables", "csv|tsv|txt|parquet|jsonl|ndjson")
 _ROWS = 1000  # of a table that are compared with the names of files
 _DELIMITERS = ",;\t|"
 
@@ -258,21 +261,35 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
         rows, delimiter = _read_rows(path)
     except (OSError, ValueError, AttributeError, StopIteration, csv.Error):
         return None
-    files = {remove_suffix(posixpath.basename(file)): file for file in sample}
+    files = defaultdict[str, list[str]](list)
+    for file in sample:
+        files[remove_suffix(posixpath.basename(file))].append(file)
 
     def find_file(cell: str) -> str | None:
-        base = posixpath.basename(cell.strip().replace("\\", "/"))
-        return files.get(remove_suffix(base) if kind.accepts(f"/{base}") else base)
+        """Return the file that a cell names: that of the same folder, or else any of the same name."""
+        full = posixpath.normpath(cell.strip().replace("\\", "/"))
+        stem = remove_suffix(full) if kind.accepts(f"/{full}") else full
+        alike = files.get(posixpath.basename(stem), [])
+        return next((file for file in alike if f"/{path_of(file)}".endswith(f"/{stem}")), alike[0] if alike else None)
+
+    def path_of(file: str) -> str:
+        return remove_suffix(storage.join(root, file))
 
     counts = Counter(column for row in rows for column, cell in enumerate(row) if find_file(cell) is not None)
-    if not counts or len(rows[0]) < 2:
-        return None
+    if not counts:
+        classes = {row[0].strip() for row in rows if len(row) == 1}
+        is_list = bool(classes) and classes <= {
+            part for file in files for name in files[file] for part in name.split("/")
+        }
+        return f"--labels_file {shlex.quote(path)}" if is_list else None
+    if len(rows[0]) < 2 and find_file(rows[0][0]) is not None and has_split_word(name):
+        return f"--split_lists {shlex.quote(path)}"
     column = max(counts, key=lambda each: (counts[each], -each))
     cell, file = next((row[column].strip(), found) for row in rows if (found := find_file(row[column])) is not None)
     full = posixpath.normpath(cell.replace("\\", "/"))
     full += "" if kind.accepts(f"/{full}") else posixpath.splitext(file)[1]
     if not f"/{storage.join(root, file)}".endswith(f"/{full}"):
-        return f"{path} calls {file} {cell!r}; --manifest needs names relative to its folder"
+        return f"--manifest a table with names relative to its folder ({path} calls {file} {cell!r})"
     names = list(map(str.strip, rows[0]))
     flags = [f"--manifest {shlex.quote(path)}"]
     if find_file(names[column]) is not None:
@@ -293,7 +310,7 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
     others = [row[1 - column] for row in rows[1:] if len(row) == len(names) == 2]
     if "label" not in names and len(set(others)) < len(others):
         flags.append(f"--label_column {shlex.quote(names[1 - column])}")
-    return f"give {' '.join(flags)} in place of --input"
+    return " ".join(flags)
 
 
 # Words by which a folder or a file says that it holds masks, labels or annotations of the images next to it

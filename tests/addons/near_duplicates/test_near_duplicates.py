@@ -31,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 pictures in train; in test one more of each change of one of them, and two of their own."""
     files = {f"train/a/{n}.jpg": jpeg(photograph(n)) for n in range(12)}
     files |= {f"test/a/like-{n}.jpg": change(photograph(n)) for n, change in enumerate(CHANGES.values())}
-    files |= {f"test/a/own-{n}.jpg": jpeg(photograph(n)) for n in (100, 101)}
+    files |= {f"test/b/own-{n}.jpg": jpeg(photograph(n)) for n in (100, 101)}
     folder = write_files(tmp_path_factory.mktemp("near") / "in", files)
     for path in folder.rglob("*.*"):
         os.utime(path, (time.time() - 60,) * 2)  # of what is written just now nobody knows whether it will be again
@@ -72,17 +72,17 @@ def test_what_looks_alike_is_found_and_nothing_else(
 def test_within_a_split_too_and_equal_pictures_are_none(images: ImageJobs) -> None:
     pictures = [jpeg(photograph(0)), jpeg(photograph(0)), CHANGES["at half the size"](photograph(0))]
 
-    images.make({f"train/a/{n}.jpg": data for n, data in enumerate(pictures)}, "--near_duplicates")
+    images.make({f"{n}.jpg": data for n, data in enumerate(pictures)}, "--near_duplicates")
 
     near = near_in(Path("out"))
     assert (near["within"], near["number_of_pairs"], len(near["pairs"])) == ({"train": 3}, 1, 1)
 
 
 def test_flat_pictures_and_those_that_do_not_decode_are_left_out_and_said(images: ImageJobs) -> None:
-    files = {f"train/a/flat-{n}.jpg": jpeg(Image.new("RGB", (60, 40), (n, n, 40))) for n in (0, 90, 250)}
+    files = {f"flat-{n}.jpg": jpeg(Image.new("RGB", (60, 40), (n, n, 40))) for n in (0, 90, 250)}
     grain = np.random.default_rng(1).normal(128, 2, (90, 90, 3)).clip(0, 255).astype(np.uint8)
-    files["train/a/grain.png"] = encoded(Image.fromarray(grain))
-    files |= {"train/a/1.jpg": jpeg(photograph(1)), "train/a/cut.jpg": jpeg(photograph(1))[:-900]}
+    files["grain.png"] = encoded(Image.fromarray(grain))
+    files |= {"1.jpg": jpeg(photograph(1)), "cut.jpg": jpeg(photograph(1))[:-900]}
 
     result = images.start(files, "--near_duplicates --verify none")
 

@@ -128,8 +128,8 @@ def test_annotations_that_no_flag_reads(images: ImageJobs, files: dict[str, byte
     images.refuse({**files, **pictures}, "", words)
     result = images.start({}, "--folders any")
     check_mistake(result, words)
-    advice = result.err.partition("to leave such files out, ")[2].strip()
-    assert images.make({}, f"--folders any {advice}").records.keys() == pictures.keys()
+    excluded = result.err.partition("--exclude ")[2]
+    assert images.make({}, f"--folders any --exclude {excluded}").records.keys() == pictures.keys()
 
 
 # Files of any suffix next to examples, and the words of the message about them
@@ -232,5 +232,5 @@ def test_tables_that_name_images(images: ImageJobs, case: str) -> None:
 
 def test_a_table_of_other_names(images: ImageJobs) -> None:
     table = rows_of(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])
-    images.refuse(PICTURES | {"y.csv": table}, "", "--manifest needs names relative to its folder", "'data/a1f.jpg'")
+    images.refuse(PICTURES | {"y.csv": table}, "", "--manifest a table with names relative to its folder", "'data/a1f.jpg'")
     images.make({}, "--input in/train")

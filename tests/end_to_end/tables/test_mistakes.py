@@ -131,12 +131,14 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
         {"a.txt": "a\nb\n<|endoftext|>\r\nc\n"},
         {"text": "a.txt, line 3 is <|endoftext|> alone…give --separator '<|endoftext|>' for…or --record line"},
     ),
-    ({"x/a.txt": "a\n"}, {"text --stratify_by labels --splits a=1": "--stratify_by labels…did you mean label?"}),
-    ({"x/a.txt": "a\n", "b.txt": "b\n", "l": "x\n"}, {"text --labels_file in/l": "--labels_file…not every file"}),
     (
-        {"x/a.txt": "a\n", "l": "y\n"},
-        {"text --labels_file in/l": "class 'x' is in the input but not in --labels_file"},
+        {"x/a.txt": "a\n", "y/b.txt": "b\n", "l": "y\n"},
+        {
+            "text --stratify_by labels --splits a=1": "--stratify_by labels…did you mean label?",
+            "text --labels_file in/l": "class 'x' is in the input but not in --labels_file",
+        },
     ),
+    ({"x/a.txt": "a\n", "l": "x\n"}, {"text --labels_file in/l": "--labels_file…not every file"}),
     ({"a.pq": parquet(pa.table([[1], [2]], names=["a", "a"]))}, {"parquet": "a.pq: column 'a' is there twice"}),
     (
         {"a.pq": PHOTOS},

@@ -208,7 +208,7 @@ REVIEWS: Files = {
 
 
 def test_a_line_an_example(jobs: Jobs) -> None:
-    built = jobs.build("text --num_shards 6 --line_numbers --block_size 2KiB", files=REVIEWS)
+    built = jobs.build("text --folders label --num_shards 6 --line_numbers --block_size 2KiB", files=REVIEWS)
     table = built.table
     assert table.features == {"text": "bytes", "label": "int64", "filename": "bytes", "line_number": "int64"}
     assert sorted(table.column("text")) == sorted(line.encode() for line in LINES)

@@ -179,7 +179,7 @@ def test_metadata_of_an_image_folder(run: Run, tmp_path: Path, route: str, name:
     write_files(tmp_path / "in", {name: b"file_name,label\n"})
     excluded = name.partition("/")[2]
 
-    check_mistake(start(run, tmp_path, route), repr(name), f"--manifest {tmp_path}/in/{name}", "--exclude")
+    check_mistake(start(run, tmp_path, route), repr(name), "--exclude")
 
     splits, classes, out = convert(run, tmp_path, route, "--exclude", excluded)
     assert (splits, classes) == ({"train": 1, "test": 1}, ("cat", "dog"))
