@@ -232,5 +232,6 @@ def test_tables_that_name_images(images: ImageJobs, case: str) -> None:
 
 def test_a_table_of_other_names(images: ImageJobs) -> None:
     table = rows_of(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])
-    images.refuse(PICTURES | {"y.csv": table}, "", "--manifest a table with names relative to its folder", "'data/a1f.jpg'")
+    words = ("--manifest a table with names relative to its folder", "'data/a1f.jpg'")
+    images.refuse(PICTURES | {"y.csv": table}, "", *words)
     images.make({}, "--input in/train")
