@@ -145,13 +145,13 @@ def tree_flag(suffix: str) -> Any:
 
 
 def parse_label_pattern(text: str) -> str:
-    """Return a regular expression with a group `label`; raises OptionValueError."""
+    """Return a regular expression with a group `label`, and maybe `group`; raises OptionValueError."""
     try:
-        groups = re.compile(text).groupindex if text else {"label": 0}
+        groups = {*re.compile(text).groupindex} if text else {"label"}
     except re.error as error:
         raise OptionValueError(f"{text!r} is no regular expression: {error}") from None
-    if "label" not in groups:
-        raise OptionValueError(f"{text!r} has no group label, as in '(?P<label>\\d)_.*'")
+    if "label" not in groups or not groups <= {"label", "group"}:
+        raise OptionValueError(f"{text!r} has other groups than label and group, or no label; give '(?P<label>\\d)_.*'")
     return text
 
 
@@ -237,6 +237,8 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.inputs.manifest_files import find_manifests
 
         given = self if self.input is None else replace(self, input=inside_archive(self.input))._with_metadata()
+        if "(?P<group>" in given.label_pattern and given.group_by is None:
+            given = replace(given, group_by=given.label_pattern)
         manifests = find_manifests(given.manifest) if given.manifest else ()
         found = replace(given, manifests=manifests, name_rules=given._read_name_rules())
         return super(ListedFilesConfig, found).resolve()
@@ -320,7 +322,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return ",".join([first, *columns]) if columns and first is not None else ""
 
     def _check_inputs(self) -> None:
-        """Check that exactly one input was given; raises UserError."""
         if (self.input is None) == (not self.manifest):
             raise UserError("give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file")
 

@@ -14,10 +14,10 @@ from shardmill.metadata.file_names import is_split_name
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
-from shardmill.transforms.inputs.folders import FileKind
+from shardmill.transforms.inputs.folders import FileKind, is_of_file
 from shardmill.transforms.options.declare import Options, OptionValueError, flag, items_of, options_of
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import CONTENT, FOLDER, ROW_FILE, ROW_KEY, SplitOptions, parse_path
+from shardmill.transforms.options.job_options import CONTENT, ROW_FILE, ROW_KEY, SplitOptions, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
@@ -557,7 +557,7 @@ class MappedFilesConfig(RecordsConfig):
     @property
     def split(self) -> SplitOptions:
         split = super().split
-        if split.splits is None or split.stratify_by is not None or split.group_by not in (None, FOLDER):
+        if split.splits is None or split.stratify_by is not None or not is_of_file(split.group_by):
             return split
         return replace(split, group_by=ROW_FILE)
 

@@ -46,7 +46,6 @@ from shardmill.transforms.inputs.record_blocks import IndexedBlocks, Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.options.job_options import FOLDER
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
@@ -126,7 +125,7 @@ def _read_mapped_files(
     indexed = root | "Index" >> route.index(temporary)
     layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)
     quality = getattr(config, "jpeg_quality", 0)
-    mapping = FileMap(config.function, route.encoder, config.seed, config.group_by == FOLDER, quality)
+    mapping = FileMap(config.function, route.encoder, config.seed, config.group_by, quality)
     calls = MapFiles(mapping, layout, scratch, config.read_threads)
     mapped = indexed.files | "Map" >> calls
     rejects = (indexed.rejects, mapped.rejects) | "RejectsOfMap" >> beam.Flatten()

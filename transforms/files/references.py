@@ -17,10 +17,10 @@ from shardmill.transforms.columns.text import key_texts
 from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
-from shardmill.transforms.inputs.folders import normalize_split
+from shardmill.transforms.inputs.folders import find_file_group, normalize_split
 from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION, columns_of
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.options.job_options import FOLDER, SplitOptions
+from shardmill.transforms.options.job_options import SplitOptions
 from shardmill.transforms.shards import balance
 from shardmill.transforms.workers.resources import null_columns
 
@@ -126,6 +126,8 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
             split, label = split or folder_split, label or folder_label
         label_id, problem = _find_label(label, layout)
         problem = problem or unknown.get(row)
+        if problem is None and find_file_group(name, layout.folders, options.split.group_by) is None:
+            problem = f"not named as --group_by {options.split.group_by} says"
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file is in no split folder, or the column 'split' is empty"
         if problem is not None:
@@ -181,10 +183,10 @@ def _make_planned(
     names, sizes, uris, labels, lines, entries, splits, identities = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
     order, tie = _make_order_keys(names, lines, options.split.seed)
-    if layout.folders.group is not None or (group_by == FOLDER and FOLDER not in layout.columns):
-        groups = list(map(layout.folders.find_group, names))
+    if group_by == "label" or group_by in layout.columns:
+        groups = _fill(keys[group_by], names)
     else:
-        groups = _fill(keys[group_by], names) if group_by else names
+        groups = [str(find_file_group(name, layout.folders, group_by)) for name in names]
     split_key = balance.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
         indices = balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))

@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.file_names import ShardName
 from shardmill.text import listed, plural
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
+from shardmill.transforms.options.job_options import FOLDER
 
 # Folders that are splits, in any case, and the split that each is: the words of Hugging Face's datasets, data_files.py.
 SPLIT_FOLDERS = {
@@ -78,6 +79,27 @@ class FolderRoles:
             if level is not None:
                 levels[level] = word
         return "/".join(levels)
+
+
+def find_file_group(name: str, roles: FolderRoles, group_by: str | None) -> str | None:
+    """Return what the files of one split share; None if a name does not match the pattern of --group_by.
+
+    It is the `group` that a pattern finds in a file's name, or the folder, or the name itself.
+    """
+    if is_name_pattern(group_by):
+        found = re.fullmatch(str(group_by), name.rpartition("/")[2])
+        return found["group"] if found else None
+    return roles.find_group(name) if group_by == FOLDER or roles.group is not None else name
+
+
+def is_name_pattern(group_by: str | None) -> bool:
+    """Return True if --group_by is a regular expression of file names with a group `group`."""
+    return group_by is not None and "(?P<group>" in group_by
+
+
+def is_of_file(group_by: str | None) -> bool:
+    """Return True if a file's name and folder alone say its group, without a column."""
+    return group_by in (None, FOLDER) or is_name_pattern(group_by)
 
 
 FOLDER_WORDS = ("split", "label", "group")  # of --folders, by level in FolderRoles

@@ -63,7 +63,7 @@ from shardmill.transforms.inputs.manifest_table import (
     ManifestReader,
     infer_columns,
 )
-from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary, summarize_batch
+from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -72,7 +72,7 @@ from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 
 REJECTS, SUMMARIES = "rejects", "summaries"
-_SAMPLED, _SAMPLED_OF_FOLDER = 20_000, 1_000  # names that are compared with each other, at most
+_SAMPLED_OF_FOLDER = 1_000  # names that are compared with each other, at most
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
 
 
@@ -504,7 +504,7 @@ def index_listing(
             if isinstance(item, FoundFile):
                 if masks is not None and masks.source.is_among_images(item.name):
                     continue
-                if len(sample) < _SAMPLED:
+                if len(sample) < MOST_SAMPLED:
                     folder = posixpath.dirname(item.name)
                     if sampled[folder] < _SAMPLED_OF_FOLDER:
                         sampled[folder] += 1

@@ -58,6 +58,8 @@ _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
 Key = TypeVar("Key")
 Named = dict[Key, tuple[int, str]]  # how many, and the least name
 
+MOST_SAMPLED = 20_000  # names that are compared with each other
+
 SEVERAL_ROWS = (
     "with several rows in the manifest, each of which is an example; --on_duplicate_key reject keeps the first row of"
     " each, fail stops the job"
@@ -86,6 +88,10 @@ def _add_named(target: Named[Key], other: Named[Key]) -> Named[Key]:
         before, first = target.get(kind, (0, name))
         target[kind] = (before + number, min(first, name))
     return target
+
+
+def _add_names(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({*one, *other})[:MOST_SAMPLED]) if one and other else one or other
 
 
 def _named() -> Any:
@@ -130,7 +136,8 @@ class InputSummary(Mergeable):
     # record files by the split in their own name, as (number, one name)
     named_splits: Named[str] = _named()
     reasons: Counter[str] = _bounded()  # rejected records by reason; some are lost, as of `labels`
-    sample: tuple[str, ...] = ()  # the first files by name of each folder, of a listing
+    # the first files by name: of each folder of a listing, or of a manifest
+    sample: tuple[str, ...] = merged_by(_add_names, default=())
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: Named[str] = _named()
     # numbers in the columns of manifest rows that float32 would change
@@ -187,6 +194,7 @@ def summarize_batch(
         records=len(names),
         size_bytes=sum(sizes),
         folders=Counter(folder_key(name, roles) for name in names) if not has_labels else Counter(),
+        sample=tuple(sorted(set(names))) if columns is not None else (),
         labels=labels,
         label_lists=lists,
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if has_splits else Counter(),

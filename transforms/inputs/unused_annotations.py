@@ -266,7 +266,7 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
         files[remove_suffix(posixpath.basename(file))].append(file)
 
     def find_file(cell: str) -> str | None:
-        """Return the file that a cell names: that of the same folder, or else any of the same name."""
+        """Return the file that a cell names: the file in the same folder, or else any file of this name."""
         full = posixpath.normpath(cell.strip().replace("\\", "/"))
         stem = remove_suffix(full) if kind.accepts(f"/{full}") else full
         alike = files.get(posixpath.basename(stem), [])

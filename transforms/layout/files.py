@@ -20,6 +20,7 @@ from shardmill.transforms.inputs.folders import (
     are_all_splits,
     describe_mixed_splits,
     find_roles,
+    is_name_pattern,
     normalize_split,
     split_notices,
 )
@@ -373,7 +374,7 @@ def _parts(summary: InputSummary) -> list[list[str]]:
 def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
     known = [*(["label"] if labelled else []), *columns]
     for flag, column in (("--group_by", options.split.group_by), ("--stratify_by", options.split.stratify_by)):
-        is_of_file = flag == "--group_by" and column in (CONTENT, FOLDER)
+        is_of_file = flag == "--group_by" and (column in (CONTENT, FOLDER) or is_name_pattern(column))
         if column is not None and column not in known and not is_of_file:
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"

@@ -1,8 +1,9 @@
 """Options of layouts, and the notices about ignored input."""
 
+import posixpath
 import re
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -297,10 +298,32 @@ def file_notices(
         *folder_notices(
             summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
         ),
+        *_id_notices(summary, options),
         *_class_notices(class_names),
         *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
         *_label_list_notices(summary, options),
         *_image_name_notices(summary, options),
+    ]
+
+
+# An id at the beginning of a file's name, such as that of a patient, before other words
+_ID = r"(?P<group>\D*\d[^-_ ]*)[-_ ].*"
+
+
+def _id_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+    """Return a notice if most names begin with an id that others in the folder have, and each file is drawn alone."""
+    ids = defaultdict[tuple[str, str], list[str]](list)
+    for name in summary.sample:
+        folder, base = posixpath.split(name)
+        if found := re.fullmatch(_ID, base):
+            ids[folder, found["group"]].append(name)
+    shared = [names for names in ids.values() if len(names) > 1]
+    if not options.are_files_drawn or len(ids) < 2 or 2 * sum(map(len, shared)) <= len(summary.sample):
+        return []
+    instead = " in place of --stratify_by" if options.split.stratify_by else ""
+    return [
+        f"names begin with ids, such as {shared[0][0]!r} and {shared[0][1]!r}, and files of one id may be in several"
+        f" splits; --group_by {shlex.quote(_ID)}{instead} keeps the files of each id in one split"
     ]
 
 

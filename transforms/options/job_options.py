@@ -98,8 +98,8 @@ class SplitOptions(Options):
     )
     group_by: str | None = flag(
         None,
-        "Column whose equal values stay in one split; or content, for equal examples, or folder, for the "
-        "files of a folder",
+        "Column whose equal values stay in one split; or content, for equal examples; folder, for files of a "
+        "folder; '(?P<group>.)_.*', for part of a name",
     )
     stratify_by: str | None = flag(
         None, "Column, or label, each value of which is divided among the splits by their exact fractions"

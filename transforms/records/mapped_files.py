@@ -19,7 +19,7 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
 from shardmill.transforms.findings import Findings, MapCalls
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
-from shardmill.transforms.inputs.folders import normalize_split
+from shardmill.transforms.inputs.folders import find_file_group, normalize_split
 from shardmill.transforms.inputs.found_files import columns_of
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.inputs.summary import decode_label_list
@@ -46,7 +46,7 @@ class FileMap:
     function: UserFunction
     encoder: FileEncoder  # reads and checks a file; its value is what the function gets
     seed: int  # of random numbers
-    by_folder: bool = False  # True if files of a folder stay in one split
+    group_by: str | None = None  # of --group_by
     quality: int = 95  # of JPEG, for images that the function has changed
 
 
@@ -130,8 +130,10 @@ def _read_files(mapping: FileMap, batch: pa.RecordBatch, layout: Layout) -> Iter
             each: _typed(found[each][row], column) if each in found else None for each, column in layout.columns.items()
         }
         own = {} if layout.class_names is None else {"label": label if label is None else _labels(label)}
-        by_folder = mapping.by_folder or layout.folders.group is not None
-        group = layout.folders.find_group(name) if by_folder else name
+        group = find_file_group(name, layout.folders, mapping.group_by)
+        if group is None:
+            yield Reject(name, line, "index", f"not named as --group_by {mapping.group_by} says")
+            continue
         known = {**own, "filename": name, **columns}
         yield _File(name, line, normalize_split(split or ""), group, content, known)
 

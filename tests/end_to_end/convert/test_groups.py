@@ -139,3 +139,43 @@ def test_images_of_a_manifest_are_grouped_by_folder(jobs: Jobs) -> None:
     split_of = jobs.build(line, *_SPLITS, files={**FRAMES, "table.csv": table}).contents.split_of
     assert len({(name.rpartition("/")[0], split) for name, split in split_of.items()}) == 24
     assert set(split_of.values()) == {"train", "test"}
+
+
+# Three pictures of each of 12 patients, by name, in two classes
+PATIENTS = {f"{number % 2}_p{number:02}-{scan}.png": image(number) for number in range(12) for scan in range(3)}
+_OF_PATIENT = r"--group_by '(?P<group>\D*\d[^-_ ]*)[-_ ].*'"
+_OF_MANIFEST = "--manifest in/table.csv"
+
+
+@pytest.mark.parametrize(
+    ("where", "flags"),
+    [
+        ("--input in", r"--group_by '._(?P<group>p\d+)-.*'"),
+        ("--input in", r"--label_pattern '(?P<label>.)_(?P<group>p\d+)-.*'"),
+        (_OF_MANIFEST, r"--group_by '._(?P<group>p\d+)-.*'"),
+        (_OF_MANIFEST, r"--group_by '._(?P<group>p\d+)-.*' --map functions.py:keep"),
+    ],
+)
+def test_files_are_grouped_by_a_part_of_their_names(jobs: Jobs, where: str, flags: str) -> None:
+    exclude = "" if where == _OF_MANIFEST else "--exclude '*.csv'"
+    table = "".join(["file_name\n", *(f"{name}\n" for name in (*PATIENTS, "no-patient.png"))])
+    (jobs.folder / "functions.py").write_text("def keep(image, **columns):\n    return image\n")
+    files = {**PATIENTS, "no-patient.png": image(1), "table.csv": table}
+    made = jobs.build(f"images {where} {flags} {exclude} --max_reject_fraction 0.1", *_SPLITS, files=files)
+    split_of = made.contents.split_of
+    assert split_of.keys() == PATIENTS.keys()
+    assert len({(name.partition("-")[0], split) for name, split in split_of.items()}) == 12
+    assert set(split_of.values()) == {"train", "test"}
+
+
+@pytest.mark.parametrize("where", ["--input in --exclude '*.csv'", _OF_MANIFEST, "--input in/*.png"])
+def test_ids_in_names_are_noticed_and_the_pattern_groups_them(jobs: Jobs, where: str) -> None:
+    table = "".join(["file_name\n", *(f"{name[2:]}\n" for name in PATIENTS)])
+    files = {**{name[2:]: data for name, data in PATIENTS.items()}, "table.csv": table}
+    drawn = jobs.build(f"images {where}", *_SPLITS, files=files)
+    (notice,) = (notice for notice in drawn.notices if notice.startswith("names begin with ids"))
+    assert _OF_PATIENT in notice
+    grouped = jobs.build(f"images {where} {_OF_PATIENT} --overwrite", *_SPLITS)
+    assert not any(notice.startswith("names begin with ids") for notice in grouped.notices)
+    split_of = grouped.contents.split_of
+    assert len({(name.partition("-")[0], split) for name, split in split_of.items()}) == 12

@@ -76,7 +76,7 @@ def test_the_other_readings(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (r"--label_pattern '(\d)_.*'", "has no group label"),
+        (r"--label_pattern '(\d)_.*'", "other groups than label and group, or no label"),
         ("--label_pattern '('", "is no regular expression"),
         (f"{PATTERN} --folders label", "--label_pattern and --folders label both say the labels"),
         ("--split_lists names", "does not say its split; give SPLIT=FILE"),
