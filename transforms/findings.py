@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
 
 from shardmill.errors import UserError
@@ -282,6 +283,23 @@ class LabelLists(Finding):
         for label, separator in self.separators.items():
             if not self.counts.get((label, SEVERAL_CLASSES)):
                 yield f"no row has several values of {label!r}: is {separator!r} the separator between them?"
+
+
+def joined_class_notices(names: Sequence[str], label: str = "") -> list[str]:
+    """Return a notice if most names of several words join words of other names, such as `clear haze` and `haze`.
+
+    `label` is the column, if the flag needs its name.
+    """
+    for separator in ";|, ":
+        words = {name: [word for word in map(str.strip, name.split(separator)) if word] for name in names}
+        uses = Counter(chain.from_iterable(map(set, words.values())))
+        several = [name for name in names if len(words[name]) > 1]
+        joined = [name for name in several if all(uses[word] > 1 for word in words[name])]
+        if joined and 2 * len(joined) >= len(several) and len(uses) <= len(names):
+            flag = f"--label_separator {shlex.quote(f'{label}={separator}' if label else separator)}"
+            are = plural(len(joined), "class joins", "classes join")
+            return [f"{are} the words of others, such as {joined[0]!r}: {flag} makes a list of classes of each row"]
+    return []
 
 
 _MAX_LISTED_COLUMNS = 20  # columns that a sentence lists

@@ -396,7 +396,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
 
     @property
     def _label_separator(self) -> str:
-        """Return the text between the classes of a label; "" for labels of one class."""
         return next(iter((self.label_separator or {}).values()), "")
 
     @property

@@ -112,7 +112,6 @@ class NameOptions(Options):
 
 
 def _parse_workers(value: Any) -> int:
-    """Parse a number of worker processes; 0 is auto."""
     if value == "auto":
         return 0
     try:

@@ -85,14 +85,13 @@ def read_schema(value: Any) -> GivenSchema:
 
 
 def _parse_separators(value: Any) -> dict[str, str]:
-    """Parse class separators by label from `;`, `tags=;` or a mapping; the key "" means the only label."""
     if isinstance(value, Mapping):
         found = {str(name): str(separator) for name, separator in value.items()}
     else:
         name, _, separator = str(value).rpartition("=")
         found = {name: separator} if name and separator else {"": str(value)}
-    if not all(separator.strip() for separator in found.values()):
-        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';' or '|'")
+    if not all(found.values()):
+        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';' or ' '")
     return found
 
 

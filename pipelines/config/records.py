@@ -610,7 +610,6 @@ def parse_split_inputs(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _parse_named(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse (name, path) pairs; a text that is the path of something has the name ""."""
     pairs = []
     for item in items_of(value):
         found = None if not isinstance(item, str) or _exists(item) else _NAMED.fullmatch(item)
@@ -620,12 +619,10 @@ def _parse_named(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _exists(path: str) -> bool:
-    """Return True if a path is a file, a folder or a glob with a match."""
     return os.path.lexists(path) or next(glob.iglob(path), None) is not None
 
 
 def _inputs_flag(others: str, parse: Callable[[Any], Any], metavar: str) -> Any:
-    """Declare a flag --input that may be repeated, then as `others` says."""
     words = f"Folder, file or glob to read; local, gs://, s3://, az://; or {others}; repeatable"
     attributes: dict[str, Any] = {"parse": parse, "metavar": metavar, "repeats": True, "group": "input"}
     return flag((), words, affects_output=False, required=True, **attributes)

@@ -112,7 +112,6 @@ def pillow_orientation(data: bytes) -> int:
 
 
 def _is_deep(image: Image.Image, data: bytes, tiff: Tiff | None) -> bool:
-    """Return True if an image has more than 8 bits a channel."""
     if tiff is not None:
         return tiff.bits > 8
     if data.startswith(PNG):

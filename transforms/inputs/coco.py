@@ -477,7 +477,6 @@ def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _find_fault(item: Any) -> str:
-    """Return the fault of an annotation, or "" if it has none."""
     if not isinstance(item, dict):
         return f"an annotation is {preview_value(item)}; expected an object"
     annotation = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else _WITHOUT_ID

@@ -64,7 +64,6 @@ def box_around(label: str | None, points: Points, area: float | None = None, is_
 
 
 def _box_of(label: str | None, x: float, y: float, width: float, height: float) -> Object:
-    """Return the object of a box from its upper left corner; raise a ValueError if it ends before it begins."""
     if width < 0 or height < 0:
         raise ValueError(f"a box is {width:g} wide and {height:g} high; expected no negative side")
     return box_around(label, ((x, y), (x + width, y + height)))
@@ -213,7 +212,6 @@ _CLASS_ATTRIBUTES = ("label", "class", "name", "category", "type", "object")
 
 
 def _class_attribute(names: Mapping[str, int], path: str) -> str:
-    """Return the attribute of regions that holds the class; raise a UserError if it is ambiguous."""
     if "label" in names:  # the default of --label_column
         return "label"
     usual = [name for name in names if name.lower() in _CLASS_ATTRIBUTES]

@@ -118,7 +118,6 @@ class ExportSource:
         return [storage.join(self.path, name) for name in found]
 
     def _detect(self) -> str:
-        """Return the format of the export; raise a UserError if it is unknown or ambiguous."""
         if self.path.lower().endswith((".zip", ".tar", ".gz", ".tgz", ".rar", ".7z")):
             raise UserError(f"{self._flag} is an archive; unpack it, and give the folder")
         if is_file(self.path):
@@ -573,7 +572,6 @@ def _object(parts: Sequence[Any], names: Sequence[str]) -> Object:
 
 
 def _relative(path: str, folder: str) -> str:
-    """Return a path relative to the folder that it is in; "" if it is elsewhere."""
     name = os.path.relpath(path, folder).replace(os.sep, "/") if storage.is_local(folder) else ".."
     return "" if name.startswith("..") else name
 

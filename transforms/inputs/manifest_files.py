@@ -293,7 +293,6 @@ def build_objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence
 
 
 def _collect_columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
-    """Return the values of each key of a row's objects, one for each object."""
     if value is None or value in ([], {}):
         return [[] for _ in keys]
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):

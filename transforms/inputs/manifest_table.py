@@ -411,7 +411,6 @@ def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) ->
 
 
 def _check_json_columns(found: Collection[str], path: str, forbidden: Collection[str], names: ManifestNames) -> None:
-    """Raise a UserError if the columns of JSON lines are invalid, or one that is needed is in no row."""
     if not set(names.file_columns) & set(found):
         raise UserError(f"--manifest {path}: no row has a {' or '.join(names.file_columns)}")
     for flag, column in names.named_columns:
@@ -423,7 +422,6 @@ def _check_json_columns(found: Collection[str], path: str, forbidden: Collection
 
 
 def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:
-    """Return True if the columns of images' sizes are only compared with the images."""
     return names.objects_column is None and set(SIZE_COLUMNS) <= set(reserved)
 
 

@@ -191,7 +191,6 @@ def _find_split_folders(annotations: list[str], folder: str | None) -> tuple[dic
 
 
 def _find_annotations_folder(files: list[str]) -> str | None:
-    """Return the top folder of the annotations; None without one, because XML files may be next to their images."""
     folders = {name.partition("/")[0] for name in files if "/" in name}
     return next((folder for folder in sorted(folders) if folder.lower() == _ANNOTATIONS.lower()), None)
 

@@ -182,7 +182,6 @@ def _without_empty_objects(types: Mapping[str, ColumnType], options: TableOption
 
 
 def _check_nested(inferred: Inferred, options: TableOptions) -> None:
-    """Raise a UserError if no feature can hold at least half of the values of some columns."""
     if options.schema is not None or options.nesting is None:
         return
     found = {
@@ -229,13 +228,11 @@ def is_declared_number(options: TableOptions, column: str) -> bool:
 
 
 def _holds_numbers(feature: Feature) -> bool:
-    """Return True if the column holds numbers rather than class names or booleans."""
     kind = kind_of(feature)
     return kind.column_type(feature) in ("int64", "float32") and not kind.has_classes
 
 
 def _check_fill(options: TableOptions) -> None:
-    """Check that --fill fits the types of --schema; without a schema, the values decide the types."""
     for column, text in options.fill:
         for feature in options.schema or ():
             holds = _holds_numbers(feature) and column not in options.flagged
@@ -247,7 +244,6 @@ def _check_fill(options: TableOptions) -> None:
 
 
 def _fits(text: str, dtype: str) -> bool:
-    """Return True if a text is a number of type `dtype`, int64 or float32."""
     try:
         number = int(text) if dtype == "int64" else float(text)
     except ValueError:
@@ -357,13 +353,11 @@ def stack_columns(
 
 
 def _natural_order(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts x2 before x10."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _stacked_type(stack: Stack, members: Sequence[str], inferred: Inferred) -> ColumnType:
-    """Return the type of a column that joins others; raise a UserError if one of them holds no numbers."""
     is_whole = stack.dtype in ("int64", "uint8")
     dtype: ScalarType = "float32" if stack.dtype == "float32" else "int64"
     for name in members:
@@ -463,7 +457,6 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
 
 
 def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions) -> None:
-    """Raise a UserError if a column names files that are not embedded in the input."""
     present = {feature.name for feature in columns.features}
     for name, declared in sorted(inferred.declared.items()):
         if declared.path and name not in present and name not in options.drop:
@@ -485,7 +478,6 @@ def _image(feature: Feature, flag: str) -> Feature:
 
 
 def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) -> tuple[Feature, list[str]]:
-    """Return the feature with its class names, and notices about them."""
     name = feature.name
     given_names = options.classes.class_names(name, options.label_columns) if name in options.label_columns else None
     check_same_classes(name, declared, options)

@@ -65,7 +65,6 @@ def resolve_labels(
 
 
 def _check_lists(feature: Feature, options: TableOptions) -> None:
-    """Raise a UserError if a label holds lists of lists, or lists although a separator is given."""
     if len(feature.shape) > 1:
         raise UserError(
             f"--label {feature.name} holds lists of lists; expected one value in each row, or a list of them"
@@ -86,7 +85,6 @@ def _numeric_label(feature: Feature, options: TableOptions) -> Feature:
 
 
 def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions) -> DType:
-    """Return the type of the parts between separators: numeric if all are numbers, else bytes for class names."""
     if options.schema is not None:
         return "bytes" if kind_of(feature).has_classes else feature.dtype
     found = _distinct_values(feature, inferred)

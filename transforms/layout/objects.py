@@ -108,7 +108,6 @@ def _keys(declared: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
 
 
 def _check_declared(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:
-    """Raise a UserError if the schema or a flag expects objects in images and no file has any."""
     if column is not None and is_objects_column(column) and inferred.rows:
         raise UserError(
             f"{options.schema_name} has objects in images, and {options.source} has no column {COLUMN!r} of such as"

@@ -16,7 +16,7 @@ from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
-from shardmill.transforms.findings import MOST_NUMBERS, NO_CLASS, LabelLists
+from shardmill.transforms.findings import MOST_NUMBERS, NO_CLASS, LabelLists, joined_class_notices
 from shardmill.transforms.formats.conventions import MISSING, describe_foreign_format
 from shardmill.transforms.inputs.folders import (
     IMAGES,
@@ -285,6 +285,8 @@ def file_notices(
     objects: ClassNames | None,
 ) -> list[str]:
     """Return the notices about an input of files, its folders and its classes."""
+    has_separator_flag = not options.pattern and options.is_annotated == options.in_manifest
+    is_split_by_flag = has_separator_flag and not summary.label_lists["lists"]
     return [
         *sorted(summary.notices),
         *(["there is no object in any image"] if objects is not None and not summary.objects else []),
@@ -301,6 +303,7 @@ def file_notices(
         *_id_notices(summary, options),
         *_class_notices(class_names),
         *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
+        *(joined_class_notices(class_names.names) if class_names is not None and is_split_by_flag else ()),
         *_label_list_notices(summary, options),
         *_image_name_notices(summary, options),
     ]

@@ -16,7 +16,7 @@ from shardmill.metadata.labels import ClassNames, check_label_name
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import ColumnType, Inferred
-from shardmill.transforms.findings import JoinedRows, Remarks, Undecodable
+from shardmill.transforms.findings import JoinedRows, Remarks, Undecodable, joined_class_notices
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import (
     SPLITS,
@@ -267,6 +267,11 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *numbered_notices(columns.features),
             *marked.notices,
             *chain.from_iterable(list_like_name_notices(name, table.names) for name, table in class_names.items()),
+            *chain.from_iterable(
+                joined_class_notices(class_names[name].names, name if len(options.label_columns) > 1 else "")
+                for name in scalars
+                if name in class_names and options.nesting is not None  # the same commands have --label_separator
+            ),
             *(objects.notices if objects is not None else ()),
             *splits.notices,
         ),
