@@ -270,7 +270,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *chain.from_iterable(
                 joined_class_notices(class_names[name].names, name if len(options.label_columns) > 1 else "")
                 for name in scalars
-                if name in class_names and options.nesting is not None  # the same commands have --label_separator
+                if name in class_names and name in options.label_columns and not options.records
             ),
             *(objects.notices if objects is not None else ()),
             *splits.notices,

@@ -117,6 +117,31 @@ def test_a_separator_that_is_nowhere_is_said(jobs: Jobs) -> None:
     assert "no row has several values of 'tags': is ';' the separator between them?" in made.notices
 
 
+SKIES = ("clear haze", "clear", "haze road", "road", "clear  haze   road", "haze", "cloudy")
+
+
+@pytest.mark.parametrize(
+    "line", ["csv --label tags", "jsonl --label tags", "images --manifest in/t --label_column tags"]
+)
+def test_words_that_spaces_separate_are_noticed_and_read(jobs: Jobs, line: str) -> None:
+    form = "jsonl" if line.startswith("jsonl") else "csv"
+    rows = [{"file_name": f"{row}.png", "tags": tags} for row, tags in enumerate(SKIES)]
+    files: Files = {f"t.{form}": encode_rows(form, rows)} | (
+        {f"{n}.png": image(n) for n in range(7)} if "images" in line else {}
+    )
+    line = line.replace("in/t", "in/t.csv")
+    joined = jobs.build(line, files=files)
+    (notice,) = (notice for notice in joined.notices if "join the words of others" in notice)
+    assert "3 classes" in notice
+
+    flag = notice.partition(": ")[2].partition(" makes")[0]
+    made = jobs.build(f"{line} {flag} --overwrite")
+    (label,) = (feature for feature in made.manifest.features if feature.role == "label")
+    assert label.class_names == ("clear", "cloudy", "haze", "road")
+    lists = sorted(sorted(label.class_names[each] for each in one[label.name].tolist()) for one in made.examples())
+    assert lists == sorted(sorted(tags.split()) for tags in SKIES)
+
+
 def test_labels_that_are_numbers_stay(jobs: Jobs, run: Run, tmp_path: Path) -> None:
     files = {"in.csv": "id,n,x,y\n1,3;3;1,0.5;2,0.25\n2,,1,8\n3,2,,-1\n"}
     made = jobs.build("csv --label n,y --label_separator n=; --name a", files=files)

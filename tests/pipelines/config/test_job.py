@@ -51,7 +51,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"on_new_label": "ask", "labels": ("a",)}, "^--on_new_label ask: expected one of"),
     ({"verify": "all"}, "^--verify all: expected one of"),
     ({"label_separator": ";"}, "^--label_separator ; is about a --manifest; leave it out with --input"),
-    ({"label_separator": " ", "manifest": "a.csv"}, "^--label_separator: ' ': expected a separator of classes"),
+    ({"label_separator": "", "manifest": "a.csv"}, "^--label_separator: '': expected a separator of classes"),
     ({"image_bands": (1, 2, 3)}, "^--image_bands 1,2,3 needs --image_format or --resize"),
     ({"on_several_frames": "first"}, "^--on_several_frames first needs --image_format or --resize"),
     ({"coordinates": "box=area"}, "^--coordinates: 'box=area' is not column=kind,… with each kind one of"),
