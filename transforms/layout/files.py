@@ -182,11 +182,9 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     if options.is_annotated and (summary.objects or summary.class_lists or not labels):
         tables, has_class_ids = summary.class_lists, options.has_class_ids
         if not summary.objects and not tables and summary.reasons:
-            ((reason, number),) = summary.reasons.most_common(1)
-            raise UserError(
-                f"{options.source}: no image has an object that can be read; {plural(number, 'file is', 'files are')}"
-                f" rejected because of: {reason}"
-            )
+            ((reason, _),) = summary.reasons.most_common(1)
+            are = plural(summary.rejected, "record is rejected", "records are rejected")
+            raise UserError(f"{options.source}: no image has an object that can be read; {are}, such as for: {reason}")
         objects = resolve_object_classes(summary.objects, tables, options.classes, options.source, has_class_ids)
     if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(

@@ -137,12 +137,12 @@ class AnnotationOptions(Options):
     def check_has_objects(self) -> None:
         """Check that flags about objects are given with annotations or objects of a manifest; raises UserError."""
         for name in ("on_bad_box", "unread_objects", "boxes_seen", "feature_names"):
-            value = getattr(self, name)
-            if not self.has_objects and value not in ("reject", "", TFDS):
-                raise UserError(
-                    f"--{name} {value} is about the objects that --coco, --voc, --yolo or --annotations name, or a"
-                    " column of a manifest"
-                )
+            value, about = getattr(self, name), "--coco, --voc, --yolo or --annotations name, or a column of a manifest"
+            is_used = self.has_objects
+            if name == "unread_objects":  # elsewhere every object has a box
+                is_used, about = self._given in (["--coco"], ["--annotations"]), "--coco or --annotations name"
+            if not is_used and value not in ("reject", "", TFDS):
+                raise UserError(f"--{name} {value} is about the objects that {about}")
 
     @property
     def has_objects(self) -> bool:

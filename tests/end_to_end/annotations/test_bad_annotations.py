@@ -329,7 +329,7 @@ def test_the_most_frequent_reason_is_the_message(jobs: Jobs, tmp_path: Path, tex
     for scene in _SCENES:
         draw(scene, tmp_path / "voc")
         (tmp_path / "voc" / f"{Path(scene.name).stem}.xml").write_text(text)
-    jobs.refuse("images --voc voc", f"{len(_SCENES)} files are rejected because of…{words}")
+    jobs.refuse("images --voc voc", f"{len(_SCENES)} records are rejected, such as for: …{words}")
     jobs.refuse("images --voc voc/0.xml", "expected the folder of the annotations, such as voc…--annotations cvat=")
 
 

@@ -147,6 +147,8 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --yolo data.yaml --input .": "--input .: with --yolo data.yaml it is not needed",
             "images --input . --on_bad_box drop": "--on_bad_box drop is about the objects that --coco",
             "images --input . --boxes_seen stored": "--boxes_seen stored is about the objects that --coco",
+            "images --voc voc --unread_objects drop": "--unread_objects drop is about the objects that --coco or",
+            "images --yolo data.yaml --unread_objects drop": "--unread_objects drop is about the objects that --coco",
             "images --coco train=a.json": "--coco a.json: no such file",
         },
     ),
