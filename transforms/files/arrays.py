@@ -208,8 +208,7 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
             head = file.read(HEADER_BYTES)
             found = read_header(tiff_to_npy(head + file.read()) if is_tiff(head) else head).type
     except (NpyError, FileNotFoundError) as error:
-        is_other = isinstance(error, NpyError) and str(error).startswith("not .npy, but")
-        remedy = "" if is_other else f"; {_REMEDY}"
+        remedy = "" if str(error).startswith(("not .npy, but", "an array of dtype")) else f"; {_REMEDY}"
         raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}{remedy}") from None
     except OSError as error:
         raise_if_store_failed(error, uri or arrays.root)

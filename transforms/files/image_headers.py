@@ -93,6 +93,7 @@ _STARTS = (
     (b"icns", "an icon (ICNS), which holds pictures of several sizes; store one of them as a PNG"),
     (b"version https://git-lfs", "a Git LFS pointer, whose image was not pulled"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"SIMPLE  =", "a FITS image, which astropy reads"),
     (b"\x93NUMPY", "a .npy array, which `shardmill arrays` reads"),
 )
 _TEXTS = (
@@ -116,6 +117,8 @@ def describe_foreign(data: bytes) -> str:
             if known & set(brands):
                 return what
         return "a video or another ISO media file"
+    if data[128:132] == b"DICM":
+        return "a DICOM image, which pydicom reads"
     for start, what in _STARTS:
         if data.startswith(start):
             return what

@@ -149,7 +149,6 @@ def _find_stacked_pair(pattern: str, kind: FileKind) -> tuple[Array, Array] | No
 
 
 def _describe_file(path: str, name: str) -> list[Array]:
-    """Return the arrays in a file; raise an NpyError for what is none."""
     if re.search(r"\.npz\Z", name, re.IGNORECASE):
         data = storage.read_bytes(path)
         try:

@@ -42,6 +42,7 @@ _MNIST = "MNIST's format, which `shardmill arrays --stacked` reads"
 _VIDEO = "a video: ffmpeg -i FILE frames/%06d.jpg makes images of its frames, for `shardmill images`"
 _SOUND = "compressed audio: ffmpeg -i FILE NEW.wav makes what `shardmill audio` reads"
 _HDF5 = "HDF5, which h5py reads: save each array with numpy.save, for `shardmill arrays`"
+_FITS = "a FITS image, which astropy reads: save its data with numpy.save, for `shardmill arrays`"
 _FOREIGN = {  # formats of others that no command reads, or another command
     ".npz": "several arrays, whose rows `shardmill arrays --stacked` reads",
     ".mat": "MATLAB's format, which scipy.io.loadmat reads: save each array with numpy.save, for `shardmill arrays`",
@@ -49,6 +50,7 @@ _FOREIGN = {  # formats of others that no command reads, or another command
     **dict.fromkeys((".h5", ".hdf5", ".he5"), _HDF5),
     ".nii": "a NIfTI volume, which nibabel reads: save its array with numpy.save, for `shardmill arrays`",
     ".dcm": "a DICOM image, which pydicom reads: save its pixel_array with numpy.save, for `shardmill arrays`",
+    **dict.fromkeys((".fits", ".fit", ".fts"), _FITS),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg"), _VIDEO),
     **dict.fromkeys((".mp3", ".m4a", ".aac", ".opus", ".wma"), _SOUND),
     ".arrow": "Hugging Face's datasets writes Parquet of it: Dataset.from_file(FILE).to_parquet(NEW)",

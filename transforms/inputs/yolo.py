@@ -198,7 +198,8 @@ class YoloSource:
                 inside = storage.join(name, "") if name else ""
                 found = sorted(file for file in files if file.startswith(inside) and IMAGES.accepts(file))
                 if not found:
-                    raise UserError(f"--yolo {self.path}: there are no images in {self._find_path(name)}")
+                    where = f"{self._find_path(name)}; take this line out of the file if there is no such split"
+                    raise UserError(f"--yolo {self.path}: there are no images in {where}")
                 yield from found
 
     def _resolve_entry(self, folder: str, entry: str) -> str:

@@ -87,7 +87,7 @@ def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
     assert (reasons, {split: len(each) for split, each in splits.items()}) == ([], {"train": 2, "validation": 2})
 
     for change, sentence in {
-        "test: ../test/images\n": f"there are no images in {folder}/test/images",
+        "test: ../test/images\n": f"there are no images in {folder}/test/images; take this line out",
         "nc: 80\n": "nc is 80, and there are 3 names; correct one of the two",
         "kpt_shape: 3\n": "kpt_shape is 3; expected the number of key points, and 2 or 3",
     }.items():

@@ -275,6 +275,7 @@ def test_the_other_reading(jobs: Jobs) -> None:
         ("audio", "a.h5", "HDF5, which h5py reads"),
         ("arrays", "a.nii.gz", "a NIfTI volume, which nibabel reads"),
         ("audio", "a.dcm", "a DICOM image, which pydicom reads"),
+        ("images", "a.fits", "a FITS image, which astropy reads"),
         ("arrays", "a.mp4", "a video: ffmpeg -i FILE frames/%06d.jpg makes images"),
         ("audio", "a.mp3", "compressed audio: ffmpeg -i FILE NEW.wav makes what"),
     ],
@@ -282,3 +283,20 @@ def test_the_other_reading(jobs: Jobs) -> None:
 def test_formats_of_others_are_named(jobs: Jobs, command: str, name: str, words: str) -> None:
     jobs.refuse(command, words, files={name: b"data"})
     assert "a glob" not in jobs.run(command).err
+
+
+@pytest.mark.parametrize("array", [np.array([{}, None]), np.array(["a", "bc"]), np.zeros(2, "f4,i4")], ids=str)
+def test_arrays_that_are_no_numbers_are_not_declared_as_numbers(jobs: Jobs, array: np.ndarray) -> None:
+    np.save(file := io.BytesIO(), array, allow_pickle=True)
+    jobs.write({"a.npy": file.getvalue()})
+    said = jobs.run("arrays").err
+    assert "only numbers and booleans can be read" in said
+    assert "--shape" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(bytes(128) + b"DICM", "a DICOM image"), (b"SIMPLE  =" + b" " * 99, "a FITS image")]
+)
+def test_images_without_suffix_are_known_by_their_contents(jobs: Jobs, content: bytes, words: str) -> None:
+    jobs.refuse("images", "a glob, such as 'folder/*/*', takes every file", files={"a/IM0": content})
+    jobs.fail("images --input in/*/*", f"{words}, which")
