@@ -56,9 +56,9 @@ ROOMS = (
     Room("transforms/statistics", 6, 2_500),  # columns of wide tables are counted together
     Room("transforms/values", 7, 2_930),  # a module of --module_file brings those beside it, functions of users
     Room("transforms/shards", 8, 1_650),  # strata of sequences, positions of records, parts of shards as a PCollection
-    Room("transforms/inputs", 9, 6_650),  # tables that name images, revisions of files, files that are left out
+    Room("transforms/inputs", 9, 6_610),  # tables that name images, revisions of files, files that are left out
     Room("transforms/rows", 10, 1_780),  # rows of memory, functions
-    Room("transforms/layout", 10, 2_190),  # other columns
+    Room("transforms/layout", 10, 2_170),  # other columns
     Room("transforms/features", 11, 220),  # hooks of add-ons
     Room("transforms/files", 11, 4_860),  # whole files that change, images in compiled calls, sorting in little memory
     Room("transforms/records", 12, 2_620),  # repeated keys, ties by content, values that stay in input files
@@ -108,7 +108,7 @@ TESTS = REPOSITORY / "tests"
 MOST_PRIVATE_PATCHES = 15
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 76_900  # it only falls
+MOST_LINES = 76_870  # it only falls
 
 
 def name_of(path: Path) -> str:
