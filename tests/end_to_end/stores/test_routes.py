@@ -106,7 +106,7 @@ def _masks() -> Files:
 
 TABLES = ("csv", "text", "jsonl", "parquet")
 _SPLITS = "--splits train=0.8,test=0.2 --num_shards train=2,test=1"
-_LARGE = {"zzz/other.bin": random.Random(0).randbytes(3_000_000)}  # in a zip archive, of which nobody asks for it
+_LARGE = {"zzz/README.bin": random.Random(0).randbytes(3_000_000)}  # in a zip archive, of which nobody asks for it
 IMAGES = {
     "tree": Route(make_photos, f"images --input {{}} {_SPLITS}"),
     "zip": Route(
