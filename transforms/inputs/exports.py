@@ -522,6 +522,8 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
                 export.omitted["label that is verified to be absent"] += 1
             elif attributes.get("outside") is True:
                 export.omitted["box outside its frame"] += 1
+            elif format_ == "mot_seq" and attributes.get("ignored") is True:  # the MOT benchmark does not count it
+                export.omitted["row of confidence 0"] += 1
             elif name == _DONT_CARE and format_ == "kitti_detection":
                 export.omitted[_DONT_CARE] += 1
             elif kind in _OBJECT_TYPES:

@@ -439,6 +439,13 @@ _OPEN_IMAGES = {
             "annotations of kitti_detection are left out: DontCare (1)",
         ),
         (
+            {"gt/gt.txt": "1,1,16,12,16,12,1,1,1\n1,2,1,1,9,9,0,1,1\n", "gt/labels.txt": "cat\n"},
+            ("img1/000001.jpg",),
+            "mot_seq=in",
+            {"000001": ["cat"]},
+            "annotations of mot_seq are left out: row of confidence 0 (1)",
+        ),
+        (
             {"annotations.xml": _VIDEO},
             ("images/frame_000000.PNG", "images/frame_000001.PNG"),
             "cvat=in",
