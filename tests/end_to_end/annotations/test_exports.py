@@ -495,16 +495,7 @@ _OPEN_IMAGES = {
             "annotations of open_images are left out: label that is verified to be absent (1)",
         ),
     ],
-    ids=[
-        "KITTI",
-        "CVAT's video",
-        "Roboflow",
-        "oriented boxes",
-        "CelebA's attributes",
-        "CelebA",
-        "MVTec",
-        "Open Images",
-    ],
+    ids=["KITTI", "MOT", "CVAT", "Roboflow", "oriented", "CelebA's attributes", "CelebA", "MVTec", "Open Images"],
 )
 def test_layouts_of_data_sets(
     jobs: Jobs, files: dict[str, str], pictures: Sequence[str], flag: str, found: dict[str, list[str]], words: str
