@@ -39,7 +39,7 @@ SYSTEM_FOLDERS = frozenset(
 _CLUTTER = re.compile(
     r"(?:readme|licen[cs]e)|.*\.(?:md|pdf)\Z|(?:thumbs\.db|desktop\.ini)\Z", re.IGNORECASE | re.DOTALL
 )
-_README = re.compile(r"(?:readme|licen[cs]e)(?:\.te?xt)?", re.IGNORECASE)  # no text to convert
+_README = re.compile(r"(?:readme|licen[cs]e)(?:\.(?:txt|text))?", re.IGNORECASE)  # no text to convert
 _EMPTY_FOLDER = "folder without "
 _NO_SUFFIX = "file without suffix"
 _OWN_NAME = "internal file whose name begins with _"
