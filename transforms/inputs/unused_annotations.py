@@ -104,14 +104,13 @@ def describe_unused_files(
     advice = find_annotations(root, kind.exclude) if kind == IMAGES else None
     if advice is None:
         given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
-        advice = f"give {'; or '.join(given)}" if given else ""
+        advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
     patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
     return f"{problem}; {advice}{'; or, ' if advice else 'give '}{'to leave such files out, ' if advice else ''}{flags}"
 
 
 def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str]]) -> Iterator[str]:
-    """Return which flags read files, by their suffix alone."""
     for _, name in unused.values():
         suffix = name.rpartition(".")[2].lower()
         if suffix == "zip":
@@ -266,14 +265,15 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
         files[remove_suffix(posixpath.basename(file))].append(file)
 
     def find_file(cell: str) -> str | None:
-        """Return the file that a cell names: the file in the same folder, or else any file of this name."""
         full = posixpath.normpath(cell.strip().replace("\\", "/"))
         stem = remove_suffix(full) if kind.accepts(f"/{full}") else full
         alike = files.get(posixpath.basename(stem), [])
-        return next((file for file in alike if f"/{path_of(file)}".endswith(f"/{stem}")), alike[0] if alike else None)
+        inside = (file for file in alike if f"/{remove_suffix(storage.join(root, file))}".endswith(f"/{stem}"))
+        return next(inside, alike[0] if alike else None)
 
-    def path_of(file: str) -> str:
-        return remove_suffix(storage.join(root, file))
+    def name_in_full(cell: str, file: str) -> str:
+        full = posixpath.normpath(cell.replace("\\", "/"))
+        return full if kind.accepts(f"/{full}") else f"{full}{posixpath.splitext(file)[1]}"
 
     counts = Counter(column for row in rows for column, cell in enumerate(row) if find_file(cell) is not None)
     if not counts:
@@ -285,10 +285,11 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
     if len(rows[0]) < 2 and find_file(rows[0][0]) is not None and has_split_word(name):
         return f"--split_lists {shlex.quote(path)}"
     column = max(counts, key=lambda each: (counts[each], -each))
-    cell, file = next((row[column].strip(), found) for row in rows if (found := find_file(row[column])) is not None)
-    full = posixpath.normpath(cell.replace("\\", "/"))
-    full += "" if kind.accepts(f"/{full}") else posixpath.splitext(file)[1]
-    if not f"/{storage.join(root, file)}".endswith(f"/{full}"):
+    pairs = [(row[column].strip(), found) for row in rows if len(row) > column and (found := find_file(row[column]))]
+    paths = [(f"/{storage.join(root, file)}", f"/{name_in_full(cell, file)}") for cell, file in pairs]
+    parents = {path.removesuffix(name) if path.endswith(name) else None for path, name in paths}
+    (cell, file), full = pairs[0], name_in_full(*pairs[0])
+    if len(parents) > 1 or None in parents:
         return f"--manifest a table with names relative to its folder ({path} calls {file} {cell!r})"
     names = list(map(str.strip, rows[0]))
     flags = [f"--manifest {shlex.quote(path)}"]

@@ -234,4 +234,7 @@ def test_a_table_of_other_names(images: ImageJobs) -> None:
     table = rows_of(("path", "label"), [(f"data/{one}.jpg", two) for one, two in ROWS])
     words = ("--manifest a table with names relative to its folder", "'data/a1f.jpg'")
     images.refuse(PICTURES | {"y.csv": table}, "", *words)
+    both = rows_of(("id", "label"), [(one, two) for one, two in (("a1f", "x"), ("of_b", "y"))])
+    two = {"train/a1f.jpg": image(1), "other/of_b.jpg": image(2), "y.csv": both}
+    images.refuse(two, "", words[0])  # no one --file_root is that of both
     images.make({}, "--input in/train")
