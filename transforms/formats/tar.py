@@ -57,7 +57,7 @@ from shardmill.transforms.stores.streams import TruncatedError, is_compressed, o
 EMPTY_FILE = "tar file without a sample"
 REPEATED_KEY = (
     "the key is that of an earlier sample of its file, with others between; members of one key are one sample if"
-    " they are consecutive, as the webdataset library reads them"
+    " they are consecutive, as the webdataset library reads them; `tar --sort=name -cf` packs a folder so"
 )
 _MOST_IMAGES = 50  # of a sample: with more, names are likely to be cut too early
 _MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
