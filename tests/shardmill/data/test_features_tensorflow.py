@@ -159,7 +159,8 @@ def test_names_may_be_exchanged() -> None:
     ],
 )
 def test_mistakes_of_a_command(run: Run, tmp_path: Path, command: str, rename: str, words: str) -> None:
-    source = write_files(tmp_path / "in", {**image_tree(["ant"], 1), "a.csv": b"a\n1\n"})
+    files = image_tree(["ant", "bee"], 1) if command == "images" else {"a.csv": b"a\n1\n"}
+    source = write_files(tmp_path / "in", files)
     arguments = ["--input", source, "--output", tmp_path / "out", "--name", "n", "--rename", rename]
 
     check_mistake(run(command, *arguments), "--rename", words)
