@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from shardmill.errors import UserError
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
-from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, normalize_split
+from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, is_name_pattern
 from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_manifests, parse_path
@@ -63,6 +63,10 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     def check(self) -> None:
         """Check that a function can take the files, and that no option is for files alone; raises UserError."""
         super().check()
+        try:
+            _ = is_name_pattern(self.group_by) and parse_name_pattern(str(self.group_by), "group")
+        except OptionValueError as mistake:
+            raise UserError(f"--group_by: {mistake}") from None
         if self.function is None:
             return
         if self.map_batches is not None:
@@ -144,14 +148,14 @@ def tree_flag(suffix: str) -> Any:
     return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
 
 
-def parse_label_pattern(text: str) -> str:
-    """Return a regular expression with a group `label`, and maybe `group`; raises OptionValueError."""
+def parse_name_pattern(text: str, needed: str = "label") -> str:
+    """Return a regular expression with the group `needed`, of `label` and `group`; raises OptionValueError."""
     try:
-        groups = {*re.compile(text).groupindex} if text else {"label"}
+        groups = {*re.compile(text).groupindex} if text else {needed}
     except re.error as error:
         raise OptionValueError(f"{text!r} is no regular expression: {error}") from None
-    if "label" not in groups or not groups <= {"label", "group"}:
-        raise OptionValueError(f"{text!r} has other groups than label and group, or no label; give '(?P<label>\\d)_.*'")
+    if needed not in groups or not groups <= {"label", "group"}:
+        raise OptionValueError(f"{text!r}: expected the group {needed}, as in '(?P<{needed}>[^_]*)_.*', and no others")
     return text
 
 
@@ -201,7 +205,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     label_pattern: str = newer_flag(
         "",
         r"Regular expression for file names, whose group `label` is the class, for example '(?P<label>\d)_.*'",
-        parse=parse_label_pattern,
+        parse=parse_name_pattern,
         group="labels",
     )
     split_lists: tuple[tuple[str, str], ...] = newer_flag(
@@ -237,7 +241,9 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.inputs.manifest_files import find_manifests
 
         given = self if self.input is None else replace(self, input=inside_archive(self.input))._with_metadata()
-        if "(?P<group>" in given.label_pattern and given.group_by is None:
+        if is_name_pattern(given.label_pattern):
+            if given.group_by is not None:
+                raise UserError(f"--label_pattern has a group, and --group_by {given.group_by} is another; give one")
             given = replace(given, group_by=given.label_pattern)
         manifests = find_manifests(given.manifest) if given.manifest else ()
         found = replace(given, manifests=manifests, name_rules=given._read_name_rules())
@@ -409,6 +415,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return "--manifest, by file," if by_file else f"the manifest's column {self.split_column!r}"
 
     def _read_name_rules(self) -> NameRules | None:
+        from shardmill.transforms.inputs.folders import normalize_split
         from shardmill.transforms.inputs.listing import report_unreadable_flag_file
         from shardmill.transforms.stores import storage
 

@@ -126,7 +126,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
 
     takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive
     file_kind: ClassVar[FileKind]  # files to search a folder for
-    given_texts: tuple[str, ...] = field(default=(), compare=False)  # parts of flags' values: files so named are used
+    given_texts: tuple[str, ...] = field(default=(), compare=False, repr=False)  # parts of flags' values, some paths
 
     threads: int = flag(
         0,

@@ -126,7 +126,8 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
             split, label = split or folder_split, label or folder_label
         label_id, problem = _find_label(label, layout)
         problem = problem or unknown.get(row)
-        if problem is None and find_file_group(name, layout.folders, options.split.group_by) is None:
+        group = find_file_group(name, layout.folders, options.split.group_by)
+        if problem is None and group is None:
             problem = f"not named as --group_by {options.split.group_by} says"
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file is in no split folder, or the column 'split' is empty"
@@ -138,7 +139,7 @@ def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -
         names.append(label)
         kept.append(row)
         split = normalize_split(split or "")
-        rows.append((name, planned, uri, label_id, line, entries or None, split, identity))
+        rows.append((name, planned, uri, label_id, line, entries or None, split, identity, group))
     if rows:
         by = filter(None, (options.split.group_by, options.split.stratify_by))
         keys = {column: _key_texts(batch.take(pa.array(kept)), column, names) for column in by}
@@ -180,13 +181,11 @@ def _find_label(label: str | None, layout: Layout) -> tuple[Any, str | None]:
 def _make_planned(
     rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions, keys: Mapping[str, list[str | None]]
 ) -> pa.RecordBatch:
-    names, sizes, uris, labels, lines, entries, splits, identities = map(list, zip(*rows, strict=True))
+    names, sizes, uris, labels, lines, entries, splits, identities, groups = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
     order, tie = _make_order_keys(names, lines, options.split.seed)
     if group_by == "label" or group_by in layout.columns:
         groups = _fill(keys[group_by], names)
-    else:
-        groups = [str(find_file_group(name, layout.folders, group_by)) for name in names]
     split_key = balance.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
         indices = balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))

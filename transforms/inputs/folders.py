@@ -310,7 +310,7 @@ class FileKind:
     suffixes: str  # regular expression alternatives, without the first dot; case is ignored
     is_listable: bool = False  # True if a --manifest may list such files
     exclude: tuple[str, ...] = field(default=(), compare=False)  # patterns of --exclude, see `find_exclusion`
-    used: tuple[str, ...] = field(default=(), compare=False)  # paths of files that flags name, which are not skipped
+    used: tuple[str, ...] = field(default=(), compare=False, repr=False)  # files that flags name, which are used
     has_signature: bool = False  # True if files of other names are recognised by their first bytes, as TFRecords are
     is_parquet: bool = False  # True for files as Spark and others write them, see `transforms.inputs.listing`
 

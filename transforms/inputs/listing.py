@@ -37,9 +37,10 @@ SYSTEM_FOLDERS = frozenset(
 )
 # Files about a data set, and those that systems keep next to files
 _CLUTTER = re.compile(
-    r"(?:readme|licen[cs]e)|.*\.(?:md|pdf)\Z|(?:thumbs\.db|desktop\.ini)\Z", re.IGNORECASE | re.DOTALL
+    r"(?is)(?:readme|licen[cs]es?(?![a-z_]))(?!.*\.(?:[ct]sv|json.*|xml|parquet|xlsx|mat|np[yz]|pkl|h5|zip|tar)\Z)"
+    r"|.*\.(?:md|pdf)\Z|(?:thumbs\.db|desktop\.ini)\Z"
 )
-_README = re.compile(r"(?:readme|licen[cs]e)(?:\.(?:txt|text))?", re.IGNORECASE)  # no text to convert
+_README = re.compile(r"(?:readme|licen[cs]e)(?:(?:\.[^.]*)?\.(?:txt|text))?", re.IGNORECASE)  # no text to convert
 _EMPTY_FOLDER = "folder without "
 _NO_SUFFIX = "file without suffix"
 _OWN_NAME = "internal file whose name begins with _"
@@ -154,8 +155,8 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     if not kind.is_listable:  # a data set holds no images, arrays or sounds
         listing = _pass_over_data_sets(listing, input_root(pattern))
     if kind.used:
-        used = {os.path.realpath(path) if storage.is_local(path) else path for path in kind.used}
-        listing = (item for item in listing if not _is_used(item, input_root(pattern), used))
+        root, *named = (os.path.abspath(p) if storage.is_local(p) else p for p in (input_root(pattern), *kind.used))
+        listing = (item for item in listing if not _is_used(item, root, named))
     if not kind.exclude:
         yield from listing
         return
@@ -171,10 +172,7 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
 
 
 def _is_used(item: ListingItem, root: str, used: Collection[str]) -> bool:
-    if not isinstance(item, Skipped) or not is_unknown_file(item.kind):
-        return False
-    path = storage.join(root, item.name)
-    return (os.path.realpath(path) if storage.is_local(path) else path) in used
+    return isinstance(item, Skipped) and is_unknown_file(item.kind) and storage.join(root, item.name) in used
 
 
 # Names of files that a data set may hold: of no others is the folder looked at

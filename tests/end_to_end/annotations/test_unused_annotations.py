@@ -140,6 +140,8 @@ OTHERS: dict[str, tuple[str, bytes, str]] = {
     "HDF5": ("a.h5", b"", "HDF5"),
     "archive": ("more.zip", b"", "--input in/more.zip"),
     "Excel": ("a.xlsx", b"", "1 .xlsx file, such as 'a.xlsx', which are no"),
+    "a table of plates": ("license_plates.csv", b"id,plate", "1 .csv file, such as 'license_plates.csv'"),
+    "a table about labels": ("README_labels.json", b"{}", "1 .json file, such as 'README_labels.json'"),
     "a list": ("val_files.txt", b"ant/0", "val_files.txt"),
     "no suffix": ("labels", b"ant", "1 file without suffix, such as 'labels'"),
     "any": ("deep/er/a.dat", b"", "1 .dat file, such as 'deep/er/a.dat'"),
@@ -156,17 +158,9 @@ ROUTES: dict[str, tuple[str, bytes]] = {
 def test_every_file_is_used_excluded_or_clutter(jobs: Jobs, command: str) -> None:
     suffix, content = ROUTES[command]
     files = {f"{label}/{number}.{suffix}": content for label in ("ant", "bee") for number in range(2)}
-    clutter = (
-        "README.txt",
-        "license",
-        "notes.md",
-        "paper.pdf",
-        "Thumbs.db",
-        "desktop.ini",
-        ".DS_Store",
-        "__MACOSX/x.y",
-    )
-    jobs.write(files | dict.fromkeys((*clutter, "ant/@eaDir/0.png"), b""))
+    clutter = ("README.txt", "README.dataset.txt", "license", "LICENSE-MIT", "notes.md", "paper.pdf")
+    hidden = ("Thumbs.db", "desktop.ini", ".DS_Store", "__MACOSX/x.y", "ant/@eaDir/0.png")
+    jobs.write(files | dict.fromkeys((*clutter, *hidden), b""))
     for name, data, words in OTHERS.values():
         if name.rpartition(".")[2] == suffix:
             continue

@@ -174,7 +174,7 @@ def test_folders_in_an_archive(run: Run, tmp_path: Path, route: str) -> None:
 
 @pytest.mark.parametrize(("route", "name"), [("images", "test/metadata.csv"), ("arrays", "train/metadata.jsonl")])
 def test_metadata_of_an_image_folder(run: Run, tmp_path: Path, route: str, name: str) -> None:
-    """Which lies otherwise than Hugging Face has it: in one of two splits."""
+    """The metadata of a Hugging Face folder, in one of two splits, is a file that the job does not understand."""
     tree(route, tmp_path, "train/cat", "test/dog")
     write_files(tmp_path / "in", {name: b"file_name,label\n"})
     excluded = name.partition("/")[2]
