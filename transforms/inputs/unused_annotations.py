@@ -307,7 +307,7 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
         flags.append(f"--file_suffix {posixpath.splitext(file)[1]}")
     folder = posixpath.relpath(storage.join(root, file).removesuffix(full) or ".", posixpath.dirname(path) or ".")
     if folder != ".":
-        flags.append(f"--file_root {shlex.quote(f'{folder}/')}")
+        flags.append(f"--file_root {shlex.quote(f'{folder}/')}{' --allow_outside' * folder.startswith('..')}")
     others = [row[1 - column] for row in rows[1:] if len(row) == len(names) == 2]
     if "label" not in names and len(set(others)) < len(others):
         flags.append(f"--label_column {shlex.quote(names[1 - column])}")

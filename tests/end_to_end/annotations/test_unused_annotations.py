@@ -212,6 +212,7 @@ TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
     "text": ("in", {"labels.txt": rows_of(ID, mark=" ")}, f"labels.txt --delimiter ' ' {BY_ID}"),
     "no header": ("in", {"train.csv": rows_of(ROWS[0], ROWS[1:])}, f"train.csv --columns file_name,label {STEMS}"),
     "a row without a file": ("in", {"train.csv": rows_of(ID, [("zzz", "cat"), *ROWS])}, f"train.csv {BY_ID}"),
+    "beside": ("in", {"meta/y.csv": rows_of(ID)}, f"meta/y.csv {BY_ID.replace('train/', '../train/')} --allow_outside"),
     "JSON lines": ("in", {"y.jsonl": LINES}, "y.jsonl --file_column image --file_root train/"),
 }
 PICTURES = {f"train/{stem}.jpg": image(number) for number, stem in enumerate(IDS)}
@@ -222,6 +223,8 @@ def test_tables_that_name_images(images: ImageJobs, case: str) -> None:
     given, files, table_and_flags = TABLES[case]
     flags = f"--manifest in/{table_and_flags}"
     images.refuse(PICTURES | files, f"--input {given}", f"give {flags} in place of --input")
+    made = images.make({}, f"{flags} --max_reject_fraction 0.5")  # one table has a row without a file
+    assert {name.removeprefix("../") for name in made.split_of} == PICTURES.keys()
 
 
 def test_a_table_of_other_names(images: ImageJobs) -> None:
