@@ -295,7 +295,7 @@ def joined_class_notices(names: Sequence[str], label: str = "") -> list[str]:
         uses = Counter(chain.from_iterable(map(set, words.values())))
         several = [name for name in names if len(words[name]) > 1]
         joined = [name for name in several if all(uses[word] > 1 for word in words[name])]
-        if joined and 2 * len(joined) >= len(several) and len(uses) <= len(names):
+        if joined and 2 * len(joined) >= len(several):
             flag = f"--label_separator {shlex.quote(f'{label}={separator}' if label else separator)}"
             are = plural(len(joined), "class joins", "classes join")
             return [f"{are} the words of others, such as {joined[0]!r}: {flag} makes a list of classes of each row"]

@@ -111,7 +111,7 @@ def loopback_workers(options: PipelineOptions, worker_requested: threading.Event
 
 
 _LINES = 2  # the last of a server that does not start, and why is in the log of nobody
-_WATCHERS, _PATIENCE = "(_run)", 2.0  # gRPC's threads, as Python names them; seconds: they look five times a second
+_WATCHERS, _READERS, _PATIENCE = "(_run)", "(log_stdout)", 2.0  # gRPC's threads, Beam's of a server's log; seconds
 _BEAM_LOGGERS = ("apache_beam.utils.subprocess_server", "")  # loggers of Beam's that tell how it starts one
 
 
@@ -140,14 +140,16 @@ def own_job_server(runner: Any, options: PipelineOptions) -> Iterator[None]:
         yield
         return
     name = type(runner).__name__
-    with ExitStack() as stack:
-        stack.enter_context(_silence_closed_channels())
+    with _silence_closed_channels(), ExitStack() as stack:
         with _collect_server_log(type(server).__name__) as lines:
             _find_jar(name, server, options)
             stack.callback(_stop, server)
             try:
                 started = _RunningServer(server.start())
             except (OSError, RuntimeError) as error:
+                for thread in threading.enumerate():
+                    if thread.name.endswith(_READERS):
+                        thread.join(_PATIENCE)
                 message = "; ".join(lines) or error
                 raise UserError(f"--runner {name}: its job server does not start: {message}") from None
         runner.default_job_server = lambda _: started

@@ -23,6 +23,7 @@ from shardmill.transforms.findings import (
     PassedOver,
     Remarks,
     first_names,
+    joined_class_notices,
     merged,
 )
 from shardmill.transforms.layout.options import TableOptions
@@ -93,3 +94,15 @@ def test_the_first_names_of_many_are_kept() -> None:
     halves = [IgnoredNames(first_names(names[start::2])) for start in (0, 1)]
 
     assert halves[0].merge(halves[1]).names == frozenset(names[:100])
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("clear haze/clear/haze/road", True),
+        ("New York/New Delhi/Los Angeles", False),
+        ("ice cream/ice/cream/hot dog/sea lion", False),
+    ],
+)
+def test_classes_of_words_are_said_if_most_join_other_classes(names: str, said: bool) -> None:
+    assert bool(joined_class_notices(names.split("/"))) == said

@@ -1,6 +1,7 @@
 """How the input is read: which folders are splits, which are classes, and every contradiction named."""
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -87,6 +88,20 @@ def test_given_splits() -> None:
     made = layout(tree("cat", "dog"), splits=HALVES)
 
     assert (made.splits, made.fractions) == (("train", "test"), (Fraction(1, 2), Fraction(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ("p1_a p1_b p2_a p2_b", True),
+        ("p1_a p1_b p1_c", False),
+        ("p1_a p1_b p2_a p3_a", False),
+        ("a_1 a_2 b_1 b_2", False),
+    ],
+)
+def test_ids_of_several_files_are_said_if_most_names_begin_with_them(files: str, said: bool) -> None:
+    summary = replace(tree(*[""] * 4), sample=tuple(f"{name}.png" for name in files.split()))
+    assert any("begin with ids" in notice for notice in layout(summary, splits=HALVES).notices) == said
 
 
 def test_split_names() -> None:
