@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnError,
     ColumnType,
+    DeclaredColumn,
+    DeclaredObjects,
     Inferred,
     NestedValues,
     ValuesOf,
@@ -53,7 +56,9 @@ from shardmill.transforms.findings import (
     merged,
 )
 from shardmill.transforms.formats.format import (
+    BOX,
     MAX_LINES,
+    OBJECTS,
     STAGE,
     BlockRef,
     FileRef,
@@ -63,6 +68,7 @@ from shardmill.transforms.formats.format import (
     describe_cut_end,
     empty_rows,
     key_column_name,
+    label_key,
     parse_fills,
 )
 from shardmill.transforms.formats.line_blocks import Piece, count_lines, encoding_name, examine_bytes, invalid_byte
@@ -310,6 +316,60 @@ def _has_objects(value: Any) -> bool:
     return isinstance(value, dict) or is_list_of_objects(value)
 
 
+def is_objects_value(value: Any) -> bool:
+    """Return True if a value is objects in an image: an object of lists, a list of objects with boxes, or empty."""
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, dict) for item in items):
+        return False
+    return value in ([], {}) or any(BOX in item for item in items)
+
+
+@dataclass(slots=True)
+class ObjectFields:
+    """The field names and classes of the objects in some samples' images."""
+
+    _keys: set[str] = field(default_factory=set)
+    _ids: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
+    _locations: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
+
+    def add(self, value: Any, location: str) -> str | None:
+        """Record the objects in `value`, and return its JSON, None without objects; errors give the `location`."""
+        self._locations.setdefault(None, location)
+        items = value if isinstance(value, list) else [value]
+        for item in items:
+            self._keys.update(item)
+            label = item.get(label_key(item))
+            for name in label if isinstance(label, list) else [label]:
+                if isinstance(name, str):
+                    self._names.add(name)
+                    self._locations.setdefault(False, location)
+                elif type(name) is int:  # True is one, too
+                    self._ids.add(str(name))
+                    self._locations.setdefault(True, location)
+        if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(label_key(value))):
+            return None
+        return orjson.dumps(value).decode()
+
+    @property
+    def declared_column(self) -> DeclaredColumn | None:
+        """The metadata of the column of objects; None if no sample has objects."""
+        if not self._keys:
+            return None
+        kinds: list[bool | None] = [numbered for numbered, seen in ((True, self._ids), (False, self._names)) if seen]
+        keys = tuple(sorted(self._keys))
+        found = [
+            DeclaredObjects(keys, kind, varies_by_row=True, location=self._locations[kind]) for kind in kinds or [None]
+        ]
+        return DeclaredColumn("bbox", objects=frozenset(found))
+
+    @property
+    def classes(self) -> frozenset[str] | None:
+        """The names or ids of classes, as texts; None if there are too many."""
+        found = frozenset(self._ids | self._names)
+        return found if len(found) <= MAX_VALUES else None
+
+
 def join_rows(parts: Sequence[Rows]) -> Rows:
     """Concatenate the rows of one or more `parts`."""
     if len(parts) == 1:
@@ -325,41 +385,56 @@ _OUTPUT_BYTES = 4 << 20  # of the batches that are made of these
 _BATCH_PIECES = 1024  # of a batch, at most, where little of them is rows
 
 
-@dataclass(frozen=True)
-class JsonLinesFormat(RecordFormat):
-    """A row for each line that is not blank, which must hold an object; of a repeated key the last value counts.
+class ObjectsInference:
+    """What is inferred of objects, which are added some at a time."""
 
-    A value is a number, a string, true, false, a list of these, or nested lists of one length. `null` and an absent key
-    both mean a missing value. A row is a reject if a requested column holds another value or one that does not fit its
-    type.
-    """
+    def __init__(self, columns: Iterable[str] | None, drop: Sequence[str], values_of: Sequence[ValuesOf]) -> None:
+        """Start without objects; `columns` and `values_of` are those of `RecordFormat.infer`."""
+        self.wanted = None if columns is None else list(dict.fromkeys(columns))
+        self.drop, self._values_of, self._merged = drop, values_of, Inferred()
+        self._values: dict[str, set[str]] = {column.name: set() for column in values_of}
+
+    def add(self, found: Inferred, kept: JsonObjects, seen: ObjectFields) -> None:
+        """Add what was found in the rows `kept`, and the objects seen in images."""
+        for column in self._values_of:
+            if len(self._values[column.name]) <= MAX_VALUES:
+                self._values[column.name] |= kept.texts(column)
+        if (declared := seen.declared_column) is not None and OBJECTS in found.types and OBJECTS not in self.drop:
+            found = replace(found, values={OBJECTS: seen.classes}, declared={**found.declared, OBJECTS: declared})
+        self._merged = self._merged.merge(found)
+
+    def result(self) -> Inferred:
+        """Return what is known of all objects added."""
+        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in self._values.items()}
+        return replace(self._merged, values={**counted, **self._merged.values})
+
+
+@dataclass(frozen=True)
+class ObjectsFormat(RecordFormat):
+    """Base of formats whose records are objects, by the rules of JsonObjects."""
 
     block_size: int  # approximate bytes of a block
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
     nesting: Nesting = NO_NESTING  # how nested values are stored
-    encoding: str = "utf-8"  # Python's name
 
-    def __post_init__(self) -> None:
-        encoding_name(self.encoding)  # raises the ValueError of a name that is none
+    @abstractmethod
+    def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects | Reject, ObjectFields]]:
+        """Yield some objects of a block at a time, or a Reject, and the objects seen in their images."""
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        return LinesFormat(self.block_size, self.encoding).index(file)
+    def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
+        """Yield the objects of a block in pieces, and a Reject for what cannot be read."""
+        return (objects for objects, _ in self.parts(block))
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        wanted = None if columns is None else list(dict.fromkeys(columns))
-        merged = Inferred()
-        values: dict[str, set[str]] = {column.name: set() for column in values_of}
-        for objects in self.objects(block):
+        inference = ObjectsInference(columns, self.nesting.drop, values_of)
+        for objects, seen in self.parts(block):
             if isinstance(objects, JsonObjects):
-                types, kept, nested = objects.infer(wanted, self.nesting.drop)
-                merged = merged.merge(Inferred(types, len(kept.objects), nested=nested, findings=objects.findings))
-                for column in values_of:
-                    if len(values[column.name]) <= MAX_VALUES:
-                        values[column.name] |= kept.texts(column)
-        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield replace(merged, values=counted)
+                types, kept, nested = objects.infer(inference.wanted, inference.drop)
+                found = Inferred(types, len(kept.objects), nested=nested, findings=objects.findings)
+                inference.add(found, kept, seen)
+        yield inference.result()
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         rows: list[Rows] = []
@@ -371,23 +446,39 @@ class JsonLinesFormat(RecordFormat):
             size += rows[-1].batch.nbytes
             lines += len(rows[-1].lines) + len(rows[-1].rejects)
             if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
-                yield with_odd_texts(join_rows(rows), types, block.file.name)
+                yield _with_odd_texts(join_rows(rows), types, block.file.name)
                 rows, size, lines = [], 0, 0
         if rows:
-            yield with_odd_texts(join_rows(rows), types, block.file.name)
+            yield _with_odd_texts(join_rows(rows), types, block.file.name)
 
-    def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
-        """Yield the objects of a block in pieces, and a Reject for what cannot be read."""
+
+@dataclass(frozen=True)
+class JsonLinesFormat(ObjectsFormat):
+    """A row for each line that is not blank, which must hold an object; of a repeated key the last value counts.
+
+    A value is a number, a string, true, false, a list of these, or nested lists of one length. `null` and an absent key
+    both mean a missing value. A row is a reject if a requested column holds another value or one that does not fit its
+    type.
+    """
+
+    encoding: str = "utf-8"  # Python's name
+
+    def __post_init__(self) -> None:
+        encoding_name(self.encoding)  # raises the ValueError of a name that is none
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        return LinesFormat(self.block_size, self.encoding).index(file)
+
+    def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects | Reject, ObjectFields]]:
         fill = parse_fills(self.fill)
         for piece in LinesFormat(min(self.block_size, _PARSE_BYTES), self.encoding).pieces(block):
-            if not isinstance(piece, Piece):
-                yield piece
-                continue
-            objects = parse_lines(piece, block.file.name, fill)
-            yield with_nesting(objects, self.nesting)
+            if isinstance(piece, Piece):
+                yield with_nesting(parse_lines(piece, block.file.name, fill), self.nesting), ObjectFields()
+            else:
+                yield piece, ObjectFields()
 
 
-def with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
+def _with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
     """Return rows of the file `source` with the odd texts among them, of `types`."""
     rows.findings.add(find_odd_texts(rows.batch, types, source, rows.lines))
     return rows

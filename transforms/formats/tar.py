@@ -16,7 +16,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.conversion import RoundedNumbers
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats.format import (
     IMAGE_COLUMN,
@@ -39,17 +39,15 @@ from shardmill.transforms.formats.format import (
     reject_file,
     unreadable_reason,
 )
-from shardmill.transforms.formats.json_lines import JsonObjects
+from shardmill.transforms.formats.json_lines import JsonObjects, ObjectFields, ObjectsInference, is_objects_value
 from shardmill.transforms.formats.tar_samples import (
     ALL_MEMBERS,
     IMAGE_MEMBERS,
     KEY,
-    ObjectFields,
     Sample,
     SamplePart,
     TarPiece,
     TarReader,
-    is_objects_value,
 )
 from shardmill.transforms.stores.storage import is_local
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
@@ -114,7 +112,7 @@ class TarFormat(RecordFormat):
             try:
                 for piece in reader.pieces(is_end=True):
                     if inference is not None:
-                        inference.add(piece)
+                        inference.add_piece(piece)
                     for sample in piece.samples:
                         keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
                         has_content = has_content or any(holds != "class" for holds, _, _ in sample.parts.values())
@@ -156,7 +154,7 @@ class TarFormat(RecordFormat):
         inference = _Inference(self, block.file.name, columns, values_of)
         for piece in self._pieces(block, IMAGE_MEMBERS):
             if not isinstance(piece, Reject):
-                inference.add(piece)
+                inference.add_piece(piece)
         yield inference.result()
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
@@ -233,19 +231,17 @@ class TarFormat(RecordFormat):
         return replace(found, objects=rows)
 
 
-class _Inference:
+class _Inference(ObjectsInference):
     def __init__(
         self, format_: TarFormat, name: str, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> None:
         """Start without samples of the file `name`; the other arguments are those of `RecordFormat.infer`."""
-        self._format, self._name, self._values_of = format_, name, values_of
-        self._wanted = None if columns is None else list(dict.fromkeys(columns))
-        self._values: dict[str, set[str]] = {column.name: set() for column in values_of}
-        self._merged = Inferred()
+        super().__init__(columns, format_.drop, values_of)
+        self._format, self._name = format_, name
 
-    def add(self, piece: TarPiece) -> None:
+    def add_piece(self, piece: TarPiece) -> None:
         """Add the samples of a piece, whose images need not be read."""
-        wanted, drop = self._wanted, self._format.drop
+        wanted, drop = self.wanted, self.drop
         rows = self._format.rows(piece, self._name)
         requested = None if wanted is None else [name for name in wanted if name not in rows.images]
         types, kept, _ = rows.objects.infer(requested, drop)
@@ -265,19 +261,7 @@ class _Inference:
                     f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r} already"
                 )
                 declared[name] = DeclaredColumn("text", message=message)
-        if OBJECTS in types and OBJECTS not in drop and (of_objects := rows.seen.declared_column) is not None:
-            declared[OBJECTS] = of_objects
-        for column in self._values_of:
-            if len(self._values[column.name]) <= MAX_VALUES:
-                self._values[column.name] |= kept.texts(column)
-        classes = {OBJECTS: rows.seen.classes} if OBJECTS in declared else {}
-        self._merged = self._merged.merge(Inferred(types, len(kept.objects), classes, declared))
-
-    def result(self) -> Inferred:
-        """Return what is known of all samples added."""
-        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in self._values.items()}
-        merged = self._merged
-        return Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.declared)
+        self.add(Inferred(types, len(kept.objects), declared=declared), kept, rows.seen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,14 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BufferedIOBase
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
-import orjson
 
-from shardmill.transforms.columns.types import MAX_VALUES, DeclaredColumn, DeclaredObjects
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES
-from shardmill.transforms.formats.format import BOX, CutError, UnreadableError, label_key
+from shardmill.transforms.formats.format import CutError, UnreadableError
 from shardmill.transforms.workers.resources import find_memory_problem
 
 try:
@@ -507,57 +505,3 @@ class TarReader:
             at += self._read_into(buffer[: end - at])
         self._base = at
         return at
-
-
-def is_objects_value(value: Any) -> bool:
-    """Return True if a value is objects in an image: an object of lists, a list of objects with boxes, or empty."""
-    items = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, dict) for item in items):
-        return False
-    return value in ([], {}) or any(BOX in item for item in items)
-
-
-@dataclass(slots=True)
-class ObjectFields:
-    """The field names and classes of the objects in some samples' images."""
-
-    _keys: set[str] = field(default_factory=set)
-    _ids: set[str] = field(default_factory=set)
-    _names: set[str] = field(default_factory=set)
-    _locations: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
-
-    def add(self, value: Any, location: str) -> str | None:
-        """Record the objects in `value`, and return its JSON, None without objects; errors give the `location`."""
-        self._locations.setdefault(None, location)
-        items = value if isinstance(value, list) else [value]
-        for item in items:
-            self._keys.update(item)
-            label = item.get(label_key(item))
-            for name in label if isinstance(label, list) else [label]:
-                if isinstance(name, str):
-                    self._names.add(name)
-                    self._locations.setdefault(False, location)
-                elif type(name) is int:  # True is one, too
-                    self._ids.add(str(name))
-                    self._locations.setdefault(True, location)
-        if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(label_key(value))):
-            return None
-        return orjson.dumps(value).decode()
-
-    @property
-    def declared_column(self) -> DeclaredColumn | None:
-        """The metadata of the column of objects; None if no sample has objects."""
-        if not self._keys:
-            return None
-        kinds: list[bool | None] = [numbered for numbered, seen in ((True, self._ids), (False, self._names)) if seen]
-        keys = tuple(sorted(self._keys))
-        found = [
-            DeclaredObjects(keys, kind, varies_by_row=True, location=self._locations[kind]) for kind in kinds or [None]
-        ]
-        return DeclaredColumn("bbox", objects=frozenset(found))
-
-    @property
-    def classes(self) -> frozenset[str] | None:
-        """The names or ids of classes, as texts; None if there are too many."""
-        found = frozenset(self._ids | self._names)
-        return found if len(found) <= MAX_VALUES else None

@@ -11,10 +11,9 @@ import numpy as np
 from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.nested import NO_NESTING, Nesting
-from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats.format import (
-    MAX_LINES,
     OBJECTS,
     STAGE,
     BlockRef,
@@ -26,9 +25,15 @@ from shardmill.transforms.formats.format import (
     SkippedItems,
     parse_fills,
 )
-from shardmill.transforms.formats.json_lines import ColumnRows, JsonObjects, join_rows, with_nesting, with_odd_texts
+from shardmill.transforms.formats.json_lines import (
+    ColumnRows,
+    JsonObjects,
+    ObjectFields,
+    ObjectsFormat,
+    is_objects_value,
+    with_nesting,
+)
 from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
-from shardmill.transforms.formats.tar_samples import ObjectFields, is_objects_value
 from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
 from shardmill.transforms.rows.values import RefusedRow, describe_record, describe_row, plain_columns, to_plain_rows
 from shardmill.transforms.stores import storage
@@ -54,12 +59,8 @@ def encode_rows(rows: Sequence[Mapping[Any, Any]]) -> bytes:
 
 
 @dataclass(frozen=True)
-class DictionariesFormat(RecordFormat):
-    """A row for each dictionary in a spooled file, by the rules of transforms.formats.json_lines.JsonObjects."""
-
-    block_size: int  # approximate bytes of a block
-    fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
-    nesting: Nesting = NO_NESTING  # how nested values are stored
+class DictionariesFormat(ObjectsFormat):
+    """A row for each dictionary in a spooled file."""
 
     def index(self, file: FileRef) -> Iterator[BlockRef]:
         start = offset = 0
@@ -73,46 +74,7 @@ class DictionariesFormat(RecordFormat):
                     yield BlockRef(file, start, offset - start, first, records=row - first)
                     start, first = offset, row
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
-        wanted = None if columns is None else list(dict.fromkeys(columns))
-        merged = Inferred()
-        values: dict[str, set[str]] = {column.name: set() for column in values_of}
-        for objects, seen in self._objects(block):
-            types, kept, nested = objects.infer(wanted, self.nesting.drop)
-            declared, classes = {}, {}
-            if (
-                OBJECTS in types
-                and OBJECTS not in self.nesting.drop
-                and (of_objects := seen.declared_column) is not None
-            ):
-                declared, classes = {OBJECTS: of_objects}, {OBJECTS: seen.classes}
-            merged = merged.merge(Inferred(types, len(kept.objects), classes, declared, nested=nested))
-            for column in values_of:
-                if len(values[column.name]) <= MAX_VALUES:
-                    values[column.name] |= kept.texts(column)
-        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield replace(merged, values={**counted, **merged.values})
-
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
-        held: list[Rows] = []
-        size = lines = 0
-        for objects, _ in self._objects(block):
-            held.append(objects.read(types, keys))
-            size += held[-1].batch.nbytes
-            lines += len(held[-1].lines) + len(held[-1].rejects)
-            if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES:
-                yield with_odd_texts(join_rows(held), types, block.file.name)
-                held, size, lines = [], 0, 0
-        if held:
-            yield with_odd_texts(join_rows(held), types, block.file.name)
-
-    def objects(self, block: BlockRef) -> Iterator[JsonObjects]:
-        """Yield the rows of a block in pieces."""
-        return (objects for objects, _ in self._objects(block))
-
-    def _objects(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
+    def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
         """Yield the rows of each part, and the objects in images among them, which become JSON."""
         fill, name = parse_fills(self.fill), block.file.name
         for first, found in _read_parts(block):

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, RecordFormat, Rows, parse_fills
-from shardmill.transforms.formats.json_lines import JsonObjects, with_nesting
+from shardmill.transforms.formats.json_lines import JsonObjects, ObjectFields, with_nesting
 from shardmill.transforms.formats.parquet import ParquetFormat
-from shardmill.transforms.formats.tar_samples import ObjectFields
 from shardmill.transforms.options.job_options import ROW_KEY
 from shardmill.transforms.rows.formats import BATCH_SUFFIX, ROW_SUFFIX, DictionariesFormat, SpooledFormat
 from shardmill.transforms.rows.spool import RowSpool
@@ -207,11 +206,11 @@ class _MappedRows(DictionariesFormat):
                 yield rows
                 continue
             names = dict[int | None, str]()
-            for objects, _ in self._objects(block):
+            for objects, _ in self.parts(block):
                 names.update(zip(objects.line_numbers.tolist(), (row[ROW_KEY] for row in objects.objects), strict=True))
             yield replace(rows, rejects=[name_file(each, names[each.line]) for each in rows.rejects])
 
-    def _objects(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
+    def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
         fill, left = parse_fills(self.fill), block.length
         with storage.open_read(block.file.path, block.end) as stream:
             stream.seek(block.offset)
