@@ -57,7 +57,7 @@ ROOMS = (
     Room("transforms/values", 7, 2_930),  # a module of --module_file brings those beside it, functions of users
     Room("transforms/shards", 8, 1_650),  # strata of sequences, positions of records, parts of shards as a PCollection
     Room("transforms/inputs", 9, 6_610),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/rows", 10, 1_780),  # rows of memory, functions
+    Room("transforms/rows", 10, 1_740),  # rows of memory, functions
     Room("transforms/layout", 10, 2_170),  # other columns
     Room("transforms/features", 11, 220),  # hooks of add-ons
     Room("transforms/files", 11, 4_860),  # whole files that change, images in compiled calls, sorting in little memory
