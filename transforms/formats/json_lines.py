@@ -386,7 +386,7 @@ _BATCH_PIECES = 1024  # of a batch, at most, where little of them is rows
 
 
 class ObjectsInference:
-    """What is inferred of objects, which are added some at a time."""
+    """Types and values inferred from objects, which are added some at a time."""
 
     def __init__(self, columns: Iterable[str] | None, drop: Sequence[str], values_of: Sequence[ValuesOf]) -> None:
         """Start without objects; `columns` and `values_of` are those of `RecordFormat.infer`."""
