@@ -71,10 +71,6 @@ def features(directory: Path) -> Any:
     return open_dataset(str(directory)).manifest.features
 
 
-def classes_of(scene: Scene) -> list[str]:
-    return [thing.colour for thing in scene.things]
-
-
 def feature_of(directory: Path, name: str) -> Any:
     return {each.name: each for each in features(directory)}[f"objects/{name}"]
 

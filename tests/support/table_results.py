@@ -19,7 +19,7 @@ from shardmill.data.example import decode_example, encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
-from tests.support.command import rejects_of, tree_bytes, write_files
+from tests.support.command import rejects_of, tree_bytes
 
 Row = dict[str, Any]
 
@@ -143,11 +143,6 @@ def encode_rows(command: str, rows: Sequence[Mapping[str, Any]], **options: Any)
     out = io.BytesIO()
     fastavro.writer(out, {"type": "record", "name": "row", "fields": fields}, rows)
     return out.getvalue()
-
-
-def write_rows(folder: Path, command: str, rows: Sequence[Mapping[str, Any]], **options: Any) -> Path:
-    """A folder with one file of rows."""
-    return write_files(folder, {f"a.{command}": encode_rows(command, rows, **options)})
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -1,7 +1,6 @@
 """Manifests as people, tools and spreadsheets write them: their columns, labels and oddities."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -68,10 +67,6 @@ def test_columns_like_a_box_name_the_flag_that_makes_boxes(images: ImageJobs) ->
     )
     contents = images.make({}, "--boxes_csv in/t.csv --overwrite")
     assert "objects/bbox" in {feature.name for feature in contents.dataset.manifest.features}
-
-
-ROWS = "a/0.png,ant,train,7,1\na/1.png,bee,train,8,2.5\na/2.png,bee,test,9,3\n"
-TABLE = f"file_name,label,split,zip,n\n{ROWS}"
 
 
 def test_columns_that_name_further_images_are_said(images: ImageJobs) -> None:
@@ -173,25 +168,3 @@ def test_a_folder_has_no_columns_and_a_root_may_be_outside(images: ImageJobs) ->
     outside = kaggle(file_root="../pictures")
     assert "--allow_outside" in images.start(BREEDS, outside).err
     images.make({}, f"{outside} --allow_outside")
-
-
-TAGS: Mapping[str, list[str]] = {
-    "0.jpg": ["sea", "sun"],
-    "1.jpg": [],
-    "2.jpg": ["sun", "ice", "sun"],
-    "3.jpg": ["ice"],
-    "4.jpg": ["ice"],
-}
-NAMES = ("ice", "sea", "sun")
-PICTURES = {name: image(int(name[0])) for name in TAGS}
-TAGS_CSV = "file_name,label\n" + "".join(f"{name},{' | '.join(tags)}\n" for name, tags in TAGS.items())
-TAGS_JSON = "\n".join(json.dumps({"file_name": name, "label": tags or None}) for name, tags in TAGS.items())
-CSV, JSON = "--manifest in/meta.csv --label_separator '|'", "--manifest in/meta.jsonl"
-
-
-def tagged(csv: str = TAGS_CSV, lines: str = TAGS_JSON) -> dict[str, bytes]:
-    return {**PICTURES, "meta.csv": csv.encode(), "meta.jsonl": lines.encode()}
-
-
-def labels() -> dict[str, list[int]]:
-    return {one["filename"].decode(): one["label"].tolist() for one in shardmill.examples("out/n")}
