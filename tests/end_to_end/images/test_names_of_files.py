@@ -140,8 +140,6 @@ def lists_as(jobs: Jobs, train: str, test: str) -> Path:
 @pytest.mark.parametrize(
     ("train", "test", "wanted"),
     [
-        ("train", "valid", {"train": 8, "validation": 4}),
-        ("training", "validation", {"train": 8, "validation": 4}),
         ("Train", "VAL", {"train": 8, "validation": 4}),
         ("trainval", "test", {"trainval": 8, "test": 4}),
     ],

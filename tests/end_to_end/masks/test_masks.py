@@ -220,45 +220,23 @@ def test_a_changed_mask_is_read_again_and_others_are_taken(jobs: Jobs) -> None:
     assert tree_bytes(again.directory) == tree_bytes(full.directory)
 
 
-LISTS = {  # of the colours of COLOURS and one more, as programs write them
-    "label_colors.txt": "20 20 20\t\tBackground\n220 30 30\tCar\n30 220 30\tLane Markings\n1 2 3\tVoid\n",
-    "labelmap.txt": "# label:color_rgb:parts:actions\nBackground:20,20,20::\nCar:220,30,30::\n"
-    "Lane Markings:30,220,30::\nVoid:1,2,3::\n",
-    "class_dict.csv": "name,b,g,r\nBackground,20,20,20\nCar,30,30,220\nLane Markings,30,220,30\nVoid,3,2,1\n",
-    "hex.txt": "Background #141414\nCar: #dc1e1e\nLane Markings #1edc1e\nVoid #010203\n",
-    "labels.json": json.dumps(
-        [
-            {"name": name, "color": color}
-            for name, color in zip(
-                ("Background", "Car", "Lane Markings", "Void"),
-                ("#141414", "#dc1e1e", "30,220,30", "#010203"),
-                strict=True,
-            )
-        ]
-    ),
-    "dataset_meta.json": json.dumps(
-        {
-            "label_map": {"0": "Background", "1": "Car", "2": "Lane Markings", "3": "Void"},
-            "segmentation_colors": [[20, 20, 20], [220, 30, 30], [30, 220, 30], [1, 2, 3]],
-        }
-    ),
-    "colors.json": json.dumps(
-        {"Background": [20, 20, 20], "Car": [220, 30, 30], "Lane Markings": [30, 220, 30], "Void": [1, 2, 3]}
-    ),
-}
+COLORS = "20 20 20\t\tBackground\n220 30 30\tCar\n30 220 30\tLane Markings\n1 2 3\tVoid\n"  # and one more
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_colours_become_classes(jobs: Jobs, name: str) -> None:
+def test_colours_become_classes(jobs: Jobs) -> None:
+    """Other lists of colours are in tests/transforms/options/test_image_options.py."""
     write_pairs(jobs.folder / "in", 4)
     coloured = [encoded(Image.fromarray(COLOURS[values(index)])) for index in range(4)]
     coloured[1] = encoded(Image.fromarray(COLOURS[values(1)]).quantize(8))  # with a palette
     coloured[3] = encoded(Image.fromarray(COLOURS[values(3)]).convert("RGBA"))
     jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": content for index, content in enumerate(coloured)})
+    jobs.write({"colors.txt": COLORS, "twice.txt": "a 1 2 3\na 4 5 6\n"})
 
     jobs.fail(MASKED, "give --mask_colors, a file with the class of each colour")
-    flags = f"--mask_colors in/{name} --resize 16x12 --overwrite"
-    built = jobs.build(f"{MASKED} {flags}", files={name: LISTS[name]})
+    jobs.refuse(f"{MASKED} --mask_colors in/twice.txt", "the class a is there twice")
+    said = "--mask_colors is about the masks of --masks or --mask_column"
+    jobs.refuse("images --input in/images --mask_colors in/colors.txt", said)
+    built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --resize 16x12 --overwrite")
 
     notice = "4 classes in --mask_colors: 0 'Background', 1 'Car', 2 'Lane Markings', 3 'Void'"
     assert notice in "\n".join(built.notices)
@@ -273,30 +251,9 @@ def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
     jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": picture(values(index)) for index in range(4)})
     odd = COLOURS[values(0)]
     odd[0, 0] = (7, 8, 9)
-    jobs.write({"masks/a/0.png": encoded(odd), "colors.txt": LISTS["label_colors.txt"]})
+    jobs.write({"masks/a/0.png": encoded(odd), "colors.txt": COLORS})
 
     built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --max_reject_fraction 0.5")
 
     assert "1 pixel has a colour that --mask_colors does not list, such as 7,8,9" in built.said
     assert len(examples(built.directory)) == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a 1 2 3\na 4 5 6\n", "the class a is there twice"),
-        ("a 1 2 3\nb 1 2 3\n", "the colour 1,2,3 is there twice"),
-        ("a 1 2 300\n", "1,2,300 is no colour"),
-        ('{"0": "Void"}', "Void is no colour; expected #rrggbb, or red, green, blue from 0 to 255"),
-        ("[1]", "is no list of names and colours"),
-        ("a 1 2\n", "line 1 is 'a 1 2'; expected such as 'Animal:64,128,64'"),
-        ("", "it is empty"),
-    ],
-)
-def test_mistakes_in_lists_of_colours(jobs: Jobs, text: str, words: str) -> None:
-    write_pairs(jobs.folder / "in", 2)
-    name = "colors.json" if text[:1] in ("{", "[") else "colors.txt"
-    jobs.refuse(f"{MASKED} --mask_colors in/{name}", words, files={name: text})
-    said = "--mask_colors is about the masks of --masks or --mask_column"
-    files = {"colors.txt": LISTS["label_colors.txt"]}
-    jobs.refuse("images --input in/images --mask_colors in/colors.txt", said, files=files)

@@ -16,7 +16,6 @@ from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions, skipped_notices
 from tests.support.grouped import grouped
 
-OPTIONS = FileLayoutOptions("--input photos")
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
 NUMBER = ColumnType("int64", None, 1)
 
@@ -105,7 +104,8 @@ def test_ids_of_several_files_are_said_if_most_names_begin_with_them(files: str,
 
 
 def test_split_names() -> None:
-    assert list(map(normalize_split, ("val", "VAL", "Train", "Zoo"))) == ["validation", "validation", "train", "Zoo"]
+    told = {"val": "validation", "VAL": "validation", "valid": "validation", "training": "train", "Train": "train"}
+    assert {name: normalize_split(name) for name in (*told, "Zoo")} == told | {"Zoo": "Zoo"}
 
 
 def test_labels() -> None:
