@@ -75,29 +75,6 @@ def test_a_file_that_is_cut_short_is_named_as_such(case: str, jobs: Jobs) -> Non
             assert "2" in done.out.split("train")[1].split()[0]
 
 
-def test_parquet_column_that_cannot_be_read_is_dropped(jobs: Jobs) -> None:
-    maps = pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))
-    files = {"a.parquet": parquet(pa.table({"a": [1, 2], "s": [{"x": 1}, {"x": 2}], "m": maps}))}
-    struct = "a.parquet: column 's' is struct<x: int64>, column 'm' is map<…--drop s,m leaves"
-    jobs.refuse("parquet", struct, files=files)
-    jobs.refuse("parquet --drop s", "a.parquet: column 'm' is map<…--drop s,m leaves")
-    assert sorted(jobs.build("parquet --drop s,m").table.column("a")) == [1, 2]
-
-
-def test_many_files_and_many_columns(jobs: Jobs) -> None:
-    table = jobs.build("csv --num_shards 4", files={f"{n % 7}/{n}.csv": f"a,b\n{n},x{n}\n" for n in range(100)}).table
-    assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"x%d" % n) for n in range(100)]
-    assert table.sizes == {"train": [25] * 4}
-    names = [f"c{number}" for number in range(2000)]
-    lines = [",".join(names), ",".join(map(str, range(2000))), ",".join(["1"] * 1999)]
-    made = jobs.build("csv --input in/w.csv --name wide", *TOLERANT, files={"w.csv": "\n".join(lines)})
-    assert made.table.rows == [{name: number for number, name in enumerate(names)}]
-    assert list(made.reasons.values()) == [
-        "the row has 1999 fields; expected 2000, one for each column; the file ends there without a line break, so it"
-        " may be cut short: compare its size with the original's"
-    ]
-
-
 def _without_unknown() -> bytes:
     """A tokenizer without a token for unknown words, who says so of a whole batch."""
     content = json.loads(tokenizer_json())

@@ -137,7 +137,7 @@ def test_text_that_is_mostly_numbers(jobs: Jobs, text: str, words: str, flags: s
     assert set(dtypes(made).values()) <= {"int64", "float32"}
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "avro"])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_texts_of_typed_files_that_are_numbers(jobs: Jobs, suffix: str) -> None:
     numbers = [*map(str, range(20)), "?", *map(str, range(20, 40))]
     rows = [{"n": n, "x": f"{place}.5", "zip": "02134", "word": "a b"} for place, n in enumerate(numbers)]

@@ -50,7 +50,7 @@ def test_the_union_of_columns(jobs: Jobs, command: str) -> None:
     assert sorted(filled.column("d")) == [-1, -1, -1, 7, 8]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "avro"])
+@pytest.mark.parametrize("suffix", ["csv.gz", "parquet"])
 def test_files_with_other_columns_than_most_are_rejected(jobs: Jobs, suffix: str) -> None:
     command = suffix.removesuffix(".gz")
     files = three_files(command)
