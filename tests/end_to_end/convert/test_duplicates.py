@@ -443,6 +443,9 @@ def test_equal_contents_are_those_that_compare_equal(name: str, run: Run, jobs: 
     _check_conflicts(found.get("conflicts"), source, splits)
     assert found.get("documents") == (Counter(splits.values()) if name == "packed tokens" else None)
     assert run("report", made.directory, "--output", "page.html").status == 0
+    if name == "sequences":  # which no flag keeps in one split
+        assert "have equal content in 'train'" in made.said
+        assert "--group_by" not in made.said
 
 
 def _check_pairs(pairs: list[Any], source: Source, splits: Mapping[Hashable, str]) -> None:
@@ -494,10 +497,3 @@ def test_the_share_of_documents_is_of_documents(run: Run, jobs: Jobs) -> None:
     assert ">documents</th>" in page
     assert "100 %" in page
     assert " documents of 'test' have " in run("inspect", "out/n").out
-
-
-def test_nobody_is_told_of_a_flag_that_sequences_have_not(jobs: Jobs) -> None:
-    source = _sequences()
-    said = jobs.build(source.line, files=source.files).said
-    assert "have equal content in 'train'" in said
-    assert "--group_by" not in said

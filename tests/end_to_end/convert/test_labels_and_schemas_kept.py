@@ -36,7 +36,7 @@ def cities_of(built: Built) -> dict[int, str]:
 
 @pytest.mark.parametrize(
     ("command", "named"),
-    [("csv", "--label city --key id"), ("parquet", "--label city --key id"), ("csv", "")],
+    [("csv", "--label city --key id"), ("parquet", "")],
 )
 def test_a_new_label_beside_a_schema(jobs: Jobs, command: str, named: str) -> None:
     jobs.build(f"{command} --label city", files=files(command, *CITIES))

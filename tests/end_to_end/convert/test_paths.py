@@ -20,7 +20,6 @@ from shardmill.transforms.inputs import listing
 from shardmill.transforms.inputs.folders import FileKind
 from tests.support.command import REPOSITORY, Process, Run, bind_root_to_permissions, image, npy, write_files
 from tests.support.jobs import Built, Jobs
-from tests.support.sounds import wav
 
 TABLE = "a,b\n1,x\n2,y\n3,z\n"
 
@@ -215,7 +214,6 @@ def test_a_recipe_of_a_glob_above_data_sets_is_unchanged(jobs: Jobs, run: Run) -
 KINDS: Mapping[str, tuple[str, str, Callable[[int], bytes]]] = {
     "images": ("images", "jpg", image),
     "arrays": ("arrays", "npy", lambda number: npy(np.full((2, 2), number, np.float32))),
-    "audio": ("audio", "wav", lambda number: wav(number=number)),
     "csv": ("csv", "csv", lambda number: b"n\n%d\n" % number),
     "reshard": ("reshard", "tfrecord", lambda number: frame_record(encode_example({"n": [number]}))),
 }
@@ -263,7 +261,7 @@ def reasons(tmp_path: Path, *words: object) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("way", "kind"),
     [
-        *(("folder", kind) for kind in ("images", "audio", "csv")),
+        *(("folder", "images"), ("folder", "csv")),
         ("deep glob", "images"),
         ("choices", "images"),
         ("choices of globs", "csv"),
@@ -367,7 +365,7 @@ def test_a_file_that_vanishes_after_it_was_listed_is_a_reject(
     assert ["No such file" in reject["reason"] for reject in built.rejects] == [True]
 
 
-@pytest.mark.parametrize("kind", ["images", "arrays", "audio"])
+@pytest.mark.parametrize("kind", ["images", "arrays"])
 def test_a_member_of_an_archive_that_cannot_be_read_is_a_reject(kind: str, jobs: Jobs) -> None:
     command, suffix, content = KINDS[kind]
     archive = jobs.folder / "in.zip"
