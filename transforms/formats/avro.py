@@ -500,11 +500,9 @@ class AvroFormat(RecordFormat):
                 yield BlockRef(file, start, file.size_bytes - start, first, tuple(header.columns), records)
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        try:
-            with storage.open_read(file.path, file.size_bytes) as stream:
-                return tuple(read_header(stream, file, self.nesting).columns)
-        except UnreadableError:
-            return ()
+        with suppress(UnreadableError), storage.open_read(file.path, file.size_bytes) as stream:
+            return tuple(read_header(stream, file, self.nesting).columns)
+        return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
@@ -546,7 +544,6 @@ class _Part:
     schema: Any = None  # of the file
 
     def infer(self, name: str, fills: Mapping[str, Any]) -> ColumnType | None:
-        """Return the type of a column; None if it has no value."""
         found, missing = None, len(self.numbers)
         if name in self.batch.schema.names:
             array = self.batch[name]

@@ -568,7 +568,6 @@ class _PrefixedStream:
         self._start, self._stream = start, stream
 
     def read(self, size: int, /) -> bytes:
-        """Return about `size` bytes; no bytes only at the end."""
         start, self._start = self._start, b""
         return start + self._stream.read(size) if start else self._stream.read(size)
 
@@ -581,7 +580,6 @@ class _ChangedStream:
         self._held = b""
 
     def read(self, size: int, /) -> bytes:
-        """Return about `size` bytes; no bytes only at the end."""
         while more := self._stream.read(size):
             data = self._held + more
             end = self._find_end(data)
@@ -606,7 +604,6 @@ class _BlockStream:
         self._raw, self._block, self._done = raw, block, 0
 
     def read(self, size: int, /) -> bytes:
-        """Return `size` bytes, or what is left."""
         data = self._raw.read(min(size, self._block.length - self._done))
         self._done += len(data)
         if not data and size and self._done < self._block.length:

@@ -586,7 +586,6 @@ _KEY = b"huggingface"
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # of metadata that is not as expected
 _FIELDS = {"bytes", "path"}
 _IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary)
-AUDIO = "audio"
 OBJECTS = "objects"  # the column of what is in images
 BOX = "bbox"  # of an object in an image: [x, y, width, height]
 LABELS = ("category", "categories", "category_id", "category_ids", "label", "labels", "class", "classes")  # of one

@@ -471,11 +471,11 @@ class JsonLinesFormat(ObjectsFormat):
 
     def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects | Reject, ObjectFields]]:
         fill = parse_fills(self.fill)
+        piece: Piece | JsonObjects | Reject
         for piece in LinesFormat(min(self.block_size, _PARSE_BYTES), self.encoding).pieces(block):
             if isinstance(piece, Piece):
-                yield with_nesting(parse_lines(piece, block.file.name, fill), self.nesting), ObjectFields()
-            else:
-                yield piece, ObjectFields()
+                piece = with_nesting(parse_lines(piece, block.file.name, fill), self.nesting)
+            yield piece, ObjectFields()
 
 
 def _with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:

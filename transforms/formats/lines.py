@@ -215,7 +215,6 @@ class _Lines:
 
     @classmethod
     def from_piece(cls, piece: Piece, encoding: str) -> "_Lines":
-        """Find the lines of `piece`."""
         starts, stops = line_ranges(piece.data)
         invalid = np.zeros(len(starts), bool)
         found = {} if is_utf8(piece.data) else dict(invalid_lines(piece.data, starts, stops, encoding))
@@ -239,12 +238,10 @@ class _Lines:
 
     @classmethod
     def rejected_line(cls, line: int, reason: str) -> "_Lines":
-        """Return one line that was not read and is rejected."""
         nothing = np.zeros(1, np.int64)
         return cls(b"", nothing, nothing, np.zeros(1, bool), np.ones(1, bool), line, {line: reason})
 
     def part(self, start: int, stop: int | None) -> "_Lines":
-        """Return the lines from `start` to `stop`."""
         rows = slice(start, stop)
         ranges, flags = (self.starts[rows], self.stops[rows]), (self.is_blank[rows], self.is_invalid[rows])
         return _Lines(self.data, *ranges, *flags, self.first_line + start, self.reasons)

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -410,7 +410,6 @@ class _ArrowSource:
             raise UnreadableError(description + error_text(error, lines=1)) from None
 
     def tail(self, size: int) -> bytes:
-        """Return the last `size` bytes of the file."""
         end = self.file.size()
         return self.file.read_at(size, max(end - size, 0))
 
@@ -424,7 +423,6 @@ class _ArrowSource:
         return self._call("tell")
 
     def close(self) -> None:
-        """Close the underlying file."""
         self.closed = True
         if self._stream is None:
             self.file.close()
@@ -519,11 +517,9 @@ class ParquetFormat(RecordFormat):
                 row += group.num_rows
 
     def header(self, file: FileRef) -> tuple[str, ...]:
-        try:
-            with OpenedParquet(file, self.nesting) as opened:
-                return opened.columns
-        except UnreadableError:
-            return ()
+        with suppress(UnreadableError), OpenedParquet(file, self.nesting) as opened:
+            return opened.columns
+        return ()
 
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]

@@ -235,12 +235,10 @@ class _Inference(ObjectsInference):
     def __init__(
         self, format_: TarFormat, name: str, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> None:
-        """Start without samples of the file `name`; the other arguments are those of `RecordFormat.infer`."""
         super().__init__(columns, format_.drop, values_of)
         self._format, self._name = format_, name
 
     def add_piece(self, piece: TarPiece) -> None:
-        """Add the samples of a piece, whose images need not be read."""
         wanted, drop = self.wanted, self.drop
         rows = self._format.rows(piece, self._name)
         requested = None if wanted is None else [name for name in wanted if name not in rows.images]

@@ -220,7 +220,6 @@ _ALWAYS_READ = 1 << 20  # bytes, for which there is always memory
 
 
 def _is_large(size: int) -> bool:
-    """Return True if a member is not read."""
     return size > MAX_MEMBER_BYTES or find_memory_problem(size, _COPIES) != ""
 
 
