@@ -44,7 +44,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 3_040),  # examples are decoded by columns, indexes of shards, ArrayRecord
+    Room("src/shardmill/data", 1, 3_030),  # examples are decoded by columns, indexes of shards, ArrayRecord
     Room("src/shardmill/metadata", 2, 1_640),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_580),  # statistics of wide tables
     Room("src/shardmill/reading", 4, 3_750),  # random access, orders, slices, reading ahead
@@ -54,15 +54,15 @@ ROOMS = (
     Room("transforms/workers", 5, 1_410),  # worker processes
     Room("transforms/formats", 6, 6_850),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_500),  # columns of wide tables are counted together
-    Room("transforms/values", 7, 2_930),  # a module of --module_file brings those beside it, functions of users
+    Room("transforms/values", 7, 2_920),  # a module of --module_file brings those beside it, functions of users
     Room("transforms/shards", 8, 1_650),  # strata of sequences, positions of records, parts of shards as a PCollection
     Room("transforms/inputs", 9, 6_610),  # tables that name images, revisions of files, files that are left out
-    Room("transforms/rows", 10, 1_740),  # rows of memory, functions
+    Room("transforms/rows", 10, 1_730),  # rows of memory, functions
     Room("transforms/layout", 10, 2_170),  # other columns
     Room("transforms/features", 11, 220),  # hooks of add-ons
     Room("transforms/files", 11, 4_860),  # whole files that change, images in compiled calls, sorting in little memory
     Room("transforms/records", 12, 2_620),  # repeated keys, ties by content, values that stay in input files
-    Room("transforms/publishing", 12, 3_060),  # accepted versions, retention, indexes of shards
+    Room("transforms/publishing", 12, 3_040),  # accepted versions, retention, indexes of shards
     Room("pipelines/config", 13, 3_070),  # data sets as input of reshard, rows
     Room("pipelines/reports", 14, 770),  # classes before and now, short notices
     Room("pipelines/jobs", 15, 4_670),  # plan and convert, folders of killed jobs, WriteDataset
@@ -108,7 +108,7 @@ TESTS = REPOSITORY / "tests"
 MOST_PRIVATE_PATCHES = 15
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 76_850  # it only falls
+MOST_LINES = 76_780  # it only falls
 
 
 def name_of(path: Path) -> str:

@@ -536,7 +536,6 @@ class ArraysConfig(ListedFilesConfig):
         "Shape of every array, for example 64,64, or None,3 if the first dimension varies",
         parse=parse_shape,
         default_words="taken from the first file by name",
-        to_json=list,
     )
     dtype: str | None = flag(
         None,

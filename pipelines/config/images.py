@@ -94,7 +94,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         None,
         "Size to which each image is resized, for example 224x224, after it is turned upright and converted to RGB",
         parse=parse_resolution,
-        to_json=list,
     )
     resize_mode: str = flag(
         "exact",
@@ -111,7 +110,6 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         "Bands of each TIFF to store, for example 1,2,3 or 4; needs --image_format or --resize",
         parse=parse_bands,
         default_words="TIFFs with more bands than an image holds are rejected",
-        to_json=list,
     )
     on_several_frames: str = newer_flag(
         "reject",

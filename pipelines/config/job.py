@@ -89,7 +89,6 @@ class NameOptions(Options):
         other_name="ignore",
         metavar="PATTERN",
         group="input",
-        to_json=list,
     )
     rename: tuple[tuple[str, str], ...] = flag(
         (),

@@ -122,7 +122,7 @@ class TableReadOptions(Options, ABC):
         None, "Quote character of CSV fields; '' turns quoting off", parse=parse_quote, default_words='"'
     )
     columns: tuple[str, ...] | None = table_input_flag(
-        None, "Comma-separated column names, for CSV files without a header line", parse=parse_names, to_json=list
+        None, "Comma-separated column names, for CSV files without a header line", parse=parse_names
     )
     header: str = newer_input_flag(
         "auto",
@@ -149,7 +149,6 @@ class TableReadOptions(Options, ABC):
         "Comma-separated texts that mean a missing value, in addition to an empty field",
         parse=parse_missing,
         default_words=",".join(MISSING[1:]),
-        to_json=list,
     )
     escape: str = newer_input_flag(
         "",
@@ -193,12 +192,11 @@ class TableReadOptions(Options, ABC):
         default_words="types come from all rows",
         to_json=dict,
     )
-    drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names, to_json=list)
+    drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names)
     only: tuple[str, ...] = flag(
         (),
         "Comma-separated columns to keep; all others are left out, except for a manifest's files, labels and splits",
         parse=parse_names,
-        to_json=list,
     )
     flatten: bool = newer_flag(
         False,
@@ -210,7 +208,6 @@ class TableReadOptions(Options, ABC):
         parse=parse_name_lists,
         repeats=True,
         metavar="COLUMN,…",
-        to_json=list,
     )
     label_separator: Mapping[str, str] | None = newer_flag(
         None,
@@ -314,7 +311,6 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         (),
         "Comma-separated columns of encoded images; each image is checked, and records with a damaged one are rejected",
         parse=parse_names,
-        to_json=list,
     )
     hive_partitioning: bool = newer_input_flag(False, "Make columns of folders such as year=2024/month=1")
     stack: tuple[Stack, ...] = newer_flag(

@@ -19,6 +19,15 @@ def to_printable(text: str) -> str:
     return "".join(character if _is_shown(character) else repr(character)[1:-1] for character in text)
 
 
+def is_unicode(text: str) -> bool:
+    """Return True if UTF-8 can encode `text`: it has no lone surrogates, which JSON and Python can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shorten(text: str) -> str:
     """Return the first 60 characters of a value, to quote in a message."""
     return text[:_MAX_QUOTED]

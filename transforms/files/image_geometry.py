@@ -44,7 +44,6 @@ def read_orientation(data: bytes, start: int, end: int) -> int:
 
 _SIDEWAYS = (5, 6, 7, 8)  # orientations by which width and height change places
 _INVERSE = {6: 8, 8: 6}  # of quarter turns; every other orientation undoes itself
-FRAMES = ("", "stored", "upright")
 
 
 class Box(NamedTuple):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.text import plural
+from shardmill.text import is_unicode, plural
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import (
     IMAGE_ID,
@@ -445,7 +445,7 @@ def _parse_image(item: Any, position: int) -> CocoImage:
     if not isinstance(item, dict) or not is_integer(item.get("id")):
         return CocoImage(-1, "", None, f"image {position} of the file has no whole number as its id")
     image_id, name = int(item["id"]), item.get("file_name")
-    if not isinstance(name, str) or not name.strip("/") or "\0" in name or not is_text(name):
+    if not isinstance(name, str) or not name.strip("/") or "\0" in name or not is_unicode(name):
         return CocoImage(image_id, "", None, f"image id {image_id} has no file_name")
     width, height = item.get("width"), item.get("height")
     if not width and not height:
@@ -516,15 +516,6 @@ def is_number(value: Any) -> bool:
 def is_finite_number(value: Any) -> bool:
     """Return True if a JSON value is a finite number that fits a float."""
     return is_number(value) and not math.isnan(value)
-
-
-def is_text(text: str) -> bool:
-    """Return True if a text can be stored as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _IMAGES_PER_BATCH = 2_000  # whose objects are looked for at once: with their objects, an element of some mebibyte

@@ -41,7 +41,7 @@ class Flag:
     reads_file: bool = False  # `parse` looks at files: it is called once, before the options are constructed
     is_about_files: bool = False  # says how files are read, so it means nothing for rows that a function returns
     is_always_recorded: bool = True  # in the manifest even as the default; False for newer options
-    to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest
+    to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest; None: tuples become lists
 
 
 def flag(default: Any = MISSING, help: str = "", **attributes: Any) -> Any:
@@ -101,6 +101,12 @@ def _convert_scalar(value: Any, kind: type) -> Any:
     raise OptionValueError(f"{value!r} is not {words[kind]}")
 
 
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _to_json(item) for name, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value.to_json() if hasattr(value, "to_json") else value
+
+
 @cache
 def _find_options(cls: type) -> tuple[Option, ...]:
     """Return the options that the dataclass `cls` declares and inherits, groups of base classes first."""
@@ -145,7 +151,7 @@ class Options:
         for option in options_of(type(self)):
             value, to_json = getattr(self, option.field), option.flag.to_json
             if option.flag.affects_output and (option.flag.is_always_recorded or value != option.default):
-                recorded[option.field] = value if value is None or to_json is None else to_json(value)
+                recorded[option.field] = None if value is None else (to_json or _to_json)(value)
         return recorded
 
     @property

@@ -269,7 +269,6 @@ class MaskOptions(Options):
         parse=parse_mask_columns,
         is_always_recorded=False,
         metavar="COLUMN",
-        to_json=list,
     )
     mask_pattern: str = flag(
         "",
@@ -363,9 +362,6 @@ class LabelOptions(Options):
         name="labels_file",
         reads_file=True,
         parse=read_labels,
-        to_json=lambda labels: (
-            {label: list(names) for label, names in labels.items()} if isinstance(labels, Mapping) else list(labels)
-        ),
     )
     on_new_label: str = flag(
         "fail",

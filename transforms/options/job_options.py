@@ -317,16 +317,12 @@ class OutputOptions(Options):
     @property
     def parent(self) -> str:
         """The folder of all versions."""
-        from shardmill.transforms.stores import storage
-
-        return storage.join(self.output, self.name)
+        return f"{self.output.rstrip('/')}/{self.name}"
 
     @property
     def directory(self) -> str:
         """The version directory."""
-        from shardmill.transforms.stores import storage
-
-        return storage.join(self.parent, self.version)
+        return f"{self.parent}/{self.version}"
 
 
 NO, RECORD, LATEST = "no", "record", "LATEST"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from io import BufferedReader
 from typing import BinaryIO, cast
 
 import google_crc32c
@@ -29,7 +30,7 @@ from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import INDEX_DIR
-from shardmill.reading.dataset import Dataset, open_dataset, read_shard
+from shardmill.reading.dataset import ChecksummedFile, Dataset, open_dataset, read_shard
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.publishing.publication import Move
@@ -181,31 +182,15 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
     def read(name: str) -> tuple[ShardIndex, str]:
         path = storage.join(folder, name)
         with storage.open_read(path) as raw:
-            file = _ChecksummedFile(raw)
-            if file.first.startswith(ARRAY_RECORD_SIGNATURE):
+            first = cast(BufferedReader, raw).peek(len(ARRAY_RECORD_SIGNATURE))
+            if first.startswith(ARRAY_RECORD_SIGNATURE):
                 raise UserError(f"{path} is an ArrayRecord file, which has an index at its end: Grain reads any record")
-            if file.first.startswith(_GZIP):
+            if first.startswith(_GZIP):
                 raise UserError(f"{path} is compressed: {_COMPRESSED} writes shards with an index")
+            file = ChecksummedFile(raw)
             return build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"
 
     return write_index(folder, splits, read, f"{file_names.TEMP_PREFIX}{INDEX_DIR}")
-
-
-class _ChecksummedFile:
-    """A file with the crc32c of the bytes read from it, and its first bytes."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.first = self._held = file.read(1 << 16)
-        self.crc32c = google_crc32c.value(self.first)
-
-    def read(self, size: int) -> bytes:
-        if self._held:
-            data, self._held = self._held[:size], self._held[size:]
-            return data
-        data = self._file.read(size)
-        self.crc32c = google_crc32c.extend(self.crc32c, data)
-        return data
 
 
 def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read, temporary: str) -> int:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import apache_beam as beam
-import google_crc32c
 import numpy as np
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -31,7 +30,7 @@ from shardmill.metadata.file_names import ShardName, is_shard
 from shardmill.metadata.manifest import Manifest, ShardEntry, crc32c_hex
 from shardmill.metadata.schema import merge_requests, schema_requests
 from shardmill.quality.stats_file import StatsFile
-from shardmill.reading.dataset import Dataset
+from shardmill.reading.dataset import ChecksummedFile, Dataset
 from shardmill.reading.plain_examples import ExampleDecoder
 from shardmill.text import to_printable
 from shardmill.transforms.files.image_codec import check_decodes, measure_image
@@ -45,9 +44,6 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import Spread
 from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap, map_in_order
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 MAX_RECORD_FAULTS = 20  # of a shard; a data set of the wrong kind has one in every record
 _READ_BYTES = 1 << 20  # at once
@@ -168,7 +164,7 @@ def _check_shard(
             f"{ShardName(name, split_name, 0, 1, codec, template)}"
         ]
     with dataset.files.open(dataset.path(shard)) as raw:
-        counted = _ChecksummedFile(raw)
+        counted = ChecksummedFile(raw)
         file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
         blocks = _ReadableBlocks(codec, file, shard.file, index is not None)
         found: list[str] = []
@@ -211,28 +207,6 @@ def _check_index(
     except FileNotFoundError:
         found.append(f"{name} is missing; {REMEDY}")
     return found
-
-
-class _ChecksummedFile(io.RawIOBase):
-    """A file that counts and checksums its bytes while they are read."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.size_bytes = self.crc32c = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        target = memoryview(buffer)
-        data = self._file.read(len(target))
-        target[: len(data)] = data
-        self.size_bytes += len(data)
-        self.crc32c = google_crc32c.extend(self.crc32c, data)
-        return len(data)
 
 
 class _ReadableBlocks:

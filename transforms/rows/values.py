@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.data.example import decode_example
-from shardmill.text import shorten
+from shardmill.text import is_unicode, shorten
 from shardmill.transforms.columns.types import values_of_type
 
 _PLAIN = {str, int, float, bool, bytes, NoneType}
@@ -70,7 +70,7 @@ def _are_plain(rows: Sequence[Mapping[Any, Any]]) -> bool:
         return False
     floats = [value for value in values if type(value) is float]
     texts = [value for value in values if type(value) is str]
-    return math.isfinite(sum(floats)) and _is_utf8("".join(chain(names, texts)))
+    return math.isfinite(sum(floats)) and is_unicode("".join(chain(names, texts)))
 
 
 def plain_columns(rows: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
@@ -78,7 +78,7 @@ def plain_columns(rows: Sequence[Any]) -> dict[str, Sequence[Any]] | None:
     if set(map(type, rows)) != {dict} or len(set(map(tuple, rows))) != 1 or not rows[0]:
         return None
     columns = dict(zip(rows[0], zip(*map(dict.values, rows), strict=True), strict=True))
-    if set(map(type, columns)) != {str} or not _is_utf8("".join(columns)):
+    if set(map(type, columns)) != {str} or not is_unicode("".join(columns)):
         return None
     return columns if all(map(_is_plain_column, columns.values())) else None
 
@@ -88,16 +88,7 @@ def _is_plain_column(values: Sequence[Any]) -> bool:
     if not kinds <= _PLAIN:
         return False
     floats = values_of_type(values, float) if float in kinds else ()
-    return math.isfinite(sum(floats)) and (str not in kinds or _is_utf8("".join(values_of_type(values, str))))
-
-
-def _is_utf8(text: str) -> bool:
-    """Return False if a text has half of a surrogate pair, which UTF-8 cannot have."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return math.isfinite(sum(floats)) and (str not in kinds or is_unicode("".join(values_of_type(values, str))))
 
 
 def _to_plain_row(row: Any) -> dict[str, Any] | RefusedRow:
@@ -147,7 +138,7 @@ def _describe_value(value: Any) -> str:
 def _to_plain_key(name: Any) -> str:
     if not isinstance(name, str):
         raise ValueRefusedError(f"the key {name!r} is no string; expected names of columns")
-    if not _is_utf8(name):
+    if not is_unicode(name):
         raise ValueRefusedError(f"the key {name!r} is no valid Unicode")
     return str(name)
 
@@ -165,7 +156,7 @@ def _to_plain(value: Any) -> Any:
     if kind is float:
         return _to_finite(value)
     if isinstance(value, str):
-        if not _is_utf8(value):
+        if not is_unicode(value):
             raise ValueRefusedError(f"{shorten(repr(value))} is no valid Unicode")
         return str(value)
     if isinstance(value, Mapping):

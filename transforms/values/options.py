@@ -63,7 +63,6 @@ class MapOptions(Options):
         " example clean.py:clean_row",
         parse=partial(_read_function, "--map"),
         reads_file=True,
-        to_json=lambda function: function.to_json(),
         metavar="FILE.py:FUNCTION",
     )
     map_batches: Any = newer_flag(
@@ -71,7 +70,6 @@ class MapOptions(Options):
         "Function of a pyarrow.RecordBatch that returns one, for example clean.py:clean_batch; faster than --map",
         parse=partial(_read_function, "--map_batches"),
         reads_file=True,
-        to_json=lambda function: function.to_json(),
         metavar="FILE.py:FUNCTION",
     )
 
@@ -115,13 +113,11 @@ class DeclaredOptions(Options):
         "File transform.yaml of feature transforms; saves a TensorFlow Transform graph with the raw examples",
         parse=read_transform,
         reads_file=True,
-        to_json=lambda declaration: declaration.to_json(),
     )
     analyze_splits: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated splits from which --transform computes its constants",
         parse=parse_names,
-        to_json=list,
         default_words=TRAINING,
     )
 
@@ -176,7 +172,6 @@ class TransformOptions(DeclaredOptions):
         "Python file with preprocessing_fn(inputs), which makes a TensorFlow Transform graph with any of its analyzers",
         parse=read_module,
         reads_file=True,
-        to_json=lambda module: module.to_json(),
     )
 
     materialize: bool = newer_flag(False, "Write the examples that --transform makes instead of the raw ones")

@@ -78,17 +78,6 @@ def floats_entry_header(name: str, size: int) -> bytes:
     return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
 
 
-def encode_int64_entry(name: str, value: int) -> bytes:
-    """Return `entry(name, int64_feature([value]))`, several times as fast."""
-    packed = encode_varint(value & 0xFFFFFFFFFFFFFFFF)
-    return _integers_entry_header(name, len(packed)) + packed
-
-
-@lru_cache(maxsize=4096)
-def _integers_entry_header(name: str, size: int) -> bytes:
-    return bytes_entry_header(name, size, _INT64)  # as of floats
-
-
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
     return _delimited(1, name.encode())

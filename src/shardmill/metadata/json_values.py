@@ -11,6 +11,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from shardmill.errors import CorruptDataError
+from shardmill.text import is_unicode
 
 Json = dict[str, Any]
 Content = TypeVar("Content")
@@ -51,10 +52,8 @@ class Value:
     def text(self) -> str:
         """Return the value as a string that UTF-8 can encode; JSON's escapes allow lone surrogates, which it cannot."""
         text: str = self._checked(str, "a string")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise self.wrong("a string of whole characters") from None
+        if not is_unicode(text):
+            raise self.wrong("a string of whole characters")
         return text
 
     def matching(self, matches: Callable[[str], object], description: str) -> str:

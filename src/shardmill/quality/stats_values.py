@@ -18,6 +18,7 @@ from shardmill.metadata.json_values import (
     is_plain_number,
     to_plain,
 )
+from shardmill.text import is_unicode
 
 Number = int | float
 Parse = Callable[[Value], Any]
@@ -253,14 +254,5 @@ def _is_plain_top_value(item: Any) -> bool:
     return (
         type(item) is dict
         and is_plain_count(item.get("count"))
-        and (_is_unicode(shown) if type(shown := item.get("value")) is str else is_plain_integer(shown))
+        and (is_unicode(shown) if type(shown := item.get("value")) is str else is_plain_integer(shown))
     )
-
-
-def _is_unicode(text: str) -> bool:
-    """Return True if `text` has no lone surrogates, which JSON can spell and UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

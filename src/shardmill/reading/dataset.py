@@ -1,5 +1,6 @@
 """Open a version of a data set, select its splits and features, and read its shards."""
 
+import io
 import os
 import posixpath
 import sys
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import google_crc32c
 
@@ -29,6 +30,9 @@ from shardmill.metadata.versions import (
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.slices import ShardSlice
 from shardmill.text import html_table, listed, to_printable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _SHOWN = 60  # letters of what a file should not hold
 
@@ -511,16 +515,16 @@ def read_shard(dataset: Dataset, shard: ShardEntry, record: int = 0, offset: int
     Raises:
         CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
     """
-    raw = _ChecksummedFile(open_shard(dataset, shard))
-    with raw.file:
+    with open_shard(dataset, shard) as file:
         if offset:
-            raw.file.seek(offset)
+            file.seek(offset)
+        raw = ChecksummedFile(file)
         for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file, record, offset):
             record += len(records)
             yield records
     _check_count(shard, record)
-    if not offset and f"{raw.crc:08x}" != shard.crc32c:
-        raise replaced_shard_error(shard, raw.crc)
+    if not offset and f"{raw.crc32c:08x}" != shard.crc32c:
+        raise replaced_shard_error(shard, raw.crc32c)
 
 
 def read_slice(dataset: Dataset, piece: ShardSlice, offset: int = 0) -> Iterator[RecordBlock]:
@@ -539,16 +543,31 @@ def read_slice(dataset: Dataset, piece: ShardSlice, offset: int = 0) -> Iterator
             return
 
 
-class _ChecksummedFile:
-    """A file with the crc32c of the bytes read from it."""
+class ChecksummedFile(io.RawIOBase):
+    """A file that counts and checksums its bytes while they are read."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.file, self.crc = file, 0
+        self._file = file
+        self.size_bytes = self.crc32c = 0
 
-    def read(self, size: int = -1) -> bytes:
-        data = self.file.read(size)
-        self.crc = google_crc32c.extend(self.crc, data)
-        return data
+    def readable(self) -> bool:
+        """Return True."""
+        return True
 
     def fileno(self) -> int:
-        return self.file.fileno()
+        """Return the descriptor of the file."""
+        return self._file.fileno()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` bytes, all that follow for -1."""
+        data = self._file.read(size)
+        self.size_bytes += len(data)
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        return data
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """Read bytes into a buffer and return their number."""
+        target = memoryview(buffer)
+        data = self.read(len(target))
+        target[: len(data)] = data
+        return len(data)

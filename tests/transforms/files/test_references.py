@@ -366,7 +366,8 @@ def test_columns_are_encoded() -> None:
     rows = [row("a", 2), row("b", 3)]
     found, _ = resolved(rows, replace(TREE, columns=types), price=[7, None], unknown=["x", "y"])
 
-    assert [item["columns"] for item in found] == [example.encode_int64_entry("price", 7), None]
+    price = example.encode_entry("price", example.encode_int64_feature([7]))
+    assert [item["columns"] for item in found] == [price, None]
 
 
 def test_planned_sizes_grow_with_what_is_written() -> None:

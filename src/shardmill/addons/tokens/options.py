@@ -164,7 +164,6 @@ class TokenOptions(AddOnOptions):
         None,
         "Hugging Face tokenizer.json that turns texts into the feature input_ids",
         parse=read_tokenizer,
-        to_json=lambda file: file.to_json(),
         metavar="FILE",
     )
     tokenize: str | None = newer_flag(
