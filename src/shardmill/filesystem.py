@@ -1,11 +1,15 @@
 """Files that readers open: on local disks, or elsewhere through TensorFlow's gfile."""
 
+import io
 import os
 import stat
-from typing import BinaryIO, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 
 from shardmill.errors import UserError
 from shardmill.installed import tf
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class Files(Protocol):
@@ -75,6 +79,34 @@ def read_if_exists(files: Files, path: str) -> bytes | None:
         return files.read(path)
     except FileNotFoundError:
         return None
+
+
+class ChecksummedFile(io.RawIOBase):
+    """A file that counts and checksums its bytes while they are read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        from google_crc32c import extend  # late: most commands begin without it
+
+        self._file, self._extend = file, extend
+        self.size_bytes = self.crc32c = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.size_bytes += len(data)
+        self.crc32c = self._extend(self.crc32c, data)
+        return data
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        target = memoryview(buffer)
+        data = self.read(len(target))
+        target[: len(data)] = data
+        return len(data)
 
 
 class LocalFiles:

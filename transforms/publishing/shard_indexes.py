@@ -28,9 +28,10 @@ from shardmill.data.shard_index import (
 )
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
+from shardmill.filesystem import ChecksummedFile
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import INDEX_DIR
-from shardmill.reading.dataset import ChecksummedFile, Dataset, open_dataset, read_shard
+from shardmill.reading.dataset import Dataset, open_dataset, read_shard
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.publishing.publication import Move

@@ -25,12 +25,13 @@ from shardmill.data.shard_index import REMEDY, IndexedShard, ShardIndex, bounds_
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import CorruptDataError
+from shardmill.filesystem import ChecksummedFile
 from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.file_names import ShardName, is_shard
 from shardmill.metadata.manifest import Manifest, ShardEntry, crc32c_hex
 from shardmill.metadata.schema import merge_requests, schema_requests
 from shardmill.quality.stats_file import StatsFile
-from shardmill.reading.dataset import ChecksummedFile, Dataset
+from shardmill.reading.dataset import Dataset
 from shardmill.reading.plain_examples import ExampleDecoder
 from shardmill.text import to_printable
 from shardmill.transforms.files.image_codec import check_decodes, measure_image

@@ -1,6 +1,5 @@
 """Open a version of a data set, select its splits and features, and read its shards."""
 
-import io
 import os
 import posixpath
 import sys
@@ -8,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import google_crc32c
 
@@ -17,7 +16,15 @@ from shardmill.data.features import Feature, Features, translated_features
 from shardmill.data.kinds import kind_of
 from shardmill.data.spans import RecordBlock
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, FolderLister, GFiles, LocalFiles, read_if_exists, read_small_file
+from shardmill.filesystem import (
+    ChecksummedFile,
+    Files,
+    FolderLister,
+    GFiles,
+    LocalFiles,
+    read_if_exists,
+    read_small_file,
+)
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
 from shardmill.metadata.tfds_metadata import supervised_keys
@@ -30,9 +37,6 @@ from shardmill.metadata.versions import (
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.slices import ShardSlice
 from shardmill.text import html_table, listed, to_printable
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 _SHOWN = 60  # letters of what a file should not hold
 
@@ -541,33 +545,3 @@ def read_slice(dataset: Dataset, piece: ShardSlice, offset: int = 0) -> Iterator
         index += len(block)
         if piece.stop <= index < piece.shard.examples:
             return
-
-
-class ChecksummedFile(io.RawIOBase):
-    """A file that counts and checksums its bytes while they are read."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.size_bytes = self.crc32c = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def fileno(self) -> int:
-        """Return the descriptor of the file."""
-        return self._file.fileno()
-
-    def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, all that follow for -1."""
-        data = self._file.read(size)
-        self.size_bytes += len(data)
-        self.crc32c = google_crc32c.extend(self.crc32c, data)
-        return data
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Read bytes into a buffer and return their number."""
-        target = memoryview(buffer)
-        data = self.read(len(target))
-        target[: len(data)] = data
-        return len(data)
