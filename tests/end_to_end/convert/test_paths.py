@@ -7,18 +7,20 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import shardmill
 from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.transforms.inputs import listing
 from shardmill.transforms.inputs.folders import FileKind
-from tests.support.command import REPOSITORY, Process, Run, bind_root_to_permissions, image, npy, write_files
+from tests.support.command import Process, Run, bind_root_to_permissions, image, npy, write_files
 from tests.support.jobs import Built, Jobs
 
 TABLE = "a,b\n1,x\n2,y\n3,z\n"
@@ -92,60 +94,53 @@ def test_a_folder_that_is_no_data_set(command: str, run: Run, two: Path, tmp_pat
     assert run(command, two / "flowers", *page).status == 0
 
 
+def read_bound_to_permissions(directory: Path) -> None:
+    bind_root_to_permissions()
+    with pytest.raises(shardmill.UserError, match="cannot be read: Permission denied"):
+        list(shardmill.examples(directory))
+
+
 @pytest.mark.parametrize("unreadable", ["flowers", "flowers/1.0.0", "flowers/1.0.0/manifest.json"])
-def test_what_may_not_be_read(unreadable: str, two: Path) -> None:
+def test_what_may_not_be_read(unreadable: str, two: Path, tmp_path: Path) -> None:
     path = two / unreadable
     mode = path.stat().st_mode
-    bind = "from tests.support.command import bind_root_to_permissions; bind_root_to_permissions(); "
-    read = f"import shardmill; list(shardmill.examples({str(two / 'flowers')!r}))"
-    inspect = f"from shardmill.pipelines.cli import main; sys.exit(main(['inspect', {str(two / 'flowers')!r}]))"
+    before = partial(read_bound_to_permissions, two / "flowers")
     path.chmod(0)
     try:
-        found, inspected = (
-            subprocess.run(
-                [sys.executable, "-c", f"import sys; {bind}{program}"], cwd=REPOSITORY, capture_output=True, text=True
-            )
-            for program in (read, inspect)
-        )
+        inspected = Process(tmp_path / "process", "inspect", two / "flowers", before=before).result()
     finally:
         path.chmod(mode)
-    assert "shardmill.errors.UserError: " in found.stderr
-    assert "cannot be read: Permission denied" in found.stderr
-    assert inspected.returncode == 2
-    assert "cannot be read: Permission denied" in inspected.stderr
+    assert (inspected.status, "cannot be read: Permission denied" in inspected.err) == (2, True), inspected.err
 
 
-def shell(words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `shardmill` with `words` in a shell, in a folder."""
-    command = f"{sys.executable} -m shardmill {words}"
-    return subprocess.run(
-        command, shell=True, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
+def to_a_full_disk() -> None:
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+
+
+def test_a_full_disk_behind_stdout_loses_no_version(tmp_path: Path) -> None:
+    words = ("csv", "--input", write_csv(tmp_path / "x.csv"), "--output", tmp_path / "out", "--name", "d")
+    for name, more in ("plain", ()), ("json", ("--json", "--overwrite")):
+        found = Process(tmp_path / name, *words, *more, before=to_a_full_disk).result()
+        assert found.status == 0
+        assert "standard output cannot be written: No space left on device; " in found.err
+        assert "published" in found.err
+        assert "Traceback" not in found.err
+    found = Process(tmp_path / "inspect", "inspect", tmp_path / "out/d", before=to_a_full_disk).result()
+    assert (found.status, found.err) == (
+        1,
+        "shardmill: error: standard output cannot be written: No space left on device\n",
     )
 
 
-@pytest.mark.parametrize("more", ["", " --json"])
-def test_a_full_disk_behind_stdout_loses_no_version(more: str, tmp_path: Path) -> None:
-    write_csv(tmp_path / "x.csv")
-    found = shell(f"csv --input x.csv --output out --name d{more} > /dev/full", tmp_path)
-    assert found.returncode == 0
-    assert "standard output cannot be written: No space left on device; " in found.stderr
-    assert "published" in found.stderr
-    assert "Traceback" not in found.stderr
-    found = shell("inspect out/d > /dev/full", tmp_path)
-    assert found.returncode == 1
-    assert found.stderr == "shardmill: error: standard output cannot be written: No space left on device\n"
-
-
 def test_recipes_after_a_full_disk_behind_stdout_are_built(tmp_path: Path) -> None:
-    write_csv(tmp_path / "x.csv")
-    for name in ("one", "two"):
-        recipe = f"name: {name}\noutput: out\ncsv:\n  input: x.csv\n"
-        (tmp_path / f"{name}.yaml").write_text(recipe)
-    found = shell("rebuild one.yaml two.yaml > /dev/full", tmp_path)
-    assert found.returncode == 0, found.stderr
+    recipes = [tmp_path / f"{name}.yaml" for name in ("one", "two")]
+    for path in recipes:
+        path.write_text(f"name: {path.stem}\noutput: {tmp_path}/out\ncsv:\n  input: {write_csv(tmp_path / 'x.csv')}\n")
+    found = Process(tmp_path / "process", "rebuild", *recipes, before=to_a_full_disk).result()
+    assert found.status == 0, found.err
     assert (tmp_path / "out/one/LATEST").exists()
     assert (tmp_path / "out/two/LATEST").exists()
-    assert found.stderr.count("standard output cannot be written") == 1
+    assert found.err.count("standard output cannot be written") == 1
 
 
 def test_a_folder_that_was_deleted(tmp_path: Path) -> None:
@@ -159,13 +154,14 @@ def test_a_folder_that_was_deleted(tmp_path: Path) -> None:
 
 
 def test_a_locale_that_is_not_utf_8(tmp_path: Path) -> None:
-    write_csv(tmp_path / "é" / "x.csv")
-    ascii_locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    found = shell("csv --input . --output ../out --name d", tmp_path / "é", **ascii_locale)
+    folder = write_csv(tmp_path / "é" / "x.csv").parent
+    ascii_locale = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    words = [sys.executable, *["-m", "shardmill", "csv", "--input", ".", "--output", "../out", "--name", "d"]]
+    found = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=ascii_locale)
     assert found.returncode == 2
     assert "set PYTHONUTF8=1" in found.stderr
     assert not (tmp_path / "out").exists()
-    found = shell("csv --input . --output ../out --name d", tmp_path / "é", **{**ascii_locale, "PYTHONUTF8": "1"})
+    found = subprocess.run(words, cwd=folder, capture_output=True, text=True, env={**ascii_locale, "PYTHONUTF8": "1"})
     assert found.returncode == 0
 
 
@@ -263,7 +259,6 @@ def reasons(tmp_path: Path, *words: object) -> dict[str, str]:
     [
         *(("folder", "images"), ("folder", "csv")),
         ("deep glob", "images"),
-        ("choices", "images"),
         ("choices of globs", "csv"),
         ("glob of a named split", "reshard"),
     ],
