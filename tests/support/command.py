@@ -142,6 +142,23 @@ def npy(array: Any) -> bytes:
     return out.getvalue()
 
 
+LONG_AGO = 10**18  # nanoseconds since 1970
+
+
+def age(folder: Path, when: int = LONG_AGO) -> None:
+    """Let files have changed long ago: those of just now might change again in the same moment, and are not reused."""
+    for path in folder.rglob("*"):
+        os.utime(path, ns=(when, when))
+
+
+def write_old_files(root: Path, files: Mapping[str, bytes], when: int = LONG_AGO) -> Path:
+    """Write files that changed long ago."""
+    write_files(root, files)
+    for name in files:
+        os.utime(root / name, ns=(when, when))
+    return root
+
+
 def write_files(root: Path, files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> Path:
     """Write each file below `root`, which is returned; folders are made."""
     for name, content in files.items() if isinstance(files, Mapping) else files:

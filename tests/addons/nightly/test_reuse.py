@@ -1,11 +1,10 @@
 """A rebuild reads what is new or changed, and takes the rest from the version before."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Run, image, image_tree, tree_bytes, write_files
+from tests.support.command import LONG_AGO, Run, image, image_tree, tree_bytes, write_old_files
 
 IMAGES = """\
 name: pets
@@ -19,16 +18,11 @@ images:
 
 @pytest.mark.parametrize("fingerprint", ["metadata", "content"])
 def test_images_that_did_not_change_are_not_read_again(run: Run, tmp_path: Path, fingerprint: str) -> None:
-    def put(files: dict[str, bytes], when: int) -> None:
-        write_files(tmp_path / "in", files)
-        for name in files:
-            os.utime(tmp_path / "in" / name, (when, when))
-
     path = tmp_path / "pets.yaml"
     path.write_text(IMAGES.format(root=tmp_path, fingerprint=fingerprint))
-    put(image_tree(("cat", "dog"), 10), 10**9)
+    write_old_files(tmp_path / "in", image_tree(("cat", "dog"), 10))
     first = run("rebuild", path)
-    put({"cat/000.jpg": image(77), "ant/new.jpg": image(78)}, 10**9 + 1)
+    write_old_files(tmp_path / "in", {"cat/000.jpg": image(77), "ant/new.jpg": image(78)}, LONG_AGO + 1)
 
     second = run("rebuild", path)
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pycocotools.coco import COCO
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
-from tests.support.command import Run
+from tests.support.command import Run, age
 from tests.support.detection import COLOURS, Scene, Thing, coco_of, draw, scenes, write_coco, write_voc, write_yolo
 from tests.support.jobs import Jobs
 from tests.support.later import Later
@@ -246,7 +245,7 @@ def test_a_night_takes_pictures_that_did_not_change_with_the_boxes_of_today(jobs
     drawn = turned_scenes()
     for scene in drawn:
         draw(scene, tmp_path / "in")
-        os.utime(tmp_path / "in" / scene.name, ns=(10**18, 10**18))
+    age(tmp_path / "in")
     content = coco_of(drawn)
     content["annotations"][0]["bbox"] = [0, 0, 0, 0]
     flags = "--resize 50x50 --image_format png --boxes_seen stored --max_reject_fraction 1"

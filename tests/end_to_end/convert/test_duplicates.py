@@ -2,7 +2,6 @@
 second time by comparing what the inputs hold, of every kind in which an example is not just a row or a file."""
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.archives import tar
-from tests.support.command import Run, image, npy
+from tests.support.command import Run, age, image, npy
 from tests.support.jobs import Built, Files, Jobs
 from tests.support.sounds import chunk, riff, wav
 from tests.support.table_results import encode_rows, parquet, to_csv
@@ -231,8 +230,7 @@ def test_equal_contents_of_different_classes_are_a_conflict(route: str, run: Run
 def test_by_content_what_is_reused_stays_where_it_is_and_what_is_unreadable_is_a_reject(jobs: Jobs) -> None:
     """20 contents, each twice, and a file that is no image; the next night two more of contents that are there."""
     jobs.write({f"a/{n}-{copy}.png": image(n, "PNG") for n in range(20) for copy in "xy"} | {"a/bad.png": b"no image"})
-    for path in Path("in/a").iterdir():  # what has just been written may change again without a trace
-        os.utime(path, (1e9, 1e9))
+    age(Path("in/a"))
     line = "images --group_by content --splits train=0.5,test=0.5 --max_reject_fraction 0.1"
     before = jobs.build(f"{line} --reuse record").contents.split_of
     again = jobs.build(f"{line} --reuse LATEST --version 1.1.0")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from PIL import Image, ImageOps
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
-from tests.support.command import Run, image, tree_bytes, write_files
+from tests.support.command import LONG_AGO, Run, age, image, tree_bytes, write_files, write_old_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.masks import COLOURS, encoded, palette, picture, values, write_pairs
@@ -21,7 +20,6 @@ from tests.support.reading import make
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
 MASKED = "images --input in/images --masks in/masks"
-OLD = 10**18  # nanoseconds since 1970: files that cannot change again in the same moment
 
 
 def examples(directory: Path, **options: Any) -> dict[str, Any]:
@@ -206,12 +204,10 @@ def test_contact_sheets_and_pages_show_masks_and_pairs(run: Run, pairs: tuple[Pa
 def test_a_changed_mask_is_read_again_and_others_are_taken(jobs: Jobs) -> None:
     folder = write_pairs(jobs.folder / "in")
     jobs.write({"masks/a/0.png": palette(values(0))})
-    for path in folder.rglob("*"):
-        os.utime(path, ns=(OLD, OLD))
+    age(folder)
     build = f"{MASKED} --num_shards 3 --resize 8x6 --version"
     jobs.build(f"{build} 1.0.0 --reuse record")
-    jobs.write({"masks/a/2.png": encoded(values(3))})
-    os.utime(folder / "masks/a/2.png", ns=(OLD + 1, OLD + 1))
+    write_old_files(folder, {"masks/a/2.png": encoded(values(3))}, LONG_AGO + 1)
 
     again = jobs.build(f"{build} 1.0.1 --reuse LATEST")
     full = jobs.build(f"{build} 1.0.1 --output full")

@@ -1,13 +1,12 @@
 """--file_template: shards are called so, and everyone finds them: TFDS, our readers, verify, builds after it."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 import shardmill
-from tests.support.command import Run, image_tree, tree_bytes, write_files
+from tests.support.command import Run, image_tree, tree_bytes, write_files, write_old_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.reading import make
@@ -19,13 +18,6 @@ INDEX = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_INDEX}"
 ODD = "{SHARD_INDEX}={NUM_SHARDS}.{SPLIT}"
 ROWS = b"n\n" + b"".join(b"%d\n" % number for number in range(60))
 FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "3")
-
-
-def put(folder: Path, files: dict[str, bytes]) -> None:
-    """Write files that changed long ago, and so are not taken for such as may change again in the same moment."""
-    write_files(folder, files)
-    for name in files:
-        os.utime(folder / name, ns=(10**18, 10**18))
 
 
 def shards(directory: Path) -> set[str]:
@@ -93,9 +85,9 @@ def test_an_overwritten_version_leaves_none_of_its_shards(rows: Path, jobs: Jobs
 
 
 def test_the_next_build_takes_files_from_one_whose_shards_are_called_otherwise(jobs: Jobs, run: Run) -> None:
-    put(jobs.folder / "in", image_tree(("cat", "dog"), 6))
+    write_old_files(jobs.folder / "in", image_tree(("cat", "dog"), 6))
     jobs.build("images --reuse LATEST", "--file_template", PLAIN)
-    put(jobs.folder / "in", {"cat/new.jpg": next(iter(image_tree(("x",), 1).values()))})
+    write_old_files(jobs.folder / "in", {"cat/new.jpg": next(iter(image_tree(("x",), 1).values()))})
     again = jobs.build("images --reuse LATEST --version 1.0.1", "--file_template", INDEX)
     fresh = jobs.build("images --output fresh --version 1.0.1", "--file_template", INDEX)
 

@@ -1,7 +1,6 @@
 """--reuse: the same bytes as without, from fewer files; and what is said of it."""
 
 import json
-import os
 import shutil
 import signal
 import time
@@ -12,28 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import (
-    Process,
-    Run,
-    image,
-    image_tree,
-    npy,
-    read_back,
-    tree_bytes,
-    write_files,
-)
+from tests.support.command import LONG_AGO, Process, Run, image, image_tree, npy, read_back, tree_bytes, write_old_files
 from tests.support.jobs import Built, Jobs
 from tests.support.sounds import wav
 
-OLD = 10**18  # nanoseconds since 1970
 Files = Mapping[str, bytes]
-
-
-def put(folder: Path, files: Files, when: int = OLD) -> None:
-    """Write files that changed long ago, and so are not taken for such as may change again in the same moment."""
-    write_files(folder, files)
-    for name in files:
-        os.utime(folder / name, ns=(when, when))
 
 
 def numbers(*shape: int) -> bytes:
@@ -85,10 +67,10 @@ def test_the_bytes_are_those_of_a_full_build(kind: str, jobs: Jobs) -> None:
     command, files, changes = KINDS[kind]
     line = f"{command} --max_reject_fraction 0.9 --num_shards 3 --version"
 
-    put(Path("in"), files)
+    write_old_files(Path("in"), files)
     said = jobs.build(f"{line} 1.0.0 --reuse LATEST").said
     assert f"all {len(files)} files were read: no older version is published" in said
-    put(Path("in"), changes, OLD + 1)
+    write_old_files(Path("in"), changes, LONG_AGO + 1)
     removed = next(name for name in files if name not in changes and "bad" not in name)
     Path("in", removed).unlink()
     left = {name for name in files if name not in changes} - {removed}
@@ -110,7 +92,7 @@ def test_the_bytes_are_those_of_a_full_build(kind: str, jobs: Jobs) -> None:
 
 def test_damaged_records_are_told_and_on_record(jobs: Jobs) -> None:
     """Also where all is left out that is well; not in the manifest, for the bytes are those of a full build."""
-    put(Path("in"), image_tree(("cat", "dog"), 3))
+    write_old_files(Path("in"), image_tree(("cat", "dog"), 3))
     line = "images --num_shards 1 --quiet"
     (shard,) = jobs.build(f"{line} --reuse LATEST").directory.glob("*.tfrecord-*")
     data = shard.read_bytes()
@@ -129,11 +111,11 @@ def test_damaged_records_are_told_and_on_record(jobs: Jobs) -> None:
 def test_a_new_class_gets_the_next_id_where_labels_are_kept(run: Run, jobs: Jobs) -> None:
     """What is taken from the version before has the ids that it had, and the bytes are those of a full build."""
     for output, flags in (("out", []), ("full", ["--full"])):
-        put(Path("in"), image_tree(("cat", "dog"), 6))
+        write_old_files(Path("in"), image_tree(("cat", "dog"), 6))
         recipe = f"name: n\noutput: {output}\nimages: {{input: in, on_new_label: append}}\nlabels: keep\n"
         Path("n.yaml").write_text(recipe)
         assert run("rebuild", "n.yaml").status == 0
-        put(Path("in"), {"ant/new.jpg": image(77), "cat/001.jpg": image(78)}, OLD + 1)
+        write_old_files(Path("in"), {"ant/new.jpg": image(77), "cat/001.jpg": image(78)}, LONG_AGO + 1)
         result = run("rebuild", "n.yaml", *flags)
         assert result.status == 0, result.err
         shutil.rmtree("in")
@@ -147,8 +129,8 @@ def test_a_new_class_gets_the_next_id_where_labels_are_kept(run: Run, jobs: Jobs
 
 
 def test_rows_of_a_manifest_may_change_where_files_do_not(jobs: Jobs) -> None:
-    put(Path("in"), {f"{n}.png": image(n, "PNG") for n in range(8)})
-    put(Path("outside"), {"x.png": image(99, "PNG")})
+    write_old_files(Path("in"), {f"{n}.png": image(n, "PNG") for n in range(8)})
+    write_old_files(Path("outside"), {"x.png": image(99, "PNG")})
     line = "images --manifest in/list.jsonl --allow_outside"
     rows = [{"file_name": f"{n}.png", "label": "ab"[n % 2], "weight": n} for n in range(8)]
     rows += [{"file_name": "3.png", "label": "a", "weight": 9}, {"file_name": "../outside/x.png", "label": "b"}]
@@ -167,7 +149,7 @@ def test_rows_of_a_manifest_may_change_where_files_do_not(jobs: Jobs) -> None:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images, and the output of a first night, which the others take records from."""
     folder = tmp_path_factory.mktemp("many")
-    put(folder / "in", image_tree(("cat", "dog"), 40))
+    write_old_files(folder / "in", image_tree(("cat", "dog"), 40))
     return folder
 
 
@@ -179,6 +161,7 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
     many: Path, run: Run, tmp_path: Path, moment: str

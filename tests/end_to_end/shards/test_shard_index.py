@@ -15,7 +15,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
 from tests.support.builds import contents
-from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files
+from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files, write_old_files
 from tests.support.framed_records import tfrecord2idx
 from tests.support.nights import recipe, rows, write
 from tests.support.reading import make, make_images, read_index
@@ -88,10 +88,7 @@ def test_a_version_without_an_index_replaces_one_with_it(copied: Path, source: P
 
 
 def test_records_that_are_reused_have_the_same_index(tmp_path: Path) -> None:
-    files = image_tree(("cat", "dog"), 12)
-    write_files(tmp_path / "in", files)
-    for name in files:
-        os.utime(tmp_path / "in" / name, ns=(10**18, 10**18))
+    write_old_files(tmp_path / "in", image_tree(("cat", "dog"), 12))
     flags = ("--num_shards", "2", "--index")
     make("images", tmp_path / "in", tmp_path / "out", *flags, "--reuse", "record")
     (tmp_path / "in/cat/003.jpg").unlink()

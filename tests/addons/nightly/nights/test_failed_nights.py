@@ -4,7 +4,6 @@ import html
 import io
 import itertools
 import json
-import os
 import re
 import shlex
 import shutil
@@ -23,7 +22,7 @@ from shardmill.transforms.options.job_options import Acceptance
 from shardmill.transforms.publishing.acceptance import FailedVersion, accept_version
 from tests.addons.nightly.nights.conftest import in_copy
 from tests.support.builds import contents
-from tests.support.command import Run
+from tests.support.command import Run, write_old_files
 from tests.support.faults import faulty, in_child, kill
 from tests.support.nights import recipe, rows, write
 
@@ -278,11 +277,7 @@ def test_the_next_night_copies_records_of_an_accepted_version(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for number in range(90):
-        path = Path(f"photos/{'abc'[number % 3]}/{number}.png")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(png(number))
-        os.utime(path, (10**9, 10**9))  # what was written just now might be written again within the second
+    write_old_files(Path("photos"), {f"{'abc'[number % 3]}/{number}.png": png(number) for number in range(90)})
     Path("photos.yaml").write_text("name: photos\noutput: sets\nimages: {input: photos}\n")
     assert run("rebuild", "photos.yaml").status == 0
     shutil.rmtree("photos/c")
