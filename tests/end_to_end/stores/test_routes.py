@@ -132,10 +132,8 @@ _PAIR = "text --input de={}/de --input en={}/en"
 _OTHERS = {"text/a.txt/below.txt": b"not of this file\n"}  # which a disk cannot have
 ROUTES = {
     **{name: Route(_tables, f"{name} --input {{}}/{name} --num_shards 2") for name in TABLES},
-    "one file": Route(_tables, "csv --input {}/csv/c.csv.gz --num_shards 2 --block_size 2KiB"),
     "two files": Route(_tables, "csv --input {}/{{csv/b/%41.csv,csv/c.csv.gz}} --num_shards 2 --block_size 2KiB"),
     "one text": Route(_tables, "text --input {}/text/a.txt --num_shards 2 --block_size 2KiB"),
-    "one Parquet file": Route(_tables, "parquet --input {}/parquet/a.parquet --num_shards 2"),
     "tars": Route(
         _tars,
         "webdataset --input {} --num_shards 3 --block_size 4KiB --splits train=0.7,test=0.3 "
@@ -146,7 +144,6 @@ ROUTES = {
         _sequences, f"csv --input {{}} --key id --on_duplicate_key reject --max_reject_fraction 1 {_KIB}"
     ),
     "packed": Route(_tokens, f"text --input {{}}/in --tokenizer {{}}/t.json --pack_to 32 {_KIB}"),
-    "balanced": Route(_tokens, f"text --input {{}}/in --tokenizer {{}}/t.json --balance tokens {_KIB}"),
     "pairs": Route(_pairs, f"{_PAIR} {_KIB} --splits train=0.7,test=0.3"),
 }
 

@@ -20,6 +20,7 @@ TABLE = b"n,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 50)) for n
 FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "2")
 
 
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_an_index_in_a_store(bucket: Bucket, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_files(tmp_path / "in", {"rows.csv": TABLE}) / "rows.csv"
     local = make("csv", source, tmp_path / "out", *FLAGS, "--index")

@@ -57,7 +57,9 @@ def check_sentence(run: Run, folder: Path, store: str, endpoint: str, way: str, 
     assert words in result.err
 
 
-@pytest.mark.parametrize("way", ["command", "from a disk", "dry_run"])
+@pytest.mark.parametrize(
+    "way", ["command", *(pytest.param(way, marks=pytest.mark.slow) for way in ("from a disk", "dry_run"))]
+)
 @pytest.mark.parametrize("store", STORES)
 def test_nobody_listens(
     run: Run, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str
@@ -69,6 +71,7 @@ def test_nobody_listens(
     check_sentence(run, tmp_path, store, endpoint, way, f"no store can be reached at {endpoint}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "status"), [("to a disk", "403"), ("recipe", "403"), ("from a disk", "401")])
 @pytest.mark.parametrize("store", STORES)
 def test_all_is_refused(
@@ -90,7 +93,7 @@ def test_all_is_refused(
         assert max(asked) <= (3 if status == "401" else 2)  # not again and again; Google's client gets another token
 
 
-@pytest.mark.parametrize("command", ["images", "arrays"])
+@pytest.mark.parametrize(("bucket", "command"), [("gs", "images"), ("s3", "arrays")], indirect=["bucket"])
 def test_only_the_store_of_the_recipe_is_asked(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

@@ -106,8 +106,7 @@ def test_deletion(bucket: Bucket, parent: str) -> None:
     assert bucket.files("out/n/1.0.1/") == {}
 
 
-@pytest.mark.parametrize("fingerprint", ["metadata", "content"])
-@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("listed", "fingerprint"), [(False, "content"), (True, "metadata")])
 def test_is_there_anything_to_do(bucket: Bucket, parent: str, listed: bool, fingerprint: str) -> None:
     names = [f"c{number % 2}/{number}.jpg" for number in range(4)]
     for name in names:
