@@ -16,7 +16,6 @@ from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
 from tests.support.framed_records import record as framed_record
 from tests.support.masks import write_pairs
-from tests.support.sounds import wav
 from tests.support.table_results import parquet
 from tests.support.tokenizer_files import texts, tokenizer_json
 
@@ -42,7 +41,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "images" / "meta.jsonl").write_text("\n".join(lines))
     write_files(root / "tables", {f"{'t' * 100}{n:03}.csv": f"x,y\n{n},a\n".encode() for n in range(200)})
     write_files(root / "rows", {"rows.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n % 7) for n in range(20_000))})
-    write_files(root / "audio", {f"{('ant', 'bee')[n % 2]}/{'a' * 100}{n:03}.wav": wav() for n in range(300)})
     rows = [{"x": n, "y": n % 7} for n in range(20_000)]
     write_files(
         root,
@@ -79,7 +77,6 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
         ("images", "--manifest", "images/meta.jsonl", "--num_shards", 2),
         ("images", "--manifest", "images/meta.jsonl", "--num_shards", 2, "--no_shuffle", "--balance", "bytes"),
         ("csv", "--input", "tables", "--num_shards", 20),
-        ("audio", "--input", "audio", "--num_shards", 2),
         ("images", "--input", "images", "--ignore", "*.jsonl", "--near_duplicates", *SPLITS, "--stratify_by", "label"),
         ("csv", "--input", "rows", "--num_shards", 3, *SPLITS, "--stratify_by", "y", "--block_size", 20_000),
         ("csv", "--input", "rows", "--num_shards", 3, "--transform", "transform.yaml", "--block_size", 20_000),
@@ -87,7 +84,6 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
         ("reshard", "--input", "records", "--num_shards", 3, "--block_size", 20_000),
         ("webdataset", "--input", "tars", "--num_shards", 3, "--block_size", 20_000),
         ("csv", "--input", "rows", "--num_shards", 3, "--sequence_by", "y", "--order_by", "x", "--block_size", 20_000),
-        ("text", "--input", "texts", "--num_shards", 3, "--tokenizer", "tokenizer.json", "--block_size", 20_000),
         ("text", "--input", "texts", *TOKENS, "--pack_to", 64, "--num_shards", 3),
         ("text", "--input", "texts", *TOKENS, "--balance", "tokens", "--num_shards", 3),
         ("images", "--input", "pairs/images", "--masks", "pairs/masks", "--num_shards", 2),

@@ -130,7 +130,6 @@ def _without_configuration(built: Built) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("flags", "source", "types"),
     [
-        (TOKENS, "texts", {"n": "int64", "input_ids": "int64[]", "x": "float32"}),
         (f"{TOKENS} --pack_to 16", "texts", {"input_ids": "int64[16]"}),
         (
             f"{TOKENS} --rename input_ids=ids --rename n=number",

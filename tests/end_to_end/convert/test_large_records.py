@@ -59,15 +59,10 @@ LONG = b"x" * (9 << 20)  # of fourteen copies, too
 ROUTES: Mapping[str, tuple[str, Callable[[], dict[str, bytes]]]] = {
     "arrays": ("arrays --shape None --dtype uint8", _arrays),
     "zip": ("arrays --input in/a.zip --shape None --dtype uint8", _zipped),
-    "texts": (
-        "text --record file",
-        lambda: {"a/0.txt": b"a", "a/1.txt": b"x" * LARGE, "a/2.txt": b"b"},
-    ),
     "tar": ("webdataset", lambda: {"a.tar": tar([("0.txt", b"a"), ("1.txt", b"x" * LARGE), ("2.txt", b"b")])}),
     "tfrecord": ("reshard", _records),
     "csv": ("csv", lambda: _text("csv", b"v", b"a", LONG, b"b")),
     "jsonl": ("jsonl", lambda: _text("jsonl", b'{"v": "a"}', b'{"v": "%s"}' % LONG, b'{"v": "b"}')),
-    "text": ("text", lambda: _text("txt", b"a", LONG, b"b")),
 }
 
 

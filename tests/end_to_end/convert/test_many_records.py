@@ -78,7 +78,7 @@ def small_input(route: str, folder: Path, bad: int) -> tuple[object, ...]:
     return "images", "--coco", write_coco(folder, drawn)
 
 
-@pytest.mark.parametrize("route", ["csv", "images", "coco"])
+@pytest.mark.parametrize("route", ["csv", "coco"])
 def test_three_rejects_of_sixty_are_allowed_and_the_message_names_what_goes_on(
     run: Run, tmp_path: Path, route: str
 ) -> None:

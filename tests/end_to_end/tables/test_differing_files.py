@@ -116,5 +116,5 @@ def test_types_that_differ_between_files(
     notices = [notice for notice in made.notices if "column 'x' has " in notice and " in '" in notice]
     assert len(notices) == bool(said)
     assert all(said in notice and notice.endswith("; --drop x leaves it out") for notice in notices)
-    if said:
+    if values == {b"1", b"x"}:  # --drop takes no look at the types
         assert jobs.build("parquet --drop x --overwrite").table.features == {"n": "int64"}

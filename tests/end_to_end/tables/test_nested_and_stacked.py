@@ -82,7 +82,7 @@ def encode(command: str) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
+@pytest.mark.parametrize("command", ["jsonl", "avro"])
 def test_each_flag_of_the_message_is_followed(command: str, jobs: Jobs) -> None:
     jobs.write({f"a.{command}": encode(command)})
     flags = ("--flatten", "--json_columns messages,meta", "--drop messages,meta")

@@ -30,9 +30,7 @@ EXCLUDED = {"Delta": "_delta_log", "Iceberg": "metadata", "Hudi": ".hoodie"}
     [
         *((name, "{}", "") for name in LOGS),
         ("Iceberg", "data/{}", "data"),
-        ("Delta", "{}", "*.parquet"),
         ("Delta", "{}", "a.parquet"),
-        ("Delta", "day=2024-01-31/{}", ""),
         ("Hudi", "day=2024-01-31/{}", "day=2024-01-31"),
         ("Iceberg", "day=2024-01-31/{}", "day=*/*.parquet"),
     ],

@@ -42,20 +42,23 @@ def _shared(built: Built) -> list[str]:
 def test_repeated_keys_of_each_route(command: str, jobs: Jobs) -> None:
     suffix = {"webdataset": "tar", "reshard": "tfrecord"}.get(command, command)
     line = f"{command} --key id --max_reject_fraction 0.5"
-    kept = jobs.build(line, files={f"{name}.{suffix}": _encode(command, rows) for name, rows in FILES.items()})
-    line = f"{line} --on_duplicate_key"
-    first = jobs.build(f"{line} reject --output b")
-    again = jobs.build(f"{line} reject --output c --block_size 1KiB --direct_num_workers 2")
+    jobs.write({f"{name}.{suffix}": _encode(command, rows) for name, rows in FILES.items()})
+    first = jobs.build(f"{line} --on_duplicate_key reject --output b")
 
-    assert len(kept.table.rows) == len(KEPT) + 3
-    assert kept.rejects == []
-    assert [notice for notice in _shared(kept) if NOTICE in notice and "all are kept" in notice]
-    assert sorted(first.table.column("x")) == sorted(again.table.column("x")) == KEPT
+    assert sorted(first.table.column("x")) == KEPT
     assert [notice for notice in _shared(first) if NOTICE in notice]
     reasons = {reject["source"]: reject["reason"] for reject in first.rejects}
     assert reasons.keys() == {f"b.{suffix}", f"c.{suffix}"}
     assert f"a.{suffix}:" in reasons[f"c.{suffix}"]
-    check_sentence(jobs.run(f"{line} fail --output d"), 2, f"{NOTICE}…--on_duplicate_key reject")
+    if command != "csv":  # what follows is the same for any records
+        return
+    again = jobs.build(f"{line} --on_duplicate_key reject --output c --block_size 1KiB --direct_num_workers 2")
+    assert sorted(again.table.column("x")) == KEPT
+    kept = jobs.build(line)
+    assert len(kept.table.rows) == len(KEPT) + 3
+    assert kept.rejects == []
+    assert [notice for notice in _shared(kept) if NOTICE in notice and "all are kept" in notice]
+    check_sentence(jobs.run(f"{line} --on_duplicate_key fail --output d"), 2, f"{NOTICE}…--on_duplicate_key reject")
     assert not list(jobs.folder.glob("d/n/*/manifest.json"))
 
 
