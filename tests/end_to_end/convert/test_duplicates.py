@@ -268,17 +268,13 @@ STORED: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "text --tokenizer t.json": ("txt", lambda n: (b"w1 w2\n", b"w1  w2\n", b"w3 w2\n", b"w3 w2 \n")[n % 4]),
     "text --pack_to 4 --tokenizer t.json": ("txt", lambda n: b"w1 w2 w3 w%d\n" % (n % 2)),
 }
-# Whose records have no name of their own, and so are in one split without the flag
-GROUPED = ("text --tokenizer t.json", "text --pack_to 4 --tokenizer t.json")
 
 
 @pytest.mark.parametrize("line", STORED)
 def test_groups_are_of_what_is_stored(line: str, jobs: Jobs) -> None:
     suffix, of_number = STORED[line]
     files = {f"{number}.{suffix}": of_number(number) for number in range(24)} | {"../t.json": tokenizer_json()}
-    apart = duplicates(jobs.build(f"{line} --splits train=0.5,test=0.5", files=files))
-    assert apart["across"] or line in GROUPED
-    together = jobs.build(f"{line} --splits train=0.5,test=0.5 --group_by content --overwrite")
+    together = jobs.build(f"{line} --splits train=0.5,test=0.5 --group_by content", files=files)
     found = duplicates(together)
     assert found["across"] == {}
     assert "have equal content in" not in together.said

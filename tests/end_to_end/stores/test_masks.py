@@ -29,7 +29,7 @@ def requests_of_masks(bucket: Bucket) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("annotated", [False, True])
+@pytest.mark.parametrize(("bucket", "annotated"), [("gs", False), ("s3", True)], indirect=["bucket"])
 def test_masks_are_listed_once_and_read_once(bucket: Bucket, tmp_path: Path, annotated: bool) -> None:
     counts = []
     for number in (6, 24):

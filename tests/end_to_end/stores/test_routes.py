@@ -236,6 +236,7 @@ def test_an_empty_object_that_marks_a_folder_is_no_file(bucket: Bucket, run: Run
     assert b'"examples": 2' in bucket.files()["sets/n/1.0.0/manifest.json"]
 
 
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_a_failed_table_leaves_its_rejects_alone_until_one_succeeds(bucket: Bucket, run: Run) -> None:
     files = {"a.csv": b"x,y\n" + b"1,2\n" * 500 + b"1,2,3\n" * 500}
     flags = ("--num_shards", "2", "--block_size", "1KiB")
