@@ -44,7 +44,7 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room("src/shardmill/data", 1, 3_030),  # examples are decoded by columns, indexes of shards, ArrayRecord
+    Room("src/shardmill/data", 1, 3_010),  # examples are decoded by columns, indexes of shards, ArrayRecord
     Room("src/shardmill/metadata", 2, 1_640),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_580),  # statistics of wide tables
     Room("src/shardmill/reading", 4, 3_750),  # random access, orders, slices, reading ahead
@@ -65,7 +65,7 @@ ROOMS = (
     Room("transforms/publishing", 12, 3_040),  # accepted versions, retention, indexes of shards
     Room("pipelines/config", 13, 3_070),  # data sets as input of reshard, rows
     Room("pipelines/reports", 14, 770),  # classes before and now, short notices
-    Room("pipelines/jobs", 15, 4_670),  # plan and convert, folders of killed jobs, WriteDataset
+    Room("pipelines/jobs", 15, 4_630),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 1_590),  # with the functions for Python, of which no room counted the module
     Room("src/shardmill/addons/near_duplicates", 18, 480),
     Room("src/shardmill/addons/nightly", 18, 2_700),
@@ -108,7 +108,7 @@ TESTS = REPOSITORY / "tests"
 MOST_PRIVATE_PATCHES = 15
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 76_780  # it only falls
+MOST_LINES = 76_710  # it only falls
 
 
 def name_of(path: Path) -> str:

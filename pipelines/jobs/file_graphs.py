@@ -52,7 +52,7 @@ from shardmill.transforms.shards.balance import ShardKey, shard_count
 from shardmill.transforms.shards.sources import FileIndex, index_folder, read_index
 from shardmill.transforms.shards.writing import REJECTS
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.statistics.files import SplitStats, file_stats
+from shardmill.transforms.statistics.files import file_stats
 from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Analysis, Gathered
@@ -114,18 +114,13 @@ def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], roo
     return PreviousVersion(version, directory, index_folder(parent, version), index)
 
 
-# (summary, layout, statistics of each split) -> (features, notices)
-Describe = Callable[[InputSummary, Any, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
-
-
 @dataclass(frozen=True)
 class FileRoute:
-    """The functions that find, read and describe one kind of file."""
+    """The functions that find and read one kind of file."""
 
     # makes the index transform from the job's folder; None in a dry run
     index: Callable[[str | None], beam.PTransform[Any, IndexedFiles]]
     encoder: FileEncoder
-    describe: Describe  # returns features and notices of what was written
     layout: Callable[[InputSummary, FileLayoutOptions], Layout] = make_layout  # decides how the input is read
     make_encoder: Callable[[Any], FileEncoder] | None = None  # makes the encoder if it depends on the layout
     observer: ImageObserver | None = None  # of an add-on
@@ -158,7 +153,7 @@ def plan_files(
     temporary = options.folder if options is not None else None
     indexed = root | "Index" >> route.index(temporary)
     layout = indexed.summary | "Layout" >> beam.Map(
-        _make_file_layout, config.layout_options, route.layout, route.describe, config.renames, config.analysis
+        _make_file_layout, config.layout_options, route.layout, route.encoder, config.renames, config.analysis
     )
     if options is not None:
         layout = layout | "Prepare" >> beam.Map(prepare_output, options)
@@ -184,12 +179,12 @@ def _make_file_layout(
     summary: InputSummary,
     options: FileLayoutOptions,
     make: Callable[[InputSummary, FileLayoutOptions], Layout],
-    describe: Describe,
+    encoder: FileEncoder,
     renames: Renames,
     analysis: Analysis | None,
 ) -> Layout:
     layout = make(summary, options)
-    features, _ = describe(summary, layout, ())
+    features, _ = encoder.describe(summary, layout)
     renames.check(feature.name for feature in features)
     if analysis is not None:
         check_transform(analysis.declaration, analysis.splits, features, layout.splits, renames)
@@ -220,7 +215,8 @@ def build_files(
     pack = beam.MapTuple(lambda shard, batch: (shard, pack_batch(batch))).with_output_types(tuple[ShardKey, bytes])
     cut = replace(cut, parts=cut.parts | "Pack" >> pack)
     content = f"{config.kind.plural}, as they are stored"
-    sides = (AsSingleton(summary), route.describe, route.observer, content, config.analysis, config.line_resolver)
+    describe = partial(route.encoder.describe, for_tfds=config.codec.is_read_by_tfds)
+    sides = (AsSingleton(summary), describe, route.observer, content, config.analysis, config.line_resolver)
     how: dict[str, Any] = {
         "analysis": config.analysis,
         "lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0,
@@ -254,7 +250,7 @@ def _describe_files(
     written: WrittenShards,
     options: PublishOptions,
     summary: InputSummary,
-    describe: Describe,
+    describe: Callable[..., tuple[Features, Sequence[str]]],
     observer: ImageObserver | None,
     content: str,
     analysis: Analysis | None,
@@ -304,7 +300,7 @@ def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, rout
     """Index and plan the input, and pickle the FilesDryRun to `path`."""
     summary, cut = plan_files(root, config, route)
     shards = cut.parts | "CountShard" >> beam.MapTuple(_count_shard)
-    sides = (AsSingleton(cut.layout), AsIter(shards), AsIter(cut.rejects[0]), route.describe)
+    sides = (AsSingleton(cut.layout), AsIter(shards), AsIter(cut.rejects[0]), route.encoder)
     _ = summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
 
 
@@ -319,7 +315,7 @@ def _make_dry_run(
     layout: Layout,
     counts: Iterable[tuple[ShardKey, int, int, Counter[int]]],
     rejects: Iterable[RejectsPart],
-    describe_features: Describe,
+    encoder: FileEncoder,
 ) -> FilesDryRun:
     shards: dict[ShardKey, tuple[int, int]] = {}
     labels: Counter[tuple[str, int]] = Counter()
@@ -327,7 +323,7 @@ def _make_dry_run(
         before = shards.get(shard, (0, 0))
         shards[shard] = (before[0] + examples, before[1] + size_bytes)
         labels.update({(shard[0], label): number for label, number in by_label.items()})
-    features, _ = describe_features(summary, layout, ())
+    features, _ = encoder.describe(summary, layout)
     return FilesDryRun(summary, layout, list(rejects), shards, labels, features)
 
 

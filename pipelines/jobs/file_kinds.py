@@ -1,6 +1,6 @@
 """The commands that make one example per file: images, audio and arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,19 +10,15 @@ from shardmill.pipelines.jobs.kind import Kind
 from shardmill.transforms.features.options import load
 
 if TYPE_CHECKING:
-    from shardmill.data.features import Features
     from shardmill.pipelines.jobs.file_graphs import FileRoute
-    from shardmill.transforms.files.arrays import ArrayLayout
-    from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.inputs.summary import InputSummary
     from shardmill.transforms.layout.files import Layout
     from shardmill.transforms.layout.options import FileLayoutOptions
-    from shardmill.transforms.statistics.files import SplitStats
 
 
 def images_route(config: ImagesConfig) -> "FileRoute":
-    """Return how images are found, read and described."""
+    """Return how images are found and read."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
     from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_masks import CompanionEncoder
@@ -53,7 +49,6 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         if companions
         else None,
     )
-    describe = partial(_describe_images, encoder=encoder, names=names, for_tfds=config.codec.is_read_by_tfds)
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
     # Boxes of annotations are moved with the picture, columns of a manifest are not
     layout = partial(_make_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
@@ -64,49 +59,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = partial(read, names.image_id, config.mask_source)
     has_layout = config.manifest or config.annotations or names.is_detection_api
     of_layout = encoder.of_layout if has_layout else None
-    return FileRoute(index, encoder, describe, layout, of_layout, observer)
-
-
-def _describe_images(
-    summary: "InputSummary",
-    layout: "Layout",
-    stats: "Sequence[SplitStats]",
-    encoder: "ImageEncoder",
-    names: "ObjectNames",
-    for_tfds: bool,
-) -> "tuple[Features, Sequence[str]]":
-    from collections import Counter
-
-    from shardmill.transforms.files.image_features import (
-        animation_notices,
-        box_notices,
-        companion_notices,
-        image_features,
-        naming_notices,
-        property_notices,
-        turned_notices,
-    )
-    from shardmill.transforms.files.image_masks import CompanionEncoder
-    from shardmill.transforms.statistics.files import ImageStats
-
-    pictures = [images for images in stats if isinstance(images, ImageStats)]
-    boxes: Counter[str] = sum((Counter(images.boxes) for images in pictures), Counter())
-    written = ImageStats()
-    for images in pictures:
-        written.merge(images)
-    members = encoder.objects.members if encoder.objects is not None else ()
-    further = encoder.companions or CompanionEncoder(())
-    known = (layout, summary.records, encoder.has_sizes, written.formats, members, names)
-    features = image_features(*known, further.companions, written.companions, further.mask_dtype)
-    reencoded = encoder.reencode is not None
-    in_order = [item.feature for item in further.companions if item.feature in written.companions]
-    return features, [
-        *turned_notices(written.rotated),
-        *property_notices(written.properties, reencoded),
-        *([*animation_notices(written.formats), *naming_notices(names)] if for_tfds else ()),
-        *box_notices(boxes),
-        *companion_notices({name: written.companions[name] for name in in_order}, reencoded),
-    ]
+    return FileRoute(index, encoder, layout, of_layout, observer)
 
 
 def _make_image_layout(
@@ -128,30 +81,17 @@ def _make_image_layout(
 
 
 def audio_route(config: AudioConfig) -> "FileRoute":
-    """Return how WAV files are found, read and described."""
+    """Return how WAV files are found and read."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
     from shardmill.transforms.files.audio import AudioEncoder
 
     encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
     of_layout = encoder.of_layout if config.manifest else None
-    describe = partial(_describe_audio, decoded=config.decode_audio)
-    return FileRoute(find_files(config, AUDIO_RESERVED), encoder, describe, make_encoder=of_layout)
-
-
-def _describe_audio(
-    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", decoded: bool
-) -> "tuple[Features, Sequence[str]]":
-    from shardmill.transforms.files.audio import AudioStats, audio_features, audio_notices
-
-    total = AudioStats()
-    for of_split in stats:
-        if isinstance(of_split, AudioStats):
-            total.merge(of_split)
-    return audio_features(layout, summary.records, total, decoded), audio_notices(total, decoded)
+    return FileRoute(find_files(config, AUDIO_RESERVED), encoder, make_encoder=of_layout)
 
 
 def arrays_route(config: ArraysConfig) -> "FileRoute":
-    """Return how arrays are found, read and described."""
+    """Return how arrays are found and read."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
     from shardmill.transforms.files.arrays import ArrayEncoder, ArrayOptions, ArrayType, make_array_layout
     from shardmill.transforms.files.stacked import (
@@ -161,14 +101,12 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
         make_unstacked_layout,
     )
 
-    describe = partial(_describe_arrays, feature=config.feature)
     if config.stacked:
         names = config.classes.class_names() or ()
         rows = StackedEncoder(config.root, config.feature, renames=config.renames)
         return FileRoute(
             partial(IndexStacked, config.input, config.kind, names),
             rows,
-            describe,
             layout=partial(make_stacked_layout, arrays=ArrayOptions(config.root, config.feature)),
             make_encoder=rows.of_layout,
         )
@@ -178,18 +116,9 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
     return FileRoute(
         find_files(config, (config.feature, "filename")),
         encoder,
-        describe,
         layout=partial(make_unstacked_layout if config.input else make_array_layout, arrays=options),
         make_encoder=encoder.of_layout,
     )
-
-
-def _describe_arrays(
-    summary: "InputSummary", layout: "ArrayLayout", _: "Sequence[SplitStats]", feature: str
-) -> "tuple[Features, Sequence[str]]":
-    from shardmill.transforms.files.arrays import array_features
-
-    return array_features(layout, summary.records, feature), ()
 
 
 COMMANDS = (

@@ -11,6 +11,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from shardmill.data.features import Feature, Features, Renames, mark_labels
+from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import JobConfig
@@ -20,8 +21,9 @@ from shardmill.quality.duplicates import Duplicates
 from shardmill.text import did_you_mean, plural
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
-from shardmill.transforms.files.image_features import deep_notices, mark_images, set_encodings, turned_notices
+from shardmill.transforms.files.image_features import Formats, deep_notices, turned_notices
 from shardmill.transforms.findings import Findings, MapCalls
+from shardmill.transforms.formats.conventions import NO_IMAGE
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
 from shardmill.transforms.inputs.summary import InputSummary
@@ -223,8 +225,8 @@ _TURN = "shardmill images --image_format jpeg, which reads files, turns them upr
 def published_features(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> tuple[Features, list[str]]:
     """Return the features of the examples before any --transform, with images marked, and notices about the images."""
     flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
-    features = set_encodings(_find_published_features(layout, staged.inferred, staged.kinds, table), staged.images)
-    features, notices = (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
+    features = _set_encodings(_find_published_features(layout, staged.inferred, staged.kinds, table), staged.images)
+    features, notices = (features, []) if table.schema is not None else _mark_images(features, staged.images, flag)
     of_images = [
         f"feature {feature.name!r}: {notice}"
         for feature in features
@@ -235,6 +237,43 @@ def published_features(layout: TableLayout, staged: StagedFindings, table: Table
         )
     ]
     return features, [*notices, *of_images]
+
+
+def _set_encodings(features: Features, formats: Formats) -> Features:
+    """Set the encoding of image features whose values all have one format."""
+    return tuple(
+        replace(feature, encoding=next(iter(formats[feature.name])))
+        if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and NO_IMAGE not in formats[feature.name]
+        else feature
+        for feature in features
+    )
+
+
+def _mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[Features, list[str]]:
+    """Mark the features that hold an image in every example; return them and notices, which name the checking flag."""
+    marked, notices = [], []
+    for feature in features:
+        found = formats.get(feature.name, Counter())
+        is_one = feature.required and feature.dtype == "bytes" and feature.shape == ()
+        if found and NO_IMAGE not in found and is_one and kind_of(feature).bytes_are_strings:
+            feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
+            unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
+            how = f"by the first bytes of all its values: {_format_counts(found)}{unchecked}"
+            notices.append(f"feature {feature.name!r} is an image, {how}")
+        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[NO_IMAGE] and feature.kind != "image":
+            notices.append(
+                f"feature {feature.name!r} is stored as plain bytes, though some of its values are images:"
+                f" {_format_counts(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
+            )
+        marked.append(feature)
+    return tuple(marked), notices
+
+
+def _format_counts(found: Counter[str]) -> str:
+    counts = ", ".join(f"{number:,} {name or 'of no image'}" for name, number in sorted(found.items()))
+    if animations := " and ".join(name for name in ("gif", "webp") if found[name]):
+        counts += f"; TFDS cannot decode {animations}, tf.io.decode_image(…, expand_animations=False) can"
+    return counts
 
 
 def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> list[str]:

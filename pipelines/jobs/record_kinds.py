@@ -1,6 +1,6 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -29,12 +29,8 @@ from shardmill.transforms.options.job_options import NO, ReuseOptions
 from shardmill.transforms.values.options import TransformOptions
 
 if TYPE_CHECKING:
-    from shardmill.data.features import Features
     from shardmill.pipelines.jobs.file_graphs import FileRoute
     from shardmill.transforms.formats.format import RecordFormat
-    from shardmill.transforms.inputs.summary import InputSummary
-    from shardmill.transforms.layout.files import Layout
-    from shardmill.transforms.statistics.files import SplitStats
 
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
 
@@ -174,7 +170,7 @@ class TextKind(NamedInputsKind):
 
 
 def text_route(config: TextFilesConfig) -> "FileRoute":
-    """Return how text files are found, read and described."""
+    """Return how text files are found and read."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute
     from shardmill.transforms.files.encoding import TextFileEncoder
     from shardmill.transforms.inputs.sources import ListFiles
@@ -183,16 +179,7 @@ def text_route(config: TextFilesConfig) -> "FileRoute":
     return FileRoute(
         partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, None, None),
         TextFileEncoder(config.root, config.encoding, config.renames),
-        _describe_texts,
     )
-
-
-def _describe_texts(
-    summary: "InputSummary", layout: "Layout", _: "Sequence[SplitStats]"
-) -> "tuple[Features, Sequence[str]]":
-    from shardmill.transforms.files.encoding import text_features
-
-    return text_features(layout), ()
 
 
 def _make_csv(config: RecordsConfig) -> "RecordFormat":

@@ -25,7 +25,7 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.options.image_options import ELEMENTS, MAX_DIMENSIONS
-from shardmill.transforms.statistics.files import ClassNames, summarize_labels
+from shardmill.transforms.statistics.files import ClassNames, SplitStats, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
@@ -230,12 +230,6 @@ def _replace_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayou
     )
 
 
-def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
-    """Return the features of an array data set, in the order written; `rows` is the number of planned files."""
-    array = Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)
-    return file_features(layout, rows, array)
-
-
 def _check_size(array: ArrayType, what: str, remedy: str) -> None:
     if array.size_bytes > MAX_RECORD_BYTES - _ROOM:
         raise UserError(f"{what}{array} is {array.size_bytes:,} bytes; an example holds 2 GB at most{remedy}")
@@ -320,3 +314,9 @@ class ArrayEncoder(FileEncoder):
         for file in files:
             stats.add(file.value, self.expected.element)
         return stats
+
+    def describe(
+        self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
+    ) -> tuple[Features, Sequence[str]]:
+        array = Feature(self.feature, "bytes", "array", layout.array.shape, element=layout.array.element)
+        return file_features(layout, summary.records, array), ()

@@ -25,8 +25,8 @@ from shardmill.transforms.files.encoding import (
     ManifestColumns,
     file_features,
 )
-from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.statistics.files import ClassNames, summarize_labels
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.statistics.files import ClassNames, SplitStats, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
 from shardmill.transforms.stores import storage
 
@@ -188,21 +188,26 @@ class AudioEncoder(FileEncoder):
             stats.add(wav, len(file.value), decodable)
         return stats
 
+    def describe(
+        self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
+    ) -> tuple[Features, Sequence[str]]:
+        total = AudioStats()
+        for of_split in stats:
+            if isinstance(of_split, AudioStats):
+                total.merge(of_split)
+        rate, channels = _find_single_value(total.rates) or 0, _find_single_value(total.channels) or 0
+        if self.decode:
+            shape = (None, channels) if channels > 1 else (None,)
+            audio = Feature("audio", "float32", "audio", shape, sample_rate=rate, channels=channels)
+        else:
+            # Set an encoding only if tf.audio.decode_wav reads all 16-bit files, or none of them: readers rely on it.
+            encoding = (_find_single_value(total.encodings) or "") if total.odd["pcm16"] == 0 else ""
+            audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
+        features = file_features(layout, summary.records, audio, ("sample_rate", "channels", "frames"))
+        return features, audio_notices(total, self.decode)
+
 
 REMEDY = "--decode_audio stores float32 samples, which every reader takes"
-
-
-def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) -> Features:
-    """Return the features of an audio data set, in the order written; `rows` is the number of planned files."""
-    rate, channels = _find_single_value(stats.rates) or 0, _find_single_value(stats.channels) or 0
-    if decoded:
-        shape = (None, channels) if channels > 1 else (None,)
-        audio = Feature("audio", "float32", "audio", shape, sample_rate=rate, channels=channels)
-    else:
-        # Set an encoding only if tf.audio.decode_wav reads all 16-bit files, or none of them: readers rely on it.
-        encoding = (_find_single_value(stats.encodings) or "") if stats.odd["pcm16"] == 0 else ""
-        audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
-    return file_features(layout, rows, audio, ("sample_rate", "channels", "frames"))
 
 
 def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:

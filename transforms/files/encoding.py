@@ -33,6 +33,7 @@ from shardmill.transforms.inputs.found_files import (
     hash_statuses,
 )
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
+from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.shards.balance import hash_strings
 from shardmill.transforms.shards.sources import EncodedChunk
@@ -155,6 +156,15 @@ class FileEncoder(ABC):
     @abstractmethod
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
         """Return the statistics of encoded files; `labels` counts the files of each class id."""
+
+    def describe(
+        self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
+    ) -> tuple[Features, Sequence[str]]:
+        """Return the features of the examples, in the order written, and notices, given each split's statistics.
+
+        `summary` and `layout` are those of the input; `for_tfds` is False if TFDS does not read the data set.
+        """
+        raise NotImplementedError
 
     def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
         """Add the places of notable files, such as extremes, to statistics; by default, add nothing."""
@@ -485,7 +495,7 @@ class TextFileEncoder(FileEncoder):
         stats.lengths.add(len(file.value) for file in files)
         return stats
 
-
-def text_features(layout: Layout) -> Features:
-    """Return the features in encoding order; texts have no manifest columns."""
-    return file_features(layout, 0, Feature("text", "bytes", "text"))
+    def describe(
+        self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
+    ) -> tuple[Features, Sequence[str]]:
+        return file_features(layout, 0, Feature("text", "bytes", "text")), ()  # texts have no manifest columns

@@ -17,7 +17,7 @@ from PIL import Image
 
 from shardmill.data import example, spans
 from shardmill.data.example import entry_prefix
-from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Renames
+from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Feature, Features, Renames
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import data_of, offsets_of
@@ -31,6 +31,7 @@ from shardmill.transforms.files.encoding import (
     column_stats,
     decode_columns,
     describe_refusal,
+    file_features,
 )
 from shardmill.transforms.files.image_codec import (
     Reencode,
@@ -39,6 +40,14 @@ from shardmill.transforms.files.image_codec import (
     measure_image,
     pillow_orientation,
     reencode,
+)
+from shardmill.transforms.files.image_features import (
+    animation_notices,
+    box_notices,
+    companion_notices,
+    naming_notices,
+    property_notices,
+    turned_notices,
 )
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
 from shardmill.transforms.files.image_headers import (
@@ -50,11 +59,12 @@ from shardmill.transforms.files.image_headers import (
     find_properties,
     read_plain_images,
 )
-from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion
-from shardmill.transforms.files.image_objects import ObjectEncoder, take_rows
+from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion, companion_features
+from shardmill.transforms.files.image_objects import TFDS_NAMES, ObjectEncoder, object_features, take_rows
 from shardmill.transforms.files.references import LABELS
 from shardmill.transforms.inputs.found_files import companion_paths, hash_statuses
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
+from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.objects import rotation_reason
 from shardmill.transforms.options.image_options import MAX_PIXELS
@@ -439,6 +449,37 @@ class ImageEncoder(FileEncoder):
             names, offsets, lengths = zip(*spans, strict=True) if spans else ((), (), ())
             stats.extremes = Extremes.from_images(MeasuredImages(names, widths, heights, offsets, lengths))
         return stats
+
+    def describe(
+        self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
+    ) -> tuple[Features, Sequence[str]]:
+        written, boxes = ImageStats(), Counter[str]()
+        for images in stats:
+            if isinstance(images, ImageStats):
+                written.merge(images)
+                boxes += Counter(images.boxes)
+        further, is_reencoded = self.companions or CompanionEncoder(()), self.reencode is not None
+        names = TFDS_NAMES if self.objects is None else self.objects.names
+        # If images have sizes, their formats are known.
+        encoding = next(iter(written.formats)) if len(written.formats) == 1 and self.has_sizes else ""
+        annotations: Features = ()
+        if names.is_detection_api:
+            keys = (OBJECT_DETECTION_KEYS.format, OBJECT_DETECTION_KEYS.sha256)
+            annotations = tuple(Feature(name, "bytes", "text", role="source") for name in keys)
+        if self.objects is not None and layout.object_classes is not None:
+            annotations += object_features(self.objects.members, layout.object_classes.names, names)
+        formats = {name: list(found.formats) for name, found in written.companions.items()}
+        annotations += companion_features(further.companions, formats, self.has_sizes, further.mask_dtype)
+        image = Feature("image", "bytes", "image", encoding=encoding)
+        sizes = ("height", "width") if self.has_sizes else ()
+        in_order = [item.feature for item in further.companions if item.feature in written.companions]
+        return file_features(layout, summary.records, image, sizes, annotations), [
+            *turned_notices(written.rotated),
+            *property_notices(written.properties, is_reencoded),
+            *([*animation_notices(written.formats), *naming_notices(names)] if for_tfds else ()),
+            *box_notices(boxes),
+            *companion_notices({name: written.companions[name] for name in in_order}, is_reencoded),
+        ]
 
     def _load_image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
         data = storage.read_bytes(path) if data is None else data

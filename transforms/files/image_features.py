@@ -1,52 +1,19 @@
 """Features and notices of data sets of images, and the image formats found in records."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.data.features import OBJECT_DETECTION_KEYS, Feature, Features
-from shardmill.data.kinds import kind_of
+from shardmill.data.features import OBJECT_DETECTION_KEYS
 from shardmill.text import plural
-from shardmill.transforms.files.encoding import TFDS_CANNOT, file_features
-from shardmill.transforms.files.image_masks import companion_features
-from shardmill.transforms.files.image_objects import TFDS_NAMES, ObjectNames, object_features
+from shardmill.transforms.files.encoding import TFDS_CANNOT
+from shardmill.transforms.files.image_objects import ObjectNames
 from shardmill.transforms.formats.conventions import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_16_bit_png
-from shardmill.transforms.inputs.annotations import ObjectField
-from shardmill.transforms.inputs.found_files import Companion
-from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.statistics.files import CompanionStats, ImageProperties
 
 _DARK = 1 << 14  # a highest value of 16 bits that is a quarter of white, or less
-
-
-def image_features(
-    layout: Layout,
-    rows: int,
-    has_sizes: bool,
-    formats: Counter[str],
-    members: Sequence[ObjectField] = (),
-    names: ObjectNames = TFDS_NAMES,
-    companions: Sequence[Companion] = (),
-    companion_stats: Mapping[str, CompanionStats] = MappingProxyType({}),
-    mask_dtype: str = "uint8",
-) -> Features:
-    """Return the features of an image data set, in the order that they are written."""
-    # If images have sizes, their formats are known.
-    encoding = next(iter(formats)) if len(formats) == 1 and has_sizes else ""
-    image = Feature("image", "bytes", "image", encoding=encoding)
-    annotations: Features = ()
-    if names.is_detection_api:
-        keys = (OBJECT_DETECTION_KEYS.format, OBJECT_DETECTION_KEYS.sha256)
-        annotations = tuple(Feature(name, "bytes", "text", role="source") for name in keys)
-    if layout.object_classes is not None:
-        annotations += object_features(members, layout.object_classes.names, names)
-    written = {name: list(stats.formats) for name, stats in companion_stats.items()}
-    annotations += companion_features(companions, written, has_sizes, mask_dtype)
-    return file_features(layout, rows, image, ("height", "width") if has_sizes else (), annotations)
 
 
 def naming_notices(names: ObjectNames) -> list[str]:
@@ -198,40 +165,3 @@ def _get_strings(column: pa.Array) -> pa.Array | None:
             return None
         column = column.flatten()
     return column if pa.types.is_large_binary(column.type) else None
-
-
-def set_encodings(features: Features, formats: Formats) -> Features:
-    """Set the encoding of image features whose values all have one format."""
-    return tuple(
-        replace(feature, encoding=next(iter(formats[feature.name])))
-        if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and NO_IMAGE not in formats[feature.name]
-        else feature
-        for feature in features
-    )
-
-
-def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[Features, list[str]]:
-    """Mark the features that hold an image in every example; return them and notices, which name the checking flag."""
-    marked, notices = [], []
-    for feature in features:
-        found = formats.get(feature.name, Counter())
-        is_one = feature.required and feature.dtype == "bytes" and feature.shape == ()
-        if found and NO_IMAGE not in found and is_one and kind_of(feature).bytes_are_strings:
-            feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
-            unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
-            how = f"by the first bytes of all its values: {_format_counts(found)}{unchecked}"
-            notices.append(f"feature {feature.name!r} is an image, {how}")
-        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[NO_IMAGE] and feature.kind != "image":
-            notices.append(
-                f"feature {feature.name!r} is stored as plain bytes, though some of its values are images:"
-                f" {_format_counts(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
-            )
-        marked.append(feature)
-    return tuple(marked), notices
-
-
-def _format_counts(found: Counter[str]) -> str:
-    counts = ", ".join(f"{number:,} {name or 'of no image'}" for name, number in sorted(found.items()))
-    if animations := " and ".join(name for name in ("gif", "webp") if found[name]):
-        counts += f"; TFDS cannot decode {animations}, tf.io.decode_image(…, expand_animations=False) can"
-    return counts

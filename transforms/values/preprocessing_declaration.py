@@ -34,17 +34,24 @@ class Step:
     __slots__ = ()
     name: ClassVar[str]
     needs: ClassVar[Needs] = ""
+    takes: ClassVar[Literal["", "numbers", "texts"]] = ""  # "" for both
 
     def output_type(self, values: ValueType) -> ValueType:
         """Return the type that the step makes of `values`; raise OptionValueError if it does not accept them."""
-        raise NotImplementedError
+        if self.takes and (self.takes == "texts") != (values.dtype == "bytes"):
+            raise OptionValueError(f"{self.name} takes {self.takes}, and the values are {values.description}")
+        return self._change(values)
+
+    def _change(self, values: ValueType) -> ValueType:
+        """Return the type that the step makes of values of a type that it takes; by default, the same."""
+        return values
 
 
 class _NumberStep(Step):
     __slots__ = ()
+    takes = "numbers"
 
-    def output_type(self, values: ValueType) -> ValueType:
-        _check_numbers(self.name, values)
+    def _change(self, values: ValueType) -> ValueType:
         return replace(values, dtype="float32", num_ids=0)
 
 
@@ -60,16 +67,6 @@ def step_from_json(entry: Mapping[str, Any]) -> Step:
     return STEPS[name](**{key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()})
 
 
-def _check_numbers(name: str, values: ValueType) -> None:
-    if values.dtype == "bytes":
-        raise OptionValueError(f"{name} takes numbers, and the values are {values.description}")
-
-
-def _check_texts(name: str, values: ValueType) -> None:
-    if values.dtype != "bytes":
-        raise OptionValueError(f"{name} takes texts, and the values are {values.description}")
-
-
 def _check_at_least(name: str, number: int | None, least: int) -> None:
     if number is not None and number < least:
         raise OptionValueError(f"{name} is {number}; expected {least} or more")
@@ -82,7 +79,7 @@ class Fill(Step):
     name: ClassVar[str] = "fill"
     value: str
 
-    def output_type(self, values: ValueType) -> ValueType:
+    def _change(self, values: ValueType) -> ValueType:
         if values.is_list:
             raise OptionValueError("fill takes features with one value, and lists are empty where they are missing")
         self.parse_value(values.dtype)
@@ -106,10 +103,7 @@ class Lower(Step):
     """Conversion of texts to lower case, only for ASCII letters, like tf.strings.lower."""
 
     name: ClassVar[str] = "lower"
-
-    def output_type(self, values: ValueType) -> ValueType:
-        _check_texts(self.name, values)
-        return values
+    takes = "texts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +111,10 @@ class Tokenize(Step):
     """Conversion of a text to the list of its tokens."""
 
     name: ClassVar[str] = "tokenize"
+    takes = "texts"
     pattern: str = ""  # RE2 expression of separators; "" for ASCII white space
 
-    def output_type(self, values: ValueType) -> ValueType:
-        _check_texts(self.name, values)
+    def _change(self, values: ValueType) -> ValueType:
         if values.is_list:
             raise OptionValueError(f"tokenize takes single texts, and the values are {values.description}")
         return replace(values, is_list=True)
@@ -160,14 +154,14 @@ class Buckets(Step):
     """Bucket index of a value by given boundaries, like tft.apply_buckets."""
 
     name: ClassVar[str] = "boundaries"
+    takes = "numbers"
     boundaries: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if not self.boundaries or any(low >= high for low, high in zip(self.boundaries, self.boundaries[1:])):
             raise OptionValueError("bucketize: expected boundaries that ascend, such as [18, 30, 65]")
 
-    def output_type(self, values: ValueType) -> ValueType:
-        _check_numbers(self.name, values)
+    def _change(self, values: ValueType) -> ValueType:
         return replace(values, dtype="int64", num_ids=len(self.boundaries) + 1)
 
 
@@ -176,14 +170,14 @@ class Bucketize(Step):
     """Bucket index of a value by quantiles, like tft.bucketize: buckets have about equal counts."""
 
     name: ClassVar[str] = "bucketize"
+    takes = "numbers"
     needs: ClassVar[Needs] = "quantiles"
     num_buckets: int
 
     def __post_init__(self) -> None:
         _check_at_least("num_buckets", self.num_buckets, 2)
 
-    def output_type(self, values: ValueType) -> ValueType:
-        _check_numbers(self.name, values)
+    def _change(self, values: ValueType) -> ValueType:
         return replace(values, dtype="int64", num_ids=None)
 
 
@@ -205,7 +199,7 @@ class Vocabulary(Step):
         if self.num_oov_buckets and self.default_value != -1:
             raise OptionValueError("default_value has no effect with num_oov_buckets; give one of them")
 
-    def output_type(self, values: ValueType) -> ValueType:
+    def _change(self, values: ValueType) -> ValueType:
         if values.dtype == "float32":
             raise OptionValueError(
                 f"a vocabulary takes texts or int64, and the values are {values.description}; bucketize them"
@@ -218,13 +212,13 @@ class Hash(Step):
     """Hash of a text, below `hash_buckets`, like tft.hash_strings."""
 
     name: ClassVar[str] = "hash"
+    takes = "texts"
     hash_buckets: int
 
     def __post_init__(self) -> None:
         _check_at_least("hash_buckets", self.hash_buckets, 1)
 
-    def output_type(self, values: ValueType) -> ValueType:
-        _check_texts(self.name, values)
+    def _change(self, values: ValueType) -> ValueType:
         return replace(values, dtype="int64", num_ids=self.hash_buckets)
 
 
@@ -234,7 +228,7 @@ class OneHot(Step):
 
     name: ClassVar[str] = "one_hot"
 
-    def output_type(self, values: ValueType) -> ValueType:
+    def _change(self, values: ValueType) -> ValueType:
         if values.num_ids == 0:
             raise OptionValueError(
                 f"one_hot takes ids, which vocabulary, bucketize and hash make, and the values are {values.description}"

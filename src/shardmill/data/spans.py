@@ -23,6 +23,8 @@ except ImportError:
 
 Positions = NDArray[np.int64]
 COMPILED = _spans.__name__.endswith("._native")
+# What is called as it is; shardmill.data.tfrecord describes it
+count, find_before, read_example = _spans.count, _spans.find_before, _spans.read_example
 
 
 def checksums(data: Any, starts: Positions, ends: Positions) -> NDArray[np.uint32]:
@@ -66,11 +68,6 @@ def copy(data: Any, starts: Positions, sizes: Positions, target: Any, places: Po
     _spans.copy(data, _as_positions(starts), _as_positions(sizes), target, _as_positions(places))
 
 
-def count(data: Any, byte: int) -> int:
-    """Count the bytes of `data` that equal `byte`."""
-    return _spans.count(data, byte)
-
-
 def find(data: Any, byte: int) -> Positions:
     """Return the positions of `byte` in `data`, ascending, shape (n,)."""
     places = np.empty(count(data, byte), np.int64)
@@ -86,14 +83,6 @@ def chain(data: Any, head: int, at: int, least: int) -> Positions:
     """
     places = np.empty(len(data) // (head + least), np.int64)
     return places[: _spans.chain(data, head, at, places)]
-
-
-def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
-    """Return the positions of `byte` in data[first:last] whose next byte has a nonzero entry in the table `after`.
-
-    The last byte of `data` counts as its own next byte.
-    """
-    return _spans.find_before(data, first, last, byte, after)
 
 
 # (bytes of an entry between its size and its feature's, kind: tag of its list, values, offsets, which rows have one).
@@ -221,26 +210,6 @@ def scan_examples(
             and encoded as shardmill and protobuf encode it; otherwise 0, and its places mean nothing.
     """
     _spans.scan_examples(data, _as_positions(starts), _as_positions(ends), names, tags, out, plain)
-
-
-def read_example(
-    file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]
-) -> list[Any] | bytes | None:
-    """Read one framed record of an open file, and verify both checksums.
-
-    Args:
-        file: descriptor of the file.
-        start: first byte of the record.
-        stop: end of the record.
-        names: as for `scan_examples`.
-        tags: as for `scan_examples`.
-        wanted: numbers of features, each of one number or one bytes value.
-
-    Returns:
-        The values of the wanted features: int, float or bytes. The payload instead, if it is unusual or a value is
-        missing. None if there is no such record, or a checksum fails.
-    """
-    return _spans.read_example(file, start, stop, names, tags, wanted)
 
 
 def read_examples(

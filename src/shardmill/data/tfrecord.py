@@ -140,7 +140,20 @@ def take_examples(
 
 
 def read_example(file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]) -> bytes | None:
-    """Return the payload of a record, for `decode_example` to decode; None if it is not as its place says."""
+    """Read one framed record of an open file, and verify both checksums.
+
+    Args:
+        file: descriptor of the file.
+        start: first byte of the record.
+        stop: end of the record.
+        names: as for `spans.scan_examples`.
+        tags: as for `spans.scan_examples`.
+        wanted: numbers of features, each of one number or one bytes value.
+
+    Returns:
+        The payload. The compiled twin returns the values of the wanted features instead, int, float or bytes, unless
+        the record is unusual or a value is missing. None if there is no such record, or a checksum fails.
+    """
     framed = os.pread(file, stop - start, start) if 0 <= start <= stop else b""
     return framed[_HEADER.itemsize : -_FOOTER.itemsize] if is_valid_record(framed) else None
 
@@ -212,7 +225,10 @@ def chain(data: Any, head: int, at: int, out: np.ndarray) -> int:
 
 
 def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
-    """Return the positions of `byte` in data[first:last] whose next byte has a nonzero entry in the table `after`."""
+    """Return the positions of `byte` in data[first:last] whose next byte has a nonzero entry in the table `after`.
+
+    The last byte of `data` counts as its own next byte.
+    """
     every = np.frombuffer(data, np.uint8)
     if not 0 <= first <= last <= len(every) or len(after) != 256:
         raise ValueError(_INVALID_SPAN)

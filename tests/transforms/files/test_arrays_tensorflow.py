@@ -34,7 +34,6 @@ from shardmill.transforms.files.arrays import (
     ArrayStats,
     ArrayType,
     NpyError,
-    array_features,
     make_array_layout,
     read_array,
     read_header,
@@ -326,7 +325,7 @@ def test_what_is_said_is_not_looked_up() -> None:
     layout = make_array_layout(summary, OPTIONS, ArrayOptions("/nowhere", "scan", SCANS))
 
     assert (layout.array, layout.example, layout.notices) == (SCANS, "", ())
-    assert array_features(layout, 1, "scan") == (
+    assert ArrayEncoder("", "scan").describe(summary, layout)[0] == (
         Feature("scan", "bytes", "array", (4, 3), element="float32"),
         Feature("filename", "bytes", "text", role="source"),
         Feature("height", "int64"),
