@@ -104,7 +104,7 @@ def _masks() -> Files:
     return files | {"m.csv": "\n".join(["file_name,mask", *(f"images/{name},masks/{name}" for name in masks)]).encode()}
 
 
-TABLES = ("csv", "text", "jsonl", "parquet")
+TABLES = ("csv", "jsonl", "parquet")
 _SPLITS = "--splits train=0.8,test=0.2 --num_shards train=2,test=1"
 _LARGE = {"zzz/README.bin": random.Random(0).randbytes(3_000_000)}  # in a zip archive, of which nobody asks for it
 IMAGES = {

@@ -62,11 +62,12 @@ CUT_SHORT: dict[str, tuple[str, bytes, bytes]] = {
 def test_a_file_that_is_cut_short_is_named_as_such(case: str, jobs: Jobs) -> None:
     suffix, start, rest = CUT_SHORT[case]
     command = {"txt": "text"}.get(suffix, suffix.removesuffix(".gz"))
-    for name, data, is_cut in (
+    ways = (
         ("cut", start, True),
         ("broken", start + b"\n", False),  # it ends with a line break, and the record is bad all the same
         ("bare", (start + rest)[:-1], False),
-    ):
+    )
+    for name, data, is_cut in ways[: 3 if case in ("fewer fields", "JSON", "a letter of text") else 1]:
         files = {f"a.{suffix}": gzip.compress(data) if suffix.endswith(".gz") else data}
         done = jobs.run(f"{command} --encoding utf-8 --max_reject_fraction 0.9 --name {name}", files=files)
         assert ("without a line break, so it may be cut short" in done.out + done.err) == is_cut

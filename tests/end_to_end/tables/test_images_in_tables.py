@@ -206,7 +206,8 @@ def test_what_is_no_image_is_a_sentence(
 ) -> None:
     rows = table({**columns, "n": [1] * len(next(iter(columns.values())))}, features)
     jobs.refuse("parquet", sentence, files={"a.parquet": rows})
-    jobs.build(f"parquet --drop {next(iter(columns))}")
+    if "image" in columns:  # --drop takes no look at what the column is
+        jobs.build("parquet --drop image")
 
 
 def test_files_that_name_other_classes_are_a_sentence(jobs: Jobs) -> None:

@@ -149,7 +149,6 @@ LEFT = (
 FLAGS = ("--min_versions", "1", "--max_age", "5d")
 COMMANDS: dict[str, tuple[tuple[str, ...], bool]] = {
     "a recipe": (("events.yaml",), True),
-    "a folder of recipes": ((".",), True),
     "a data set": (("sets/events/", *FLAGS), True),
     "a data set, without flags": (("sets/events",), False),
 }
