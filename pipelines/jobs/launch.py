@@ -37,7 +37,7 @@ from rich.table import Column
 from rich.text import Text
 
 import shardmill
-from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
+from shardmill.errors import ERRORS_BY_NAME, LINE_BREAK, JobError, UserError
 from shardmill.pipelines.config.beam_flags import CachedOptions
 from shardmill.pipelines.jobs.runner import (
     WorkerProcesses,
@@ -131,7 +131,7 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
     runner's own words.
     """
     if failure is not None and failure.kind in ERRORS_BY_NAME:
-        return ERRORS_BY_NAME[failure.kind](failure.sentence)
+        return ERRORS_BY_NAME[failure.kind](*failure.sentence.split(LINE_BREAK))
     if failure is not None and failure.step.startswith(_ANALYSIS_STEP):
         return JobError(
             f"--module_file: TensorFlow Transform cannot analyze the examples: {_shorten_analysis_error(failure)}"

@@ -31,7 +31,9 @@ class _Sentences(logging.Formatter):
     """A formatter of lines such as `shardmill: error: …`; progress lines have no such beginning."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = to_printable(record.getMessage())
+        message = record.getMessage()
+        if record.levelno != logging.ERROR:  # text of errors is escaped line by line
+            message = to_printable(message)
         if getattr(record, "bare", False):
             return message
         return f"shardmill: {_WORDS.get(record.levelno, '')}{message}"

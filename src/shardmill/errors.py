@@ -20,6 +20,7 @@ EXIT_STATUSES: Mapping[int, str] = {
     143: "terminated (SIGTERM), and cleaned up",
 }
 INTERRUPTED, TERMINATED = 130, 143
+LINE_BREAK = "\n  "  # between the lines of a message; in the lines themselves line breaks are escaped
 
 
 def describe_exit_statuses(*statuses: int) -> str:
@@ -28,12 +29,15 @@ def describe_exit_statuses(*statuses: int) -> str:
 
 
 class _PrintableError(Exception):
-    """An error whose message may quote data; control characters in it are escaped for terminals."""
+    """An error whose message may quote data; control characters in it are escaped for terminals.
+
+    Further arguments are lines of a table below the message.
+    """
 
     exit_status: ClassVar[int] = 1  # exit status of a command that ends with it
 
     def __str__(self) -> str:
-        return to_printable(super().__str__())
+        return LINE_BREAK.join(to_printable(str(line)) for line in self.args)
 
 
 class UserError(_PrintableError, ValueError):

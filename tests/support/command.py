@@ -256,6 +256,6 @@ def check_failure(result: Result, *words: str) -> None:
 def _check_sentence(result: Result, status: int, words: Sequence[str]) -> None:
     assert (result.status, result.out) == (status, ""), result
     assert result.err.startswith("shardmill: error: "), result.err
-    assert result.err.count("\n") == 1, result.err
+    assert all(line.startswith("  ") for line in result.err.split("\n")[1:-1]), result.err
     for word in words:
         assert word in result.err, result.err

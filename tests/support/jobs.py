@@ -140,7 +140,7 @@ def check_sentence(result: Result, status: int, sentence: str) -> None:
     """Check how a command ended, and that it printed one sentence, in which `…` means any text."""
     assert (result.status, result.out) == (status, ""), result
     assert result.err.startswith("shardmill: error: "), result.err
-    assert result.err.count("\n") == 1, result.err
+    assert all(line.startswith("  ") for line in result.err.split("\n")[1:-1]), result.err
     rest = result.err
     for words in sentence.split("…"):
         _, words_there, rest = rest.partition(words.strip())

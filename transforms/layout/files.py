@@ -315,7 +315,7 @@ def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> Folder
         return roles
     roles = find_roles(summary.folders)
     if roles is None:
-        raise UserError(f"{options.source}: {describe_folders(summary.folders, options.kind.plural)}")
+        raise UserError(*describe_folders(options.source, summary.folders, options.kind.plural))
     return roles
 
 

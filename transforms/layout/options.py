@@ -415,31 +415,29 @@ class _Reading:
             *([plural(self.splits, "split")] if self.splits else []),
             plural(self.classes, "class", "classes") if self.classes else "no classes",
         ]
-        return f"{' '.join(flags)} ({', '.join(found)})"
+        return f"{' '.join(flags)}: {', '.join(found)}"
 
 
-def describe_folders(folders: Mapping[str, int], noun: str) -> str:
-    """Return the levels of folders that have no clear roles, and the flags of each reading, the plausible first.
+def describe_folders(source: str, folders: Mapping[str, int], noun: str) -> list[str]:
+    """Return a sentence about folders without clear roles, a line of each level, and one of each reading.
 
-    `noun` names the files, such as images.
+    `noun` names the files, such as images. The plausible reading is the first.
     """
     paths = parse_paths(folders)
     deepest = max(map(len, paths))
-    levels = []
-    for level in range(deepest):
-        names = names_at(paths, level)
-        levels.append(f"level {level + 1} has {plural(len(names), 'folder')}: {listed(list(map(repr, names)), 3)}")
     depths = Counter[int]()
     for path, number in paths.items():
         depths[len(path)] += number
-    files = ", ".join(f"{number:,} at level {depth}" for depth, number in sorted(depths.items()))
-    readings = " or ".join(map(str, _suggest_readings(paths)))
+    levels = [f"level 0: {noun}: {depths[0]:,}"] if depths[0] else []
+    for level in range(1, deepest + 1):
+        names = names_at(paths, level - 1)
+        folders = f"{plural(len(names), 'folder')}, {listed(list(map(repr, names)), 3)}"
+        levels.append(f"level {level}: {folders}; {noun}: {depths[level]:,}")
+    readings = list(map(str, _suggest_readings(paths)))
     if min(depths) > count_wrappers(paths) + 1:
-        readings += "; or, with --splits, --folders label/group, which keeps the files of an inner folder in one split"
-    return (
-        f"the roles of its folders are not clear; {'; '.join(levels)}; {noun}: {files}; give {readings}; or --input one"
-        " of the folders, or a glob"
-    )
+        readings.append("--folders label/group with --splits: the files of an inner folder are in one split")
+    problem = "the roles of its folders are not clear; give flags as below, or --input one of the folders, or a glob"
+    return [f"{source}: {problem}", *levels, *readings]
 
 
 def _suggest_readings(paths: Paths) -> list[_Reading]:
@@ -483,6 +481,8 @@ def _rank_reading(paths: Paths, roles: FolderRoles, excluded: Sequence[tuple[str
         rank -= 3 * (roles.split != roles.label + 1 and _are_repeated(kept, roles.label + 1))
         rank += roles.label == outer
         rank -= 5 * any(roles.label and path[roles.label] == path[roles.label - 1] for path in kept)
+    elif sum(not has_split_word(name) for name in names_at(kept, max(map(len, kept)) - 1)) > 1:
+        rank -= 2  # they look like classes
     for level in range(outer, max(map(len, kept))):
         names = names_at(kept, level)
         if level != roles.split and (level < roles.depth or roles.split is None):

@@ -149,7 +149,7 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
     if roles is None:
         roles = find_roles(summary.folders)
         if roles is None:
-            raise UserError(f"{options.source}: {describe_folders(summary.folders, options.plural)}")
+            raise UserError(*describe_folders(options.source, summary.folders, options.plural))
     else:
         levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
         if levels and min(levels) < roles.depth:

@@ -116,36 +116,41 @@ def test_many_classes_below_an_outer_folder_are_listed(run: Run, tmp_path: Path,
 UNCLEAR: dict[str, tuple[list[str], str]] = {
     "doubled": (
         ["seg_train/seg_train/a", "seg_train/seg_train/b", "seg_test/seg_test/a", "seg_pred/seg_pred"],
-        "--folders split/any/label --exclude seg_pred/seg_pred (2 splits, 2 classes)",
+        "--folders split/any/label --exclude seg_pred/seg_pred: 2 splits, 2 classes",
     ),
-    "doubled splits": (["train/train", "test/test"], "--folders split (2 splits, no classes)"),
+    "doubled splits": (["train/train", "test/test"], "--folders split: 2 splits, no classes"),
     "a copy": (
         ["cell_images/A", "cell_images/B", "cell_images/cell_images/A", "cell_images/cell_images/B"],
-        "--folders any/label --exclude cell_images/cell_images (2 classes)",
+        "--folders any/label --exclude cell_images/cell_images: 2 classes",
     ),
-    "some without classes": (["asl_train/asl_train/A", "asl_test/asl_test"], "--folders split (2 splits, no classes)"),
-    "folds": (["fold1/cat", "fold2/cat"], "--folders any/label (1 class)"),
-    "classes of folds": (["fold1/cat", "fold2/cat", "fold1/dog"], "--folders any/label (2 classes)"),
-    "longer words": (["training_set/a", "TestSet/a", "training_set/b"], "--folders split/label (2 splits, 2 classes)"),
-    "a split's word": (["test_tube", "flask", "beaker"], "--folders label (3 classes)"),
-    "a folder more": (["train/a", "train/b", "test/a", "x"], "--folders split/label --exclude x (2 splits, 2 classes)"),
-    "two of one split": (["train/a", "val/a", "valid/b"], "--folders split/label (2 splits, 2 classes)"),
-    "splits in classes": (["a/train", "a/test", "b/train", "b/test"], "--folders label/split (2 splits, 2 classes)"),
-    "one class": (["train/a", "test/a"], "--folders split (2 splits, no classes)"),
-    "an inner folder": (["train/i/a", "train/i/b", "test/i/a"], "--folders split/any/label (2 splits, 2 classes)"),
-    "groups": (["run/v1", "run/v2", "walk/v3"], "--folders label (2 classes)"),
+    "some without classes": (["asl_train/asl_train/A", "asl_test/asl_test"], "--folders split: 2 splits, no classes"),
+    "several without classes": (
+        [*[f"asl_train/asl_train/{name}" for name in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"], "asl_test/asl_test"],
+        "--folders split/any/label --exclude asl_test/asl_test: 1 split, 26 classes",
+    ),
+    "folds": (["fold1/cat", "fold2/cat"], "--folders any/label: 1 class"),
+    "classes of folds": (["fold1/cat", "fold2/cat", "fold1/dog"], "--folders any/label: 2 classes"),
+    "longer words": (["training_set/a", "TestSet/a", "training_set/b"], "--folders split/label: 2 splits, 2 classes"),
+    "a split's word": (["test_tube", "flask", "beaker"], "--folders label: 3 classes"),
+    "a folder more": (["train/a", "train/b", "test/a", "x"], "--folders split/label --exclude x: 2 splits, 2 classes"),
+    "two of one split": (["train/a", "val/a", "valid/b"], "--folders split/label: 2 splits, 2 classes"),
+    "splits in classes": (["a/train", "a/test", "b/train", "b/test"], "--folders label/split: 2 splits, 2 classes"),
+    "one class": (["train/a", "test/a"], "--folders split: 2 splits, no classes"),
+    "an inner folder": (["train/i/a", "train/i/b", "test/i/a"], "--folders split/any/label: 2 splits, 2 classes"),
+    "groups": (["run/v1", "run/v2", "walk/v3"], "--folders label: 2 classes"),
     "an outer folder": (
         ["w/train/a", "w/test/b", "w/more"],
-        "--folders any/split/label --exclude w/more (2 splits, 2 classes)",
+        "--folders any/split/label --exclude w/more: 2 splits, 2 classes",
     ),
-    "files beside": (["", "a", "b"], "--folders any (no classes)"),
+    "files beside": (["", "a", "b"], "--folders any: no classes"),
 }
 
 
 @pytest.mark.parametrize("case", UNCLEAR)
 def test_the_plausible_reading_is_the_first_advice(case: str) -> None:
     folders, advice = UNCLEAR[case]
-    assert f"; give {advice}" in describe_folders(Counter(folders), "images")
+    lines = describe_folders("--input in", Counter(folders), "images")
+    assert next(line for line in lines if line.startswith("--folders")) == advice
 
 
 @pytest.mark.parametrize("case", ["doubled", "a copy"])
@@ -153,8 +158,8 @@ def test_the_plausible_reading_is_the_first_advice(case: str) -> None:
 def test_unclear_folders_stop_and_the_advice_works(run: Run, tmp_path: Path, route: str, case: str) -> None:
     folders, advice = UNCLEAR[case]
     tree(route, tmp_path, *folders)
-    flags = shlex.split(advice.partition(" (")[0])
-    check_mistake(start(run, tmp_path, route), f"--input {tmp_path}/in: the roles of its folders", f"give {advice}")
+    flags = shlex.split(advice.partition(":")[0])
+    check_mistake(start(run, tmp_path, route), f"--input {tmp_path}/in: the roles of its folders", f"\n  {advice}\n")
     assert not (tmp_path / "out").exists()
     splits, classes, _ = convert(run, tmp_path, route, *flags)
     assert len(splits) == 2 if case == "doubled" else splits == {"train": 2}
@@ -168,8 +173,8 @@ def test_folders_in_an_archive(run: Run, tmp_path: Path, route: str) -> None:
     members = {f"{folder}/{number}.{suffix}": content for number, folder in enumerate(folders)}
     write_files(tmp_path, {"in.zip": zipped(members)})
     words = (command, "--input", tmp_path / "in.zip", "--output", tmp_path / "out", "--name", "n", "--dry_run")
-    check_mistake(run(*words), f"give {advice}")
-    assert run(*words, *shlex.split(advice.partition(" (")[0])).status == 0
+    check_mistake(run(*words), f"\n  {advice}\n")
+    assert run(*words, *shlex.split(advice.partition(":")[0])).status == 0
 
 
 @pytest.mark.parametrize(("route", "name"), [("images", "test/metadata.csv"), ("arrays", "train/metadata.jsonl")])
@@ -229,11 +234,14 @@ def test_depths_and_names_of_folders_say_their_roles(folders: list[str], roles: 
 
 def test_the_message_has_the_folders_and_files_of_each_level() -> None:
     folders = Counter({"": 1200, "train/a": 3, "train/b": 4, **{f"x{number}": 1 for number in range(4)}})
-    assert describe_folders(folders, "images") == (
-        "the roles of its folders are not clear; level 1 has 5 folders: 'train', 'x0', 'x1' and 2 more; level 2 has 2"
-        " folders: 'a', 'b'; images: 1,200 at level 0, 4 at level 1, 7 at level 2; give --folders any (no classes); or"
-        " --input one of the folders, or a glob"
-    )
+    assert describe_folders("--input in", folders, "images") == [
+        "--input in: the roles of its folders are not clear; give flags as below, or --input one of the folders, or a"
+        " glob",
+        "level 0: images: 1,200",
+        "level 1: 5 folders, 'train', 'x0', 'x1' and 2 more; images: 4",
+        "level 2: 2 folders, 'a', 'b'; images: 7",
+        "--folders any: no classes",
+    ]
 
 
 @pytest.mark.parametrize(
