@@ -29,7 +29,14 @@ from shardmill.transforms.files.arrays import (
 from shardmill.transforms.files.encoding import Encoded
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
-from shardmill.transforms.inputs.listing import FoundFile, input_root, list_input
+from shardmill.transforms.inputs.listing import (
+    NO_EXCLUSION,
+    FoundFile,
+    Skipped,
+    find_exclusion,
+    input_root,
+    list_input,
+)
 from shardmill.transforms.inputs.sources import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.layout.options import FileLayoutOptions
@@ -113,7 +120,7 @@ def pair_arrays(arrays: Sequence[Array]) -> list[tuple[Array, Array | None]]:
             whose = "no array" if item.name not in used else "several arrays"
             raise UserError(
                 f"{item} would be the labels of {whose}: labels and examples are called alike, such as X_train and"
-                " y_train, or train-images and train-labels; --exclude leaves a file out"
+                " y_train, or train-images and train-labels; --exclude leaves an array out"
             )
     return pairs
 
@@ -236,18 +243,24 @@ class IndexStacked(beam.PTransform):
 
 def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: str | None) -> Iterator[Any]:
     found, root, arrays = FoundInput(temporary), input_root(pattern), list[Array]()
-    files: dict[str, FoundFile] = {}
+    files, exclusions = dict[str, FoundFile](), set[str]()
     _open_revision.cache_clear()  # an earlier job of this process may have read other files at these paths
     for item in list_input(pattern, kind):
         if isinstance(item, FoundFile):
             files[item.name] = item
             try:
-                arrays += _describe_file(storage.join(root, item.name), item.name)
+                described = _describe_file(storage.join(root, item.name), item.name)
             except (NpyError, OSError) as error:
                 if isinstance(error, OSError):
                     storage.raise_if_store_failed(error, root)
                 raise UserError(f"{item.name}: {error}") from None
-        else:
+            for array in described:
+                if (exclusion := find_exclusion(array.name, kind.exclude)) is None:
+                    arrays.append(array)
+                else:
+                    exclusions.add(exclusion)
+                    found.leave_out(Skipped(array.name, f"array that --exclude {exclusion} leaves out"))
+        elif item.kind != NO_EXCLUSION or item.name not in exclusions:  # files that --exclude names come last
             found.leave_out(item)
     pairs = pair_arrays(arrays)
     _check_pairs(pairs)
@@ -272,7 +285,7 @@ def _check_pairs(pairs: Sequence[tuple[Array, Array | None]]) -> None:
     kinds = {(array.dtype.name, array.shape[1:]): array for array, _ in pairs}
     if len(kinds) > 1:
         shown = listed([str(array) for array in kinds.values()], 3)
-        raise UserError(f"rows of one type and shape are stacked, but there are {shown}; --exclude leaves files out")
+        raise UserError(f"rows of one type and shape are stacked, but there are {shown}; --exclude leaves arrays out")
 
 
 def _rows(

@@ -44,6 +44,7 @@ _SOUND = "compressed audio: ffmpeg -i FILE NEW.wav makes what `shardmill audio` 
 _HDF5 = "HDF5, which h5py reads: save each array with numpy.save, for `shardmill arrays`"
 _FITS = "a FITS image, which astropy reads: save its data with numpy.save, for `shardmill arrays`"
 _FOREIGN = {  # formats of others that no command reads, or another command
+    ".npy": "an array, which `shardmill arrays` reads; PIL.Image.fromarray(array).save(NEW) makes a PNG of a mask",
     ".npz": "several arrays, whose rows `shardmill arrays --stacked` reads",
     ".mat": "MATLAB's format, which scipy.io.loadmat reads: save each array with numpy.save, for `shardmill arrays`",
     **dict.fromkeys((".heic", ".heif", ".svg", ".psd", ".raw", ".dng", ".cr2", ".nef", ".arw"), _PICTURE),

@@ -16,9 +16,10 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.formats.format import KEY_PREFIX
 from shardmill.transforms.inputs.folders import IMAGES
-from shardmill.transforms.inputs.listing import FoundFile, list_input
+from shardmill.transforms.inputs.listing import FoundFile, is_unknown_file, list_input
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.local import LinksInside, stat_plain_file
 from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text, web_url_problem
@@ -183,12 +184,13 @@ class MaskFolder:
             raise UserError(f"--masks {folder}: no such folder")
         self.source, self._folder = source, folder
         self._needs_identities, self._annotated = identities, annotated
-        self._unlisted: list[str] = []
+        self._unlisted, self._others = list[str](), list[str]()
         self.first_image: str | None = None  # first image whose mask was looked for
         rows = list(self._list_masks())
         if not rows:
             fits = f" with a name that fits --mask_pattern {source.pattern}" if source.pattern != MaskPattern() else ""
-            raise UserError(f"--masks {folder}: there is no image in that folder{fits}")
+            hint = next(filter(None, map(describe_foreign_format, self._others)), "")
+            raise UserError(f"--masks {folder}: there is no image in that folder{fits}{hint}")
         columns = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
         self._names, self._sizes, self._identities, self._revisions = columns
         keys = np.fromiter((_hash_stem(name) for name in self._names.to_pylist()), np.uint64, len(rows))
@@ -205,6 +207,8 @@ class MaskFolder:
                 yield item.name, item.size_bytes, identity, hash_revision(item)
             elif isinstance(item, Reject):
                 self._unlisted.append(f"{item.source}: {item.reason}")
+            elif is_unknown_file(item.kind):
+                self._others.append(item.name)
 
     def find_mask(self, name: str) -> Mask | str:
         """Return an image's mask, or why it has none; raise a UserError if images of two folders would share a mask."""
@@ -263,6 +267,9 @@ class MaskFolder:
         """Return notices about masks that belong to no image, and about folders that cannot be listed."""
         unused = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
         notices = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
+        if self._others:
+            files = plural(len(self._others), "file that is no image is", "files that are no images are")
+            notices.append(f"of --masks {self._folder}, {files} passed over, such as {self._others[0]!r}")
         if unused:
             subject = plural(len(unused), "mask has no image, and is", "masks have no image, and are")
             notices.append(f"{subject} left out: {listed(list(map(repr, unused)), _SHOWN, ', …')}")

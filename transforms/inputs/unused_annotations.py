@@ -100,14 +100,15 @@ def describe_unused_files(
     is recognised by the first 64 KiB of a file.
     """
     shown = [f"{plural(number, what)}, such as {name!r}" for what, (number, name) in sorted(unused.items())]
-    problem = f"it holds {'; '.join(shown)}, which are no {kind.plural}"
+    hints = "".join(dict.fromkeys(describe_foreign_format(name) for _, name in unused.values()))
+    problem = f"it holds {'; '.join(shown)}, which are no {kind.plural}{hints}"
     advice = find_annotations(root, kind.exclude) if kind == IMAGES else None
     if advice is None:
         given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
         advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
     patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
-    return f"{problem}; {advice}{'; or, ' if advice else 'give '}{'to leave such files out, ' if advice else ''}{flags}"
+    return f"{problem}; {advice}{'; or, ' if advice else ''}to leave such files out, {'' if advice else 'give '}{flags}"
 
 
 def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str]]) -> Iterator[str]:
@@ -117,8 +118,6 @@ def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str
             yield f"--input {shlex.quote(storage.join(root, name))}"
         elif kind.plural == AUDIO.plural and re.fullmatch(DECODED_AUDIO, suffix):
             yield "--decode_audio"
-        elif hint := describe_foreign_format(name).removeprefix("; "):
-            yield hint
 
 
 def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]:

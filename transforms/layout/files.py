@@ -293,8 +293,6 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         hint = (
             "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
         )
-        if any(kind.lower() == ".npy file" for kind in summary.skipped):
-            hint = ".npy files are arrays, which `shardmill arrays` reads"
         is_foreign = all(describe_foreign_format(name) for _, name in summary.skipped.values())
         reasons = [*skipped_notices(summary), *([] if options.kind.exclude or is_foreign else [hint])]
         raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(reasons)}")

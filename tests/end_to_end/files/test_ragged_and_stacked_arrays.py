@@ -262,6 +262,17 @@ def test_mistakes_in_stacked_arrays(jobs: Jobs, files: dict[str, bytes], flags: 
     jobs.refuse(f"arrays {flags}", said, files=files)
 
 
+@pytest.mark.parametrize("pattern", ["z", "a.npz/z"])
+def test_an_array_of_a_file_is_excluded_as_a_file_is(jobs: Jobs, pattern: str) -> None:
+    files = {"a.npz": npz(x=IMAGES[:TRAIN], y=IDS[:TRAIN], z=IDS)}
+    jobs.refuse("arrays --stacked", "'a.npz/z' has none; rename or --exclude one", files=files)
+    jobs.refuse("arrays --stacked --exclude w", "'a.npz/z' has none", files=files)
+    built = jobs.build(f"arrays --stacked --exclude {pattern} --exclude v")
+    assert built.splits == {"train": TRAIN}
+    assert f"passed over 1 array that --exclude {pattern} leaves out, such as 'a.npz/z'" in built.said
+    assert "1 pattern of --exclude without a file, such as 'v'" in built.said
+
+
 def test_the_other_reading(jobs: Jobs) -> None:
     """Both arrays are examples."""
     built = jobs.build("arrays --folders any", files={"X_train.npy": X, "y_train.npy": X})

@@ -14,7 +14,7 @@ from tests.support.masks import encoded, pairs, values
 
 IN = image_tree(("ant", "bee"), 2)
 TWO = {"a.jpg": image(1), "b.jpg": image(2)}
-PAIRS = pairs(4) | {"none/a.txt": b"", "other/x.png": encoded(values(1))}
+PAIRS = pairs(4) | {"none/a.txt": b"", "../arrays/a/0.npy": b"", "other/x.png": encoded(values(1))}
 ROWS = [{"file_name": f"images/a/{n}.png", "mask": f"masks/a/{n}.png", "next": f"images/b/{n + 1}.png"} for n in (0, 2)]
 LISTED = PAIRS | {
     "m.csv": "".join(f"{','.join(words)}\n" for words in (ROWS[0], *(row.values() for row in ROWS))),
@@ -101,6 +101,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --exclude *.txt": "give --input in/images --masks in/masks --folders any; or",
             "images --input in/images --masks gone": "--masks gone: no such folder",
             "images --input in/images --masks in/none": "--masks in/none: there is no image in that folder",
+            "images --input in/images --masks arrays": "no image in that folder; an array…makes a PNG of a mask",
             "images --input in/images --masks in/other": "none of the images has a mask there…named 'a/0'…'x.png'",
             "images --input in/images --masks 'in/mas*'": "--masks in/mas*: expected a folder, not a glob",
             "images --input in/images --masks in/images/a": "--masks in/images/a is in --input in/images…next to a/",
