@@ -51,7 +51,8 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     )
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
     # Boxes of annotations are moved with the picture, columns of a manifest are not
-    layout = partial(_make_image_layout, coordinates=declared, mode=mode if source is None else None, names=names)
+    moved = mode if source is None else None
+    layout = partial(_make_image_layout, coordinates=declared, mode=moved, names=names, action=config.on_bad_box)
     if source is None:
         index = find_files(config, RESERVED)
     else:
@@ -68,10 +69,12 @@ def _make_image_layout(
     coordinates: Mapping[str, str],
     mode: str | None,
     names: "ObjectNames",
+    action: str,
 ) -> "Layout":
     from shardmill.transforms.layout.files import make_layout
-    from shardmill.transforms.layout.objects import check_coordinates
+    from shardmill.transforms.layout.objects import check_boxes, check_coordinates
 
+    check_boxes(summary.boxes, options.source, action)
     layout = make_layout(summary, options)
     if mode is not None:
         check_coordinates(layout.columns, coordinates, mode)

@@ -58,7 +58,7 @@ def draw(scene: Scene, folder: Path) -> None:
     width, height = scene.size
     pixels = np.full((height, width, 3), 128, np.uint8)
     for thing in scene.things:
-        left, top, wide, high = thing.box
+        left, top, wide, high = map(int, thing.box)
         pixels[max(top, 0) : top + high, max(left, 0) : left + wide] = COLOURS[thing.colour]
     path = folder / scene.name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -542,11 +542,6 @@ class CocoSource:
         image_offset = 0
         for split, path in self.files:
             coco_file = read_coco(path, self.drops_boxless)
-            if coco_file.boxes and 0 < np.nanmax(np.abs(np.frombuffer(coco_file.boxes, np.float64))) <= 1:
-                raise UserError(
-                    f"--coco {path}: no number of its boxes is above 1: they are fractions, and the boxes of COCO are"
-                    " pixels; multiply them by the sizes of the images"
-                )
             classes = tuple(coco_file.categories[number] for number in sorted(coco_file.categories))
             yield InputSummary(class_lists={classes: (1, path)}, ignored_properties=coco_file.ignored_keys)
             if coco_file.is_unannotated:

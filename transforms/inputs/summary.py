@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
@@ -127,6 +128,7 @@ class InputSummary(Mergeable):
     # annotation files by the class list they declare, as (number, one name)
     class_lists: Named[tuple[str, ...]] = _named()
     objects: Counter[str] = field(default_factory=Counter)  # objects in images by class name
+    boxes: Named[str] = _named()  # boxes by what their numbers show, as (number, one image)
     # objects with annotated facts that no example holds, by fact
     ignored_properties: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()  # messages about the input for the user
@@ -176,6 +178,33 @@ def object_labels(batch: pa.RecordBatch) -> pa.Array:
     return batch["objects"].flatten().flatten()[0]
 
 
+PIXELS, SMALL, SIZED, REACHING, FRACTIONS, LARGE = "pixels", "small", "sized", "reaching", "fractions", "large"
+
+
+def _measure_boxes(batch: pa.RecordBatch) -> Named[str]:
+    """Return how many boxes are in pixels, in fractions, and not in their picture, each with an image's name."""
+    owners = batch["objects"].value_parent_indices().to_numpy()
+    edges = [edge.to_numpy(zero_copy_only=False) for edge in batch["objects"].flatten().flatten()[1:5]]
+    width, height = (batch[name].to_numpy(zero_copy_only=False)[owners] for name in ("box_width", "box_height"))
+    top, left, bottom, right = edges
+    largest = np.abs(edges).max(axis=0) if len(owners) else np.zeros(0)
+    fractions = (width == 1) & (height == 1)
+    out = np.maximum(np.maximum(-left, right - width) / width, np.maximum(-top, bottom - height) / height)
+    slack = np.where(fractions, 0.1, np.maximum(2 / np.minimum(width, height), 0.01))
+    found = {
+        PIXELS: ~fractions,
+        SMALL: ~fractions & (largest <= 1),
+        SIZED: width > 0,
+        REACHING: out > slack,
+        FRACTIONS: fractions,
+        LARGE: fractions & (largest > 2),
+    }
+    names = batch["name"]
+    return {
+        kind: (int(boxes.sum()), names[owners[boxes.argmax()]].as_py()) for kind, boxes in found.items() if boxes.any()
+    }
+
+
 def _count_texts(texts: pa.Array) -> Counter[str]:
     values, counts = texts.value_counts().flatten()
     return Counter(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
@@ -201,6 +230,7 @@ def summarize_batch(
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),
+        boxes=_measure_boxes(batch) if "objects" in batch.schema.names else {},
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
 

@@ -8,6 +8,7 @@ from shardmill.data.features import Feature, Features
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
+from shardmill.text import plural
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
@@ -18,11 +19,13 @@ from shardmill.transforms.columns.types import (
 )
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColumn
+from shardmill.transforms.inputs.summary import FRACTIONS, LARGE, PIXELS, REACHING, SIZED, SMALL, Named
 from shardmill.transforms.layout.columns import check_same_classes
 from shardmill.transforms.layout.files import resolve_object_classes
 from shardmill.transforms.layout.options import TableOptions, is_objects_column, unnamed_classes_notice
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions
 
+_MOST_OUT = 1 / 20  # of all boxes: with more of them it is no slip but another unit or order
 LABEL = "objects/label"  # the feature of their classes, and their name in --labels_file with other labels
 
 
@@ -176,6 +179,36 @@ _NAMES = re.compile(
     r" -])(b?box(es)?|bbox(es)?|bndbox|[xy](_?(min|max|center|centre|\d))?|[cwh]|c[xy]|left|top|right|bottom|polygons?|"
     r"segmentations?|keypoints?|landmarks?|corners?|points?|rects?|rois?)\d*([_./ -]|$)"
 )
+
+
+def check_boxes(boxes: Named[str], source: str, action: str) -> None:
+    """Raise a UserError if boxes have another unit or another order of edges than their format says.
+
+    Args:
+        boxes: the `boxes` of an InputSummary.
+        action: the value of --on_bad_box; boxes may reach out of their pictures if it is not `reject`.
+    """
+    small, pixels, large, fractions, reaching, sized = (
+        boxes.get(kind, (0, "")) for kind in (SMALL, PIXELS, LARGE, FRACTIONS, REACHING, SIZED)
+    )
+    if small[0] > _MOST_OUT * pixels[0]:
+        raise UserError(
+            f"{source}: no number of {plural(small[0], 'box', 'boxes')} of {pixels[0]:,} is above 1, such as in"
+            f" {small[1]!r}: they are fractions, and the boxes of this format are pixels; multiply them by the sizes of"
+            " the images"
+        )
+    if large[0] > _MOST_OUT * fractions[0]:
+        raise UserError(
+            f"{source}: {plural(large[0], 'box', 'boxes')} of {fractions[0]:,} have numbers above 2, such as in"
+            f" {large[1]!r}: they are pixels, and the boxes of this format are fractions; divide them by the sizes of"
+            " the images"
+        )
+    if action == "reject" and 1 < reaching[0] > _MOST_OUT * sized[0]:
+        raise UserError(
+            f"{source}: {plural(reaching[0], 'box reaches', 'boxes reach')} out of the picture, of"
+            f" {sized[0]:,}, such as in {reaching[1]!r}: are they corners in place of sizes, or of a turned picture?"
+            " --on_bad_box clip cuts such boxes, and drop leaves them out"
+        )
 
 
 def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, str], mode: str) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.inputs.coco import join_annotations, read_coco
-from tests.support.detection import Scene, Thing, coco_of, draw, voc_of, write_voc, write_yolo
+from tests.support import exports
+from tests.support.detection import Scene, Thing, coco_of, draw, voc_of, write_coco, write_voc, write_yolo
 from tests.support.jobs import Jobs
 
 _SCENES = [Scene(f"{index}.png", (64, 48), (Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)]
@@ -245,7 +246,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
         (with_category(id=4, name="red"), "class name 'red' is twice"),
         (
             lambda c: [note.update(bbox=[0.1, 0.2, 0.3, 0.4]) for note in c["annotations"]],
-            "no number of its boxes is above 1: they are fractions, and the boxes of COCO are pixels",
+            "--coco i.json: no number of 4 boxes of 4 is above 1, such as in '0.png': they are fractions",
         ),
         (with_image(id=101), "'0.png' and '1.png' both have the id 101"),
         (
@@ -412,3 +413,42 @@ def test_mistakes_of_yolo_s_files(jobs: Jobs, tmp_path: Path) -> None:
     file.write_text(text)
     (tmp_path / "yolo/labels").rename(tmp_path / "yolo/label")
     jobs.refuse("images --yolo yolo/data.yaml --name other", "was looked for at yolo/labels/train/")
+
+
+_SMALL, _REACHING = (0.1, 0.2, 0.3, 0.4), (30, 20, 50, 40)
+_FLAGS = {"coco": "--coco in/instances.json", "voc": "--voc in", "yolo": "--yolo in/data.yaml"}
+_WRITERS: dict[str, Callable[[Path, list[Scene]], object]] = {
+    "coco": lambda folder, drawn: write_coco(folder, drawn),
+    "voc": lambda folder, drawn: write_voc(folder, {"train": drawn}),
+    "yolo": lambda folder, drawn: write_yolo(folder, {"train": drawn}),
+    **{tool.__name__: tool for tool in (exports.cvat, exports.labelme, exports.via, exports.createml)},
+}
+
+
+# YOLO's boxes are fractions, and files of VIA and CreateML have no sizes of pictures
+@pytest.mark.parametrize(
+    ("tool", "box"),
+    [
+        *((tool, _SMALL) for tool in _WRITERS if tool != "yolo"),
+        *((tool, _REACHING) for tool in _WRITERS if tool not in ("via", "createml")),
+    ],
+)
+def test_boxes_of_another_unit_or_order_stop_the_job(jobs: Jobs, tmp_path: Path, tool: str, box: Any) -> None:
+    _WRITERS[tool](tmp_path / "in", [replace(scene, things=(Thing("red", box),)) for scene in _SCENES])
+    line = f"images {_FLAGS.get(tool, '--annotations in')}"
+    if box == _SMALL:
+        jobs.refuse(line, "no number of 4 boxes of 4 is above 1, such as in…0.png': they are fractions")
+    else:
+        jobs.refuse(
+            line, "4 boxes reach out of the picture, of 4, such as in…0.png': are they corners…--on_bad_box clip"
+        )
+        assert (
+            "4 boxes reached out of their pictures, and were clipped" in jobs.build(f"{line} --on_bad_box clip").notices
+        )
+
+
+def test_boxes_of_yolo_in_pixels_stop_the_job(jobs: Jobs, tmp_path: Path) -> None:
+    write_yolo(tmp_path / "in", {"train": _SCENES})
+    for path in (tmp_path / "in/labels/train").iterdir():
+        path.write_text("2 32 24 10 12\n")
+    jobs.refuse("images --yolo in/data.yaml --on_bad_box drop", "4 boxes of 4 have numbers above 2…they are pixels")
