@@ -74,7 +74,7 @@ def _make_image_layout(
     from shardmill.transforms.layout.files import make_layout
     from shardmill.transforms.layout.objects import check_boxes, check_coordinates
 
-    check_boxes(summary.boxes, options.source, action)
+    check_boxes(summary, options.source, action)
     layout = make_layout(summary, options)
     if mode is not None:
         check_coordinates(layout.columns, coordinates, mode)

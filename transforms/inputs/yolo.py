@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import yaml
 
 from shardmill.errors import UserError
@@ -37,7 +38,7 @@ class DataYaml:
     names: tuple[str, ...]  # class names by id
     splits: Mapping[str, tuple[str, ...]]  # folders or lists of images by split
     folder: str  # base folder of these; "" for the folder of data.yaml
-    points: int = 0  # numbers of an object's key points, product of `kpt_shape`
+    points: int | None = None  # numbers of an object's key points, product of `kpt_shape`; None if it is not given
 
 
 def read_data_yaml(path: str) -> DataYaml:
@@ -78,10 +79,10 @@ def _parse_names(value: Any, path: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _parse_points(value: Any, path: str) -> int:
+def _parse_points(value: Any, path: str) -> int | None:
     if value is None:
-        return 0
-    if not (isinstance(value, list) and len(value) == 2 and all(type(each) is int and each > 0 for each in value)):
+        return None
+    if not (isinstance(value, list) and len(value) == 2 and all(type(each) is int and each >= 0 for each in value)):
         raise UserError(
             f"--yolo {path}: kpt_shape is {preview_value(value)}; expected the number of key points, and 2 or 3"
         )
@@ -91,7 +92,7 @@ def _parse_points(value: Any, path: str) -> int:
 _FILE = "data.yaml"
 _LIST = ".txt"
 _WORDS_OF_A_BOX = 5  # in a line: the class, the centre's two coordinates, width and height
-_POLYGON = "the corners of a polygon"  # of which the box around it is kept
+POLYGON = "the corners of a polygon"  # of which the box around it is kept
 _POINTS = "key points"
 _TOOL_FILES = ("classes.txt", "notes.txt")  # what tools write into the folder of annotations
 
@@ -112,7 +113,7 @@ class YoloSource:
     root: str  # folder of data.yaml, which names are relative to
     masks: str | None = None  # folder of masks, or None
     names: tuple[str, ...] = ()  # class names, set by `prepare`
-    points: int = 0  # numbers of key points of an object, set by `prepare`
+    points: int | None = None  # as in DataYaml, set by `prepare`
 
     def list_extra_files(self) -> Iterator[str]:
         yield self.path
@@ -146,17 +147,26 @@ class YoloSource:
                 f"--yolo {self.path}: no image has a file of annotations; that of {bare[0].name!r} was looked for at"
                 f" {self._find_path(label_file(bare[0].name))}"
             )
+        folders = {posixpath.dirname(name) for name in wanted}
+        others = (name for name in sorted(files - wanted) if name.lower().endswith(_LIST))
+        unused = [
+            name
+            for name in others
+            if posixpath.dirname(name) in folders and posixpath.basename(name) not in _TOOL_FILES
+        ]
+        if bare and unused:
+            raise UserError(
+                f"--yolo {self.path}: {plural(len(bare), 'image has', 'images have')} no file of annotations, such as"
+                f" {bare[0].name!r}, and no image belongs to {unused[0]!r}; call it as its image, such as"
+                f" {label_file(bare[0].name)!r}, or move it out of its folder"
+            )
         if bare:
             yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
             yield (
                 f"{plural(len(bare), 'image has', 'images have')} no file of annotations, such as"
                 f" {bare[0].name!r}, and so no objects, as YOLO takes it"
             )
-        folders = {posixpath.dirname(name) for name in wanted}
-        for name in sorted(files - wanted):
-            parent, _, base = name.rpartition("/")
-            if name.endswith(_LIST) and parent in folders and base not in _TOOL_FILES:
-                yield Reject(name, None, "index", "there is no image to these annotations")
+        yield from (Reject(name, None, "index", "there is no image to these annotations") for name in unused)
 
     def prepare(self) -> Self:
         described = read_data_yaml(self.path)
@@ -169,7 +179,8 @@ class YoloSource:
             objects = [_parse_object(line, number, self.names, self.points) for line, number in words]
         except ValueError as error:
             return Reject(listed_image.annotation, None, "index", f"no annotation of YOLO's: {error}")
-        ignored = [_POINTS if self.points else _POLYGON for line, _ in words if len(line) > _WORDS_OF_A_BOX]
+        longer = (list(map(float, line[1:])) for line, _ in words if len(line) > _WORDS_OF_A_BOX)
+        ignored = [_POINTS if self.points else _describe_polygon(numbers, self.points) for numbers in longer]
         return AnnotatedImage(
             listed_image.image, listed_image.position, RELATIVE, objects, listed_image.split, ignored_properties=ignored
         )
@@ -245,17 +256,30 @@ def label_file(image: str) -> str:
     return f"{(f'{folders}labels/{rest}' if rest != image else image).rpartition('.')[0]}{_LIST}"
 
 
-def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int) -> Object:
+def _describe_polygon(numbers: list[float], points: int | None) -> str:
+    """Return what the numbers of a line are, with the kpt_shape that they would have if they were key points."""
+    for size in (2, 3) if points is None else ():
+        x, y, width, height = numbers[:4]
+        across, down = (np.array(numbers[4 + axis :: size]) for axis in (0, 1))
+        inside = (
+            (abs(across - x) <= width / 2).all() and len(across) == len(down) and (abs(down - y) <= height / 2).all()
+        )
+        if (len(numbers) - 4) % size == 0 and (inside if size == 2 else set(numbers[6::3]) <= {0, 1, 2}):
+            return f"{POLYGON} or key points of kpt_shape: [{len(across)}, {size}]"
+    return POLYGON
+
+
+def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int | None) -> Object:
     try:
         index, *numbers = int(words[0]), *map(float, words[1:])
     except ValueError:
         raise ValueError(f"line {number} holds {shorten(' '.join(words))!r}; expected an id and numbers") from None
     if not 0 <= index < len(names):
         raise ValueError(f"line {number} is of class {index}; {_FILE} names {len(names)}")
-    if len(numbers) in (4, 4 + points):
+    if len(numbers) in (4, 4 + (points or 0)):
         x, y, width, height = numbers[:4]
         return Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
-    if not points and len(numbers) % 3 == 1 and set(numbers[6::3]) <= {0, 1, 2}:  # x, y and visibility of each point
+    if len(numbers) % 6 == 1 and set(numbers[6::3]) <= {0, 1, 2} and not points:  # x, y and visibility of each point
         raise ValueError(f"line {number} looks like a box with key points; give their number as kpt_shape in {_FILE}")
     if points or len(numbers) < 6 or len(numbers) % 2:
         other = f"{4 + points} with its key points" if points else "the corners of a polygon"

@@ -19,7 +19,8 @@ from shardmill.transforms.columns.types import (
 )
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColumn
-from shardmill.transforms.inputs.summary import FRACTIONS, LARGE, PIXELS, REACHING, SIZED, SMALL, Named
+from shardmill.transforms.inputs.summary import FRACTIONS, LARGE, PIXELS, REACHING, SIZED, SMALL, InputSummary
+from shardmill.transforms.inputs.yolo import POLYGON
 from shardmill.transforms.layout.columns import check_same_classes
 from shardmill.transforms.layout.files import resolve_object_classes
 from shardmill.transforms.layout.options import TableOptions, is_objects_column, unnamed_classes_notice
@@ -181,16 +182,23 @@ _NAMES = re.compile(
 )
 
 
-def check_boxes(boxes: Named[str], source: str, action: str) -> None:
+def check_boxes(summary: InputSummary, source: str, action: str) -> None:
     """Raise a UserError if boxes have another unit or another order of edges than their format says.
 
     Args:
-        boxes: the `boxes` of an InputSummary.
+        summary: what was found in the whole input.
+        source: the input's flag, for messages.
         action: the value of --on_bad_box; boxes may reach out of their pictures if it is not `reject`.
     """
     small, pixels, large, fractions, reaching, sized = (
-        boxes.get(kind, (0, "")) for kind in (SMALL, PIXELS, LARGE, FRACTIONS, REACHING, SIZED)
+        summary.boxes.get(kind, (0, "")) for kind in (SMALL, PIXELS, LARGE, FRACTIONS, REACHING, SIZED)
     )
+    shapes = [name for name in summary.ignored_properties if name.startswith(POLYGON)]
+    if len(shapes) == 1 and shapes != [POLYGON]:
+        raise UserError(
+            f"{source}: {plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]}; give this"
+            " kpt_shape in data.yaml, or kpt_shape: [0, 2] if they are polygons"
+        )
     if small[0] > _MOST_OUT * pixels[0]:
         raise UserError(
             f"{source}: no number of {plural(small[0], 'box', 'boxes')} of {pixels[0]:,} is above 1, such as in"

@@ -120,6 +120,24 @@ def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> 
     assert found(jobs, "--yolo", file)[1] == [f"no annotation of YOLO's: {expected}"]
 
 
+@pytest.mark.parametrize(
+    ("line", "shape", "box"),
+    [
+        ("0 .5 .5 .2 .2 .45 .45 .55 .55", "[2, 2]", [0.4, 0.4, 0.6, 0.6]),
+        ("0 .5 .5 .2 .2 .45 .45 2 .5 .5 1", "[2, 3]", [0.4, 0.4, 0.6, 0.6]),
+        ("0 .5 .5 .2 .2 .45 .45 .55 .55", "[0, 2]", [0.2, 0.2, 0.55, 0.55]),
+    ],
+)
+def test_numbers_of_two_readings_stop_the_job(jobs: Jobs, tmp_path: Path, line: str, shape: str, box: Any) -> None:
+    file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
+    jobs.write({f"../yolo/labels/train/{Path(scene.name).stem}.txt": line for scene in _SCENES})
+    wanted = "give this kpt_shape in data.yaml, or kpt_shape: [0, 2]"
+    jobs.refuse("images --name n", wanted if shape == "[0, 2]" else f"{shape}; {wanted}", "--yolo", file)
+    file.write_text(f"{file.read_text()}kpt_shape: {shape}\n")
+    for example in jobs.build("images --name n", "--yolo", file).examples():
+        assert example["objects/bbox"].tolist() == [pytest.approx(box)]
+
+
 @pytest.mark.parametrize("text", ["[no, on, 010]", '{0: no, "1": on, 2: 010}'])
 def test_classes_are_called_as_they_are_spelled(jobs: Jobs, tmp_path: Path, text: str) -> None:
     """YAML has other words for truth and for numbers."""
