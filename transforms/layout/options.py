@@ -5,7 +5,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -320,7 +320,8 @@ def _id_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
         folder, base = posixpath.split(name)
         if found := re.fullmatch(_ID, base):
             ids[folder, found["group"]].append(name)
-    shared = [names for names in ids.values() if len(names) > 1]
+    folders = Counter(folder for folder, _ in ids)
+    shared = [names for (folder, _), names in ids.items() if len(names) > 1 and folders[folder] > 1]
     if not options.are_files_drawn or len(ids) < 2 or 2 * sum(map(len, shared)) <= len(summary.sample):
         return []
     instead = " in place of --stratify_by" if options.split.stratify_by else ""
@@ -433,9 +434,12 @@ def describe_folders(source: str, folders: Mapping[str, int], noun: str) -> list
         names = names_at(paths, level - 1)
         folders = f"{plural(len(names), 'folder')}, {listed(list(map(repr, names)), 3)}"
         levels.append(f"level {level}: {folders}; {noun}: {depths[level]:,}")
-    readings = list(map(str, _suggest_readings(paths)))
-    if min(depths) > count_wrappers(paths) + 1:
-        readings.append("--folders label/group with --splits: the files of an inner folder are in one split")
+    readings = list(map(str, suggested := _suggest_readings(paths)))
+    classes = [each.roles for each in suggested if each.roles.split is None and each.roles.label is not None]
+    outermost = min(classes, key=lambda roles: roles.depth, default=NO_ROLES)
+    if classes and (inner := range(outermost.depth, min(depths))):
+        level = max(inner, key=lambda level: len(names_at(paths, level)))
+        readings.append(f"--folders {replace(outermost, group=level)} with --splits: a group is in one split")
     problem = "the roles of its folders are not clear; give flags as below, or --input one of the folders, or a glob"
     return [f"{source}: {problem}", *levels, *readings]
 
@@ -473,7 +477,7 @@ def _rank_reading(paths: Paths, roles: FolderRoles, excluded: Sequence[tuple[str
     splits = classes = list[str]()
     if roles.split is not None:
         splits = names_at(kept, roles.split)
-        rank += 3 if are_splits(splits) else 2 if all(map(has_split_word, splits)) else -3
+        rank += 3 if are_splits(splits) else 5 * sum(map(has_split_word, splits)) / len(splits) - 3
     if roles.label is not None:
         classes = names_at(kept, roles.label)
         rank += 1 if len(classes) > 1 else -2

@@ -131,6 +131,10 @@ UNCLEAR: dict[str, tuple[list[str], str]] = {
     "folds": (["fold1/cat", "fold2/cat"], "--folders any/label: 1 class"),
     "classes of folds": (["fold1/cat", "fold2/cat", "fold1/dog"], "--folders any/label: 2 classes"),
     "longer words": (["training_set/a", "TestSet/a", "training_set/b"], "--folders split/label: 2 splits, 2 classes"),
+    "some splits' words": (
+        ["train/a", "validate/a", "holdout/a", "train/b", "validate/b", "holdout/b"],
+        "--folders split/label: 3 splits, 2 classes",
+    ),
     "a split's word": (["test_tube", "flask", "beaker"], "--folders label: 3 classes"),
     "a folder more": (["train/a", "train/b", "test/a", "x"], "--folders split/label --exclude x: 2 splits, 2 classes"),
     "two of one split": (["train/a", "val/a", "valid/b"], "--folders split/label: 2 splits, 2 classes"),

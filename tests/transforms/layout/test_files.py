@@ -96,6 +96,8 @@ def test_given_splits() -> None:
         ("p1_a p1_b p1_c", False),
         ("p1_a p1_b p2_a p3_a", False),
         ("a_1 a_2 b_1 b_2", False),
+        ("a/p1_a a/p1_b b/p2_a b/p2_b", False),  # the id is the class
+        ("a/p1_a a/p1_b a/p2_a a/p2_b", True),
     ],
 )
 def test_ids_of_several_files_are_said_if_most_names_begin_with_them(files: str, said: bool) -> None:
