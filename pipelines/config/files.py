@@ -384,7 +384,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         names = ", ".join(path for _, path in self.manifest)
         return (
             f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
-            f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
+            f" {self.kind.plural} are, as --manifest does;"
             f" --exclude {posixpath.basename(self.manifest[0][1])} goes by the folders instead",
         )
 
@@ -398,6 +398,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
             has_class_ids=objects is not None and objects.has_class_ids and not objects.names,
             separators={"label": self._label_separator} if self._label_separator else {},
             has_name_rules=bool(self.label_pattern or self.split_lists),
+            imagefolder=self.imagefolder or "",
         )
 
     @property

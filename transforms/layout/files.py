@@ -24,8 +24,8 @@ from shardmill.transforms.inputs.folders import (
     normalize_split,
     split_notices,
 )
-from shardmill.transforms.inputs.listing import is_glob, is_unknown_file
-from shardmill.transforms.inputs.summary import SEVERAL_ROWS, InputSummary
+from shardmill.transforms.inputs.listing import FoundFile, is_glob, is_unknown_file, list_input
+from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary
 from shardmill.transforms.inputs.unused_annotations import (
     describe_companions,
     describe_unused_files,
@@ -197,6 +197,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     notices = (
         *options.input_notices,
         *missing,
+        *_unnamed_notices(summary, options),
         *_box_notices(columns, options),
         *file_notices(summary, options, folders, class_names, objects),
         *RoundedNumbers(floats).describe(lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
@@ -229,6 +230,16 @@ def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> N
 
 
 _BOX = re.compile(r"(?:bbox_?)?(?:[xy]_?(?:min|max)|[xy][12]|left|top|right|bottom)", re.IGNORECASE)
+
+
+def _unnamed_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+    """Return a notice of the files in a Hugging Face imagefolder that its metadata does not name, if it is small."""
+    if not options.imagefolder or "," in options.file_column or summary.records >= MOST_SAMPLED:
+        return []
+    found = (item.name for item in list_input(options.imagefolder, options.kind) if isinstance(item, FoundFile))
+    unnamed = sorted(set(found).difference(summary.sample))
+    files = plural(len(unnamed), "file that its metadata does not name is", "files that its metadata does not name are")
+    return [f"of {options.source}, {files} left out, such as {unnamed[0]!r}"] if unnamed else []
 
 
 def _box_notices(columns: Mapping[str, ColumnType], options: FileLayoutOptions) -> list[str]:

@@ -55,6 +55,7 @@ class FileLayoutOptions:
     pattern: str = ""  # folder or glob of the files; "" if something else lists them
     has_masks: bool = False  # True if each image has a mask in a folder
     is_annotated: bool = False  # True if objects in images are annotated
+    imagefolder: str = ""  # folder whose metadata files are the manifest, or ""
     in_manifest: bool = False  # True if the annotations are in a manifest
     has_class_ids: bool = False  # True if object classes are ids without names
     # separator of classes in a manifest's label, by "label"; empty for one class

@@ -451,7 +451,9 @@ def test_boxes_of_another_unit_or_order_stop_the_job(jobs: Jobs, tmp_path: Path,
 def test_annotations_that_are_not_called_as_their_images_stop_the_job(jobs: Jobs, tmp_path: Path, name: str) -> None:
     write_yolo(tmp_path / "in", {"train": _SCENES})
     (tmp_path / "in/labels/train/0.txt").rename(tmp_path / "in/labels/train" / name)
-    jobs.refuse("images --yolo in/data.yaml", f"no image belongs to 'labels/train/{name}'; call it…'labels/train/0.txt'")
+    jobs.refuse(
+        "images --yolo in/data.yaml", f"no image belongs to 'labels/train/{name}'; call it…'labels/train/0.txt'"
+    )
 
 
 def test_boxes_of_yolo_in_pixels_stop_the_job(jobs: Jobs, tmp_path: Path) -> None:

@@ -154,7 +154,9 @@ def test_metadata_in_every_split_folder_is_used_and_said(jobs: Jobs) -> None:
     assert bytes(found.example("val/5.jpg")["text"][0]).decode() == "é 5"
     said = found.dataset.manifest.notices[0]
     assert said.startswith("--input in: in/train/metadata.jsonl, in/val/metadata.jsonl say what its images are")
-    assert "those that are not named there are left out" in said
+    assert "6 files that its metadata does not name are left out, such as 'train/4.jpg'" in str(
+        found.dataset.manifest.notices
+    )
     assert "text" not in made(jobs, "--input in --exclude metadata.jsonl").example("val/5.jpg")
 
 
