@@ -3,8 +3,9 @@
 import posixpath
 import re
 import shlex
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -259,17 +260,21 @@ def unnamed_classes_notice(classes: int) -> str:
     return f"classes of objects have no names but their ids, 0 to {classes - 1}; --labels_file gives them names"
 
 
-def list_like_name_notices(label: str, names: Sequence[str]) -> list[str]:
-    """Return a notice if class names look like lists, as Python and pandas write them into a cell."""
-    lists = [name for name in names if re.fullmatch(r"\[.*\]", name)]
-    if not lists:
-        return []
-    are = plural(len(lists), f"class of {label!r} is", f"classes of {label!r} are")
-    return [
-        f"{are} called as a list is written, such as"
-        f" {lists[0]!r}, and each is one class; rows of several classes are lists in JSON lines and Parquet, or"
-        " texts that --label_separator splits"
-    ]
+def class_name_notices(label: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield a notice if class names look like lists, as pandas writes them, and one if they are nearly the same."""
+    if lists := [name for name in names if re.fullmatch(r"\[.*\]", name)]:
+        are = plural(len(lists), f"class of {label!r} is", f"classes of {label!r} are")
+        yield (
+            f"{are} called as a list is written, such as"
+            f" {lists[0]!r}, and each is one class; rows of several classes are lists in JSON lines and Parquet, or"
+            " texts that --label_separator splits"
+        )
+    alike = defaultdict[str, list[str]](list)
+    for name in names:
+        alike["".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
+    if same := [group for group in alike.values() if len(group) > 1]:
+        are = f"{sum(map(len, same))} classes of {label!r} differ"
+        yield f"{are} in case, spaces or Unicode form only, such as {' and '.join(map(ascii, same[0]))}"
 
 
 def _plural(kind: str) -> str:
@@ -303,7 +308,8 @@ def file_notices(
         ),
         *_id_notices(summary, options),
         *_class_notices(class_names),
-        *(list_like_name_notices("label", class_names.names) if class_names is not None else ()),
+        *(class_name_notices("label", class_names.names) if class_names is not None else ()),
+        *(class_name_notices("objects", objects.names) if objects is not None else ()),
         *(joined_class_notices(class_names.names) if class_names is not None and is_split_by_flag else ()),
         *_label_list_notices(summary, options),
         *_image_name_notices(summary, options),

@@ -56,8 +56,8 @@ from shardmill.transforms.layout.objects import LABEL, RowObjects, find_objects
 from shardmill.transforms.layout.options import (
     OBJECTS,
     TableOptions,
+    class_name_notices,
     describe_folders,
-    list_like_name_notices,
     partition_notices,
     peculiarity_notices,
     resolve_classes,
@@ -266,7 +266,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *columns.notices,
             *numbered_notices(columns.features),
             *marked.notices,
-            *chain.from_iterable(list_like_name_notices(name, table.names) for name, table in class_names.items()),
+            *chain.from_iterable(class_name_notices(name, table.names) for name, table in class_names.items()),
             *chain.from_iterable(
                 joined_class_notices(class_names[name].names, name if len(options.label_columns) > 1 else "")
                 for name in scalars

@@ -173,7 +173,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "arrays --shape 6,5 --dtype uint32": "--dtype uint32: expected one of float16, float32",
             "arrays --feature label": "--feature: label: that is another feature's name",
             "arrays --feature ''": "--feature: '': expected a name",
-            "images": "no images in…1 .npy file…arrays, which `shardmill arrays` reads",
+            "images": "no images in…1 .npy file…an array, which `shardmill arrays` reads",
         },
     ),
     (

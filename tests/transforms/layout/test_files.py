@@ -252,3 +252,10 @@ def test_a_manifest_has_no_hundred_thousands_of_labels(what: str) -> None:
     for _ in range(3):
         summary = merged(summary, manifest([f"more {n}" for n in range(9)], [f"more {n}" for n in range(9)]))
     assert len(summary.labels if what == "label" else summary.splits) <= MAX_VALUES + 2
+
+
+@pytest.mark.parametrize("names", [("Dog", "dog"), ("cafe\u0301", "caf\u00e9"), ("ice cream", "ice  cream")])
+def test_classes_of_nearly_the_same_name_are_said(names: tuple[str, str]) -> None:
+    shown = " and ".join(map(ascii, sorted(names)))
+    (notice,) = [text for text in layout(tree(*names, "other")).notices if "differ in case" in text]
+    assert notice == f"2 classes of 'label' differ in case, spaces or Unicode form only, such as {shown}"
