@@ -155,7 +155,7 @@ def parse_name_pattern(text: str, needed: str = "label") -> str:
     except re.error as error:
         raise OptionValueError(f"{text!r} is no regular expression: {error}") from None
     if needed not in groups or not groups <= {"label", "group"}:
-        raise OptionValueError(f"{text!r}: expected the group {needed}, as in '(?P<{needed}>[^_]*)_.*', and no others")
+        raise OptionValueError(f"{text}: expected groups called label or group, as in '(?P<{needed}>[^_]*)_.*'")
     return text
 
 
@@ -244,6 +244,10 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         if is_name_pattern(given.label_pattern):
             if given.group_by is not None:
                 raise UserError(f"--label_pattern has a group, and --group_by {given.group_by} is another; give one")
+            if given.splits is None:
+                raise UserError(
+                    "--label_pattern has a group, which needs --splits: files of one group are in one split"
+                )
             given = replace(given, group_by=given.label_pattern)
         manifests = find_manifests(given.manifest) if given.manifest else ()
         found = replace(given, manifests=manifests, name_rules=given._read_name_rules())
@@ -344,7 +348,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
             about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
             if value and not about:
                 raise UserError(f"{name} {value} is about a --manifest; leave it out with --input")
-        names_attribute = self.annotation_flag.startswith("--annotations")
+        names_attribute = self.annotation_flag.startswith(("--annotations", "--boxes_csv"))
         if self.label_column != "label" and not self.manifest and not names_attribute:
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"

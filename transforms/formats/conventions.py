@@ -41,6 +41,7 @@ _PICTURE = "a picture that readers do not decode: convert it to PNG or JPEG, for
 _MNIST = "MNIST's format, which `shardmill arrays --stacked` reads"
 _VIDEO = "a video: ffmpeg -i FILE frames/%06d.jpg makes images of its frames, for `shardmill images`"
 _SOUND = "compressed audio: ffmpeg -i FILE NEW.wav makes what `shardmill audio` reads"
+_DECODED = "sound that `shardmill audio --decode_audio` reads"
 _HDF5 = "HDF5, which h5py reads: save each array with numpy.save, for `shardmill arrays`"
 _FITS = "a FITS image, which astropy reads: save its data with numpy.save, for `shardmill arrays`"
 _FOREIGN = {  # formats of others that no command reads, or another command
@@ -53,7 +54,8 @@ _FOREIGN = {  # formats of others that no command reads, or another command
     ".dcm": "a DICOM image, which pydicom reads: save its pixel_array with numpy.save, for `shardmill arrays`",
     **dict.fromkeys((".fits", ".fit", ".fts"), _FITS),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg"), _VIDEO),
-    **dict.fromkeys((".mp3", ".m4a", ".aac", ".opus", ".wma"), _SOUND),
+    **dict.fromkeys((".m4a", ".aac", ".opus", ".wma"), _SOUND),
+    **dict.fromkeys((".mp3", ".flac", ".ogg", ".aiff", ".aif", ".au", ".caf", ".w64"), _DECODED),
     ".arrow": "Hugging Face's datasets writes Parquet of it: Dataset.from_file(FILE).to_parquet(NEW)",
     ".mds": "MosaicML's StreamingDataset reads it; write its samples as Parquet, or as tar files for webdataset",
 }

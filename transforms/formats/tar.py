@@ -1,5 +1,6 @@
 """The WebDataset input format: tar archives of samples."""
 
+import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,8 +117,9 @@ class TarFormat(RecordFormat):
                     for sample in piece.samples:
                         keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
                         has_content = has_content or any(holds != "class" for holds, _, _ in sample.parts.values())
-                        if not self.key_until and (kind := tuple(sample.parts)) not in checked:
-                            _check_key(sample, file.name)
+                        if (kind := tuple(sample.parts)) not in checked:
+                            if not self.key_until:
+                                _check_key(sample, file.name)
                             checked.add(kind)
                         if first and not packed and sample.start - start >= self.block_size:
                             yield BlockRef(file, start, sample.start - start, first, records=sample.number - first)
@@ -137,6 +139,12 @@ class TarFormat(RecordFormat):
         hashes = np.frombuffer(keys, np.uint64)
         order = np.argsort(hashes, kind="stable")
         later = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
+        if len(later) and not all(set(one) & set(other) for one, other in itertools.combinations(checked, 2)):
+            raise UserError(
+                f"{file.name}: sample {int(later.min()) + 1:,} has the key of an earlier sample, and other members:"
+                " members of one key must be consecutive, as the webdataset library reads them; `tar --sort=name -cf`"
+                " packs a folder so"
+            )
         if len(later):
             yield RecordNotice(REPEATED_KEY, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
         if not last and whole:

@@ -570,8 +570,8 @@ class CocoSource:
                 return folder
         searched = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
         raise UserError(
-            f"--coco {path}: its images, such as {names[0]!r}, were not found in {searched}; give their folder:"
-            " --input FOLDER, or --file_root relative to the folder of that file"
+            f"--coco {path}: its images, such as {names[0]!r}, were not found in {searched}; give the folder"
+            " that their names begin in: --input FOLDER, or --file_root relative to the folder of that file"
         )
 
     def _list_candidate_folders(self, split: str, path: str) -> list[str]:

@@ -370,6 +370,9 @@ _BOX_NAMES: dict[str, tuple[str, ...]] = {  # columns of tables of boxes, in sma
 _SHAPES = (("left", "top", "right", "bottom"), ("x", "y", "width", "height"), ("box",))  # columns that make a box
 
 
+_RETINANET = ["filename", "x1", "y1", "x2", "y2", "class"]  # github.com/fizyr/keras-retinanet, without a header
+
+
 def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None:
     """Read CSV files with one row for each box, whose columns have usual names; `attribute` is that of classes.
 
@@ -381,11 +384,19 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
         first_line = text.partition("\n")[0]
         delimiter = max((",", ";", "\t"), key=first_line.count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+        first = 2
+        if (
+            rows
+            and len(rows[0]) == len(_RETINANET)
+            and all(re.fullmatch(r"\d+(\.\d*)?", cell) for cell in rows[0][1:5])
+        ):
+            rows, first = [_RETINANET, *rows], 1
+            export.notices.append(f"{path} has no header: its columns are {', '.join(_RETINANET)}, as RetinaNet's")
         columns, shape = _find_box_columns(rows[0] if rows else [], path, attribute)
         named = set(columns.values())
         images: dict[str, ExportedImage] = {}
         largest = 0.0
-        for line, row in enumerate(rows[1:], 2):
+        for line, row in enumerate(rows[1:], first):
             cells = dict(zip(rows[0], row, strict=False))
             if not (name := cells.get(columns["file"])):
                 error = ValueError("the row has no file name")

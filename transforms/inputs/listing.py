@@ -26,7 +26,7 @@ from shardmill.transforms.stores.storage import raise_if_store_failed
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
 OF_DATA_SET = "output file that shardmill wrote"
-NO_EXCLUSION = "pattern of --exclude without a file"
+NO_EXCLUSION = "--exclude pattern without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
 SYSTEM_FOLDERS = frozenset(

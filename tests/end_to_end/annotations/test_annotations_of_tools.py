@@ -325,3 +325,28 @@ def test_bad_rows_are_rejects(jobs: Jobs, tmp_path: Path) -> None:
     assert any("could not convert string to float" in reason for reason in reasons)
     assert any("the row has no class" in reason for reason in reasons)
     assert "there is no such image" in reasons
+
+
+@pytest.mark.parametrize("kind", ["a column of another name", "RetinaNet, without a header"])
+def test_tables_of_other_columns_are_read(jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], kind: str) -> None:
+    for scene in DRAWN:
+        draw(scene, tmp_path / "in")
+    rows = [
+        f"{scene.name},{left},{top},{left + wide},{top + high},{thing.colour}"
+        for scene in DRAWN
+        for thing in scene.things
+        for left, top, wide, high in [thing.box]
+    ]
+    if kind == "RetinaNet, without a header":
+        bad = [f"{DRAWN[0].name},1,2,3,4,"]
+        jobs.write({"a.csv": "\n".join([*rows, *bad])})
+        (reject,) = jobs.build("images --boxes_csv in/a.csv --max_reject_fraction 0.5").rejects
+        assert f"a.csv, line {len(rows) + 1}: the row has no class" in reject["reason"]
+        jobs.write({"a.csv": "\n".join(rows)})
+        made = jobs.build("images --boxes_csv in/a.csv --overwrite")
+        assert "a.csv has no header: its columns are filename, x1, y1, x2, y2, class, as RetinaNet's" in made.said
+    else:
+        jobs.write({"a.csv": "\n".join(["filename,x1,y1,x2,y2,kind", *rows])})
+        jobs.refuse("images --boxes_csv in/a.csv", "(or --label_column)")
+        made = jobs.build("images --boxes_csv in/a.csv --label_column kind")
+    assert objects_of(made) == coco

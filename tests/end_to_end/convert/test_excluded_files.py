@@ -24,7 +24,7 @@ def test_all_commands_leave_out_and_count(jobs: Jobs, line: str, suffix: str, ma
     for notice in (
         f"passed over 2 files that --exclude thumbs leaves out, such as 'thumbs/2.{suffix}'",
         f"passed over 1 file that --exclude bad_* leaves out, such as 'b/bad_4.{suffix}'",
-        "passed over 1 pattern of --exclude without a file, such as '*.tmp'",
+        "passed over 1 --exclude pattern without a file, such as '*.tmp'",
     ):
         assert notice in made.notices
         assert notice in made.said

@@ -126,6 +126,11 @@ def test_keys_that_come_again_are_said(jobs: Jobs) -> None:
     assert not [notice for notice in jobs.build("webdataset --output b").notices if "the key is" in notice]
 
 
+def test_members_of_one_sample_that_are_apart_stop_the_job(jobs: Jobs) -> None:
+    members = [(f"{key}.{suffix}", content) for suffix, content in (("txt", b"t"), ("cls", b"1")) for key in range(3)]
+    jobs.refuse("webdataset", "a.tar: sample 4 has the key…`tar --sort=name", files={"a.tar": tar(members)})
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [(tar([]), "has no rows"), (b"", "not a tar file: it is empty"), (tar([("0.jpg", b"x")])[:600], "cut short")],

@@ -270,7 +270,7 @@ def test_an_array_of_a_file_is_excluded_as_a_file_is(jobs: Jobs, pattern: str) -
     built = jobs.build(f"arrays --stacked --exclude {pattern} --exclude v")
     assert built.splits == {"train": TRAIN}
     assert f"passed over 1 array that --exclude {pattern} leaves out, such as 'a.npz/z'" in built.said
-    assert "1 pattern of --exclude without a file, such as 'v'" in built.said
+    assert "1 --exclude pattern without a file, such as 'v'" in built.said
 
 
 def test_the_other_reading(jobs: Jobs) -> None:
@@ -288,7 +288,8 @@ def test_the_other_reading(jobs: Jobs) -> None:
         ("audio", "a.dcm", "a DICOM image, which pydicom reads"),
         ("images", "a.fits", "a FITS image, which astropy reads"),
         ("arrays", "a.mp4", "a video: ffmpeg -i FILE frames/%06d.jpg makes images"),
-        ("audio", "a.mp3", "compressed audio: ffmpeg -i FILE NEW.wav makes what"),
+        ("audio", "a.wma", "compressed audio: ffmpeg -i FILE NEW.wav makes what"),
+        *(("audio", f"a.{suffix}", "`shardmill audio --decode_audio` reads") for suffix in ("mp3", "flac", "au")),
     ],
 )
 def test_formats_of_others_are_named(jobs: Jobs, command: str, name: str, words: str) -> None:

@@ -76,9 +76,9 @@ def test_the_other_readings(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (r"--label_pattern '(\d)_.*'", "expected the group label, as in '(?P<label>[^_]*)_.*'"),
-        ("--label_pattern '(?P<label>.)(?P<speaker>.)_.*'", "expected the group label…and no others"),
-        ("--group_by '(?P<group>.)(?P<take>.)_.*' --splits a=1", "--group_by: …expected the group group…and no others"),
+        (r"--label_pattern '(\d)_.*'", "expected groups called label or group, as in '(?P<label>[^_]*)_.*'"),
+        ("--label_pattern '(?P<label>.)(?P<speaker>.)_.*'", "expected groups called label or group"),
+        ("--group_by '(?P<group>.)(?P<take>.)_.*' --splits a=1", "--group_by: …expected groups called label or group"),
         ("--group_by '(?P<group>[' --splits a=1", "--group_by: '(?P<group>[' is no regular expression"),
         ("--label_pattern '(?P<label>.)(?P<group>.).*' --group_by folder --splits a=1", "--group_by folder is another"),
         ("--label_pattern '(?P<label>.)(?P<group>.).*'", "needs --splits"),
