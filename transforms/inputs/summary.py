@@ -128,7 +128,7 @@ class InputSummary(Mergeable):
     # annotation files by the class list they declare, as (number, one name)
     class_lists: Named[tuple[str, ...]] = _named()
     objects: Counter[str] = field(default_factory=Counter)  # objects in images by class name
-    boxes: Named[str] = _named()  # boxes by what their numbers show, as (number, one image)
+    boxes: Named[str] = _named()  # boxes that look wrong, as (number, one image) by fault
     # objects with annotated facts that no example holds, by fact
     ignored_properties: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()  # messages about the input for the user
@@ -178,31 +178,26 @@ def object_labels(batch: pa.RecordBatch) -> pa.Array:
     return batch["objects"].flatten().flatten()[0]
 
 
-PIXELS, SMALL, SIZED, REACHING, FRACTIONS, LARGE = "pixels", "small", "sized", "reaching", "fractions", "large"
+_TOO_SMALL = "are fractions, and boxes of this format are pixels; multiply them by the sizes of the images"
+_TOO_LARGE = "are pixels, and boxes of this format are fractions; divide them by the sizes of the images"
+REACHING = (
+    "reach out of their pictures: are they corners in place of sizes, or of a turned picture? --on_bad_box clip cuts"
+    " such boxes, and drop leaves them out"
+)
 
 
 def _measure_boxes(batch: pa.RecordBatch) -> Named[str]:
-    """Return how many boxes are in pixels, in fractions, and not in their picture, each with an image's name."""
+    """Return how many boxes look as if they had another unit or order, each fault with an image's name."""
     owners = batch["objects"].value_parent_indices().to_numpy()
-    edges = [edge.to_numpy(zero_copy_only=False) for edge in batch["objects"].flatten().flatten()[1:5]]
+    edges = (edge.to_numpy(zero_copy_only=False) for edge in batch["objects"].flatten().flatten()[1:5])
     width, height = (batch[name].to_numpy(zero_copy_only=False)[owners] for name in ("box_width", "box_height"))
-    top, left, bottom, right = edges
-    largest = np.abs(edges).max(axis=0) if len(owners) else np.zeros(0)
-    fractions = (width == 1) & (height == 1)
+    top, left, bottom, right = boxes = np.array([*edges])
+    largest, relative = np.abs(boxes).max(axis=0, initial=0), (width == 1) & (height == 1)
     out = np.maximum(np.maximum(-left, right - width) / width, np.maximum(-top, bottom - height) / height)
-    slack = np.where(fractions, 0.1, np.maximum(2 / np.minimum(width, height), 0.01))
-    found = {
-        PIXELS: ~fractions,
-        SMALL: ~fractions & (largest <= 1),
-        SIZED: width > 0,
-        REACHING: out > slack,
-        FRACTIONS: fractions,
-        LARGE: fractions & (largest > 2),
-    }
+    slack = np.where(relative, 0.1, np.maximum(2 / np.minimum(width, height), 0.01))
+    found = {_TOO_SMALL: ~relative & (largest <= 1), _TOO_LARGE: relative & (largest > 2), REACHING: out > slack}
     names = batch["name"]
-    return {
-        kind: (int(boxes.sum()), names[owners[boxes.argmax()]].as_py()) for kind, boxes in found.items() if boxes.any()
-    }
+    return {what: (int(odd.sum()), names[owners[odd.argmax()]].as_py()) for what, odd in found.items() if odd.any()}
 
 
 def _count_texts(texts: pa.Array) -> Counter[str]:

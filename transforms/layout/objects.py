@@ -19,14 +19,13 @@ from shardmill.transforms.columns.types import (
 )
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColumn
-from shardmill.transforms.inputs.summary import FRACTIONS, LARGE, PIXELS, REACHING, SIZED, SMALL, InputSummary
+from shardmill.transforms.inputs.summary import REACHING, InputSummary
 from shardmill.transforms.inputs.yolo import POLYGON
 from shardmill.transforms.layout.columns import check_same_classes
 from shardmill.transforms.layout.files import resolve_object_classes
 from shardmill.transforms.layout.options import TableOptions, is_objects_column, unnamed_classes_notice
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions
 
-_MOST_OUT = 1 / 20  # of all boxes: with more of them it is no slip but another unit or order
 LABEL = "objects/label"  # the feature of their classes, and their name in --labels_file with other labels
 
 
@@ -183,40 +182,20 @@ _NAMES = re.compile(
 
 
 def check_boxes(summary: InputSummary, source: str, action: str) -> None:
-    """Raise a UserError if boxes have another unit or another order of edges than their format says.
+    """Raise a UserError if more than a twentieth of the boxes have another unit or order than their format says.
 
-    Args:
-        summary: what was found in the whole input.
-        source: the input's flag, for messages.
-        action: the value of --on_bad_box; boxes may reach out of their pictures if it is not `reject`.
+    `action` is the value of --on_bad_box: boxes may reach out of their pictures if it is not `reject`.
     """
-    small, pixels, large, fractions, reaching, sized = (
-        summary.boxes.get(kind, (0, "")) for kind in (SMALL, PIXELS, LARGE, FRACTIONS, REACHING, SIZED)
-    )
     shapes = [name for name in summary.ignored_properties if name.startswith(POLYGON)]
     if len(shapes) == 1 and shapes != [POLYGON]:
         raise UserError(
             f"{source}: {plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]}; give this"
             " kpt_shape in data.yaml, or kpt_shape: [0, 2] if they are polygons"
         )
-    if small[0] > _MOST_OUT * pixels[0]:
-        raise UserError(
-            f"{source}: no number of {plural(small[0], 'box', 'boxes')} of {pixels[0]:,} is above 1, such as in"
-            f" {small[1]!r}: they are fractions, and the boxes of this format are pixels; multiply them by the sizes of"
-            " the images"
-        )
-    if large[0] > _MOST_OUT * fractions[0]:
-        raise UserError(
-            f"{source}: {plural(large[0], 'box', 'boxes')} of {fractions[0]:,} have numbers above 2, such as in"
-            f" {large[1]!r}: they are pixels, and the boxes of this format are fractions; divide them by the sizes of"
-            " the images"
-        )
-    if action == "reject" and 1 < reaching[0] > _MOST_OUT * sized[0]:
-        raise UserError(
-            f"{source}: {plural(reaching[0], 'box reaches', 'boxes reach')} out of the picture, of"
-            f" {sized[0]:,}, such as in {reaching[1]!r}: are they corners in place of sizes, or of a turned picture?"
-            " --on_bad_box clip cuts such boxes, and drop leaves them out"
-        )
+    total = sum(summary.objects.values())
+    for fault, (number, name) in summary.boxes.items():
+        if 20 * number > total and (fault != REACHING or (action == "reject" and number > 1)):
+            raise UserError(f"{source}: {number:,} of {total:,} boxes, such as in {name!r}, {fault}")
 
 
 def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, str], mode: str) -> None:

@@ -246,7 +246,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
         (with_category(id=4, name="red"), "class name 'red' is twice"),
         (
             lambda c: [note.update(bbox=[0.1, 0.2, 0.3, 0.4]) for note in c["annotations"]],
-            "--coco i.json: no number of 4 boxes of 4 is above 1, such as in '0.png': they are fractions",
+            "--coco i.json: 4 of 4 boxes, such as in '0.png', are fractions, and boxes of this format are pixels",
         ),
         (with_image(id=101), "'0.png' and '1.png' both have the id 101"),
         (
@@ -437,10 +437,10 @@ def test_boxes_of_another_unit_or_order_stop_the_job(jobs: Jobs, tmp_path: Path,
     _WRITERS[tool](tmp_path / "in", [replace(scene, things=(Thing("red", box),)) for scene in _SCENES])
     line = f"images {_FLAGS.get(tool, '--annotations in')}"
     if box == _SMALL:
-        jobs.refuse(line, "no number of 4 boxes of 4 is above 1, such as in…0.png': they are fractions")
+        jobs.refuse(line, "4 of 4 boxes, such as in…0.png', are fractions")
     else:
         jobs.refuse(
-            line, "4 boxes reach out of the picture, of 4, such as in…0.png': are they corners…--on_bad_box clip"
+            line, "4 of 4 boxes, such as in…0.png', reach out of their pictures: are they corners…--on_bad_box clip"
         )
         assert (
             "4 boxes reached out of their pictures, and were clipped" in jobs.build(f"{line} --on_bad_box clip").notices
@@ -460,4 +460,4 @@ def test_boxes_of_yolo_in_pixels_stop_the_job(jobs: Jobs, tmp_path: Path) -> Non
     write_yolo(tmp_path / "in", {"train": _SCENES})
     for path in (tmp_path / "in/labels/train").iterdir():
         path.write_text("2 32 24 10 12\n")
-    jobs.refuse("images --yolo in/data.yaml --on_bad_box drop", "4 boxes of 4 have numbers above 2…they are pixels")
+    jobs.refuse("images --yolo in/data.yaml --on_bad_box drop", "4 of 4 boxes, such as in…are pixels")
