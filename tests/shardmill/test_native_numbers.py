@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from shardmill import _native
-from shardmill.data.example import encode_example, encode_varint, entry_prefix
+from shardmill.data.example import encode_varint, entry_prefix
 from shardmill.data.tfrecord import frame_record, record_header
 from tests.support.archives import tar
+from tests.support.encoded import encode_example
 
 HOSTILE = (0, 1, -1, 2**31, 2**32, 2**40, 2**63 - 1, -(2**63))
 # Bounds whose differences are 2**40, 2**63 - 1, and a number that brings the sum back

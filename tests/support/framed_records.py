@@ -11,6 +11,7 @@ import pytest
 from shardmill.data import example, spans, tfrecord
 from shardmill.transforms.columns.example_bytes import frame
 from shardmill.transforms.columns.example_encoding import encode_examples, encode_framed, example_sizes
+from tests.support.encoded import encode_float_feature
 
 
 def framed(payload: bytes) -> bytes:
@@ -64,9 +65,7 @@ def encode_row(batch: pa.RecordBatch, row: int) -> bytes:
         if leaf == pa.int64():
             feature = example.encode_int64_feature(int(value) for value in values)
         else:
-            feature = (
-                example.encode_float_feature(values) if leaf == pa.float32() else example.encode_bytes_feature(values)
-            )
+            feature = encode_float_feature(values) if leaf == pa.float32() else example.encode_bytes_feature(values)
         entries.append(example.encode_entry(field.name, feature))
     joined = b"".join(entries)
     return example.example_header(len(joined)) + joined

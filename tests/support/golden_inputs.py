@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
+from tests.support.encoded import encode_example
 from tests.support.tokenizer_files import byte_level_json, texts, tokenizer_json
 
 _TRANSFORM = """\

@@ -9,4 +9,6 @@ from shardmill.transforms.stores import streams
 def without_native(patch: pytest.MonkeyPatch) -> None:
     """Scan spans and read ranges as an installation does in which the extension is not compiled."""
     patch.setattr(spans, "_spans", tfrecord)
+    for name in ("count", "find_before", "read_example"):  # bound as the module is imported
+        patch.setattr(spans, name, getattr(tfrecord, name))
     patch.setattr(streams, "_read_some", lambda *arguments: 0)

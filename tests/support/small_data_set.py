@@ -9,12 +9,12 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from shardmill.data.example import encode_example
 from shardmill.data.features import Feature, Features, infer_roles
 from shardmill.data.tfrecord import frame_record
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, success_text
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.metadata.tfds_metadata import SplitInfo, supervised_keys, to_dataset_info_json, to_features_json
+from tests.support.encoded import encode_example
 
 Example = Mapping[str, Any]
 

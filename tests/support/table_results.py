@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shardmill.data.example import decode_example, encode_example
+from shardmill.data.example import decode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
 from tests.support.command import rejects_of, tree_bytes
+from tests.support.encoded import encode_example
 
 Row = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Encode and decode serialized tf.train.Example messages without TensorFlow."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -45,12 +45,6 @@ def encode_int64_feature(values: Iterable[int]) -> bytes:
     return _delimited(_INT64, _delimited(1, packed) if packed else b"")
 
 
-def encode_float_feature(values: Iterable[float]) -> bytes:
-    """Return a serialized `Feature` with a packed float_list (float32, little-endian)."""
-    packed = np.asarray(list(values), dtype="<f4").tobytes()
-    return _delimited(_FLOAT, _delimited(1, packed) if packed else b"")
-
-
 def encode_entry(name: str, feature: bytes) -> bytes:
     """Return one entry of `Features.feature`: `name` and a serialized `Feature`."""
     return _delimited(1, _key(name) + _delimited(2, feature))
@@ -91,27 +85,6 @@ def entry_prefix(name: str) -> bytes:
 def example_header(entries_size: int) -> bytes:
     """Return the bytes before `entries_size` bytes of entries in a serialized Example."""
     return b"\x0a" + encode_varint(entries_size)
-
-
-def encode_example(features: Mapping[str, Sequence[bytes] | Sequence[int] | Sequence[float] | np.ndarray]) -> bytes:
-    """Serialize an Example from lists of bytes, and arrays of integers or floats, by feature name.
-
-    Raises:
-        TypeError: if a feature has another type; the message names it.
-    """
-    entries = b"".join(encode_entry(name, _encode_feature(name, values)) for name, values in features.items())
-    return example_header(len(entries)) + entries
-
-
-def _encode_feature(name: str, values: Sequence[bytes] | Sequence[int] | Sequence[float] | np.ndarray) -> bytes:
-    if len(values) and isinstance(values[0], bytes):
-        return encode_bytes_feature(values)  # type: ignore[arg-type]
-    array = np.asarray(values)
-    if array.dtype.kind in "iub":
-        return encode_int64_feature(int(value) for value in array)
-    if array.dtype.kind == "f":
-        return encode_float_feature(array.tolist())
-    raise TypeError(f"feature {name!r} holds {array.dtype}; expected bytes, integers or floats")
 
 
 def decode_example(record: bytes | memoryview, feature_names: Collection[str] | None = None) -> dict[str, FeatureValue]:

@@ -25,7 +25,6 @@ from shardmill.addons.reports.contact_sheet import (
     to_sample,
 )
 from shardmill.addons.reports.pictures import ObjectBox, Picture
-from shardmill.data.example import encode_example
 from shardmill.data.features import Feature
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
@@ -33,6 +32,7 @@ from shardmill.filesystem import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_geometry import Box
+from tests.support.encoded import encode_example
 
 
 def feature(element: str, *shape: int) -> Feature:

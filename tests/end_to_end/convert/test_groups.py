@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
 from tests.support.command import image
+from tests.support.encoded import encode_example
 from tests.support.jobs import Jobs
 from tests.support.table_results import encode_rows
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
 from tests.support.command import Run, tree_bytes
+from tests.support.encoded import encode_example
 from tests.support.jobs import Built, Jobs
 from tests.support.table_results import encode_rows
 from tests.support.tokenizer_files import WORDS, tokenizer_json

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
@@ -28,6 +27,7 @@ from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.workers.resources import find_memory_problem
 from tests.support.archives import tar
 from tests.support.command import npy
+from tests.support.encoded import encode_example
 from tests.support.jobs import Jobs
 
 LARGE = 40 << 20  # of three copies more than the 64 MiB that are taken even of the smallest memory

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import shardmill
-from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
 from shardmill.transforms.inputs import listing
 from shardmill.transforms.inputs.folders import FileKind
 from tests.support.command import Process, Run, bind_root_to_permissions, image, npy, write_files
+from tests.support.encoded import encode_example
 from tests.support.jobs import Built, Jobs
 
 TABLE = "a,b\n1,x\n2,y\n3,z\n"

@@ -14,19 +14,13 @@ import pytest
 
 import shardmill
 from shardmill.data import tfrecord
-from shardmill.data.example import (
-    decode_example,
-    encode_bytes_feature,
-    encode_entry,
-    encode_example,
-    example_header,
-    message_kind,
-)
+from shardmill.data.example import decode_example, encode_bytes_feature, encode_entry, example_header, message_kind
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.reading.dataset import Dataset, open_dataset
 from tests.support.command import Run, check_mistake, image, rejects_of, run_program, write_files
+from tests.support.encoded import encode_example
 from tests.support.jobs import Files, Jobs
 from tests.support.later import Later
 from tests.support.table_results import Table, convert

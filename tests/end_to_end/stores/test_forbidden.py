@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from tests.support.buckets import Bucket, S3Bucket, jpeg, upload
 from tests.support.command import Run
+from tests.support.encoded import encode_example
 from tests.support.object_store_server import FORBIDDEN, OF_THE_CALLER
 from tests.support.table_results import parquet
 

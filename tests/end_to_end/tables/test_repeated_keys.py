@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
 from tests.support.archives import tar
 from tests.support.command import image, tree_bytes
+from tests.support.encoded import encode_example
 from tests.support.jobs import Built, Jobs, check_sentence
 from tests.support.table_results import encode_rows
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import example
-from shardmill.data.example import decode_example, encode_example
+from shardmill.data.example import decode_example
+from tests.support.encoded import encode_example
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOAT32 = st.floats(width=32)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from shardmill import _native
-from shardmill.data.example import decode_example, encode_entry, encode_example, encode_int64_feature, example_header
+from shardmill.data.example import decode_example, encode_entry, encode_int64_feature, example_header
 from shardmill.data.example_columns import ColumnReader
 from shardmill.data.features import Feature
 from shardmill.data.spans import RecordBlock
 from shardmill.data.tfrecord import frame_record
+from tests.support.encoded import encode_example
 
 FEATURES = (
     Feature("id", "int64"),

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from shardmill.data.example import decode_example, encode_example
+from shardmill.data.example import decode_example
 from tests.shardmill.data.test_example import EXAMPLES, same
+from tests.support.encoded import encode_example
 from tests.support.later import Later
 
 pytestmark = pytest.mark.tensorflow

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from shardmill.data import kinds as registry
-from shardmill.data.example import FeatureValue, encode_example
+from shardmill.data.example import FeatureValue
 from shardmill.data.feature_kind import (
     ELEMENT_TYPES,
     Entry,
@@ -30,6 +30,7 @@ from shardmill.metadata.schema import from_pbtxt, to_pbtxt
 from shardmill.metadata.tfds_metadata import supervised_keys, to_features_json
 from shardmill.reading.plain_examples import ExampleDecoder
 from shardmill.transforms.publishing.verification import check_example
+from tests.support.encoded import encode_example
 
 
 @given(st.data(), st.sampled_from(ELEMENT_TYPES), st_numpy.array_shapes(min_dims=0, min_side=0))

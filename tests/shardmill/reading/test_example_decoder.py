@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.data.example import encode_example
 from shardmill.data.example_columns import ExampleScanner, unpack_varints
 from shardmill.data.features import DType, Feature
 from shardmill.data.spans import RecordBlock
 from shardmill.reading import plain_examples
 from shardmill.reading.plain_examples import BlockDecoder, ExampleDecoder
+from tests.support.encoded import encode_example
 from tests.support.later import Later
 from tests.support.native import without_native
 

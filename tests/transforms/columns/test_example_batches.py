@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.data.example import encode_example
 from shardmill.data.features import Feature
 from shardmill.data.spans import RecordBlock
 from shardmill.transforms.columns.example_batches import BatchDecoder, RowError, batch_schema
+from tests.support.encoded import encode_example
 from tests.support.small_data_set import encode
 
 FEATURES = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.data.example import decode_example, encode_example
+from shardmill.data.example import decode_example
 from shardmill.data.features import DType
 from shardmill.transforms.columns.example_decoding import (
     KindCount,
@@ -24,6 +24,7 @@ from shardmill.transforms.columns.example_decoding import (
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import merged
+from tests.support.encoded import encode_example
 from tests.support.later import Later
 
 tf = Later("tensorflow")

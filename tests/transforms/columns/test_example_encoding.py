@@ -17,6 +17,7 @@ from shardmill.transforms.columns.example_encoding import (
     encode_framed,
     example_sizes,
 )
+from tests.support.encoded import encode_example
 from tests.support.framed_records import check, one_column
 from tests.support.later import Later
 
@@ -169,7 +170,7 @@ def test_other_types_are_refused(kind: pa.DataType) -> None:
 def test_no_columns() -> None:
     batch = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
 
-    assert encode_examples(batch).to_pylist() == [example.encode_example({})] * 3
+    assert encode_examples(batch).to_pylist() == [encode_example({})] * 3
     check(batch)
 
 
@@ -360,7 +361,7 @@ def test_sizes_of_values_that_are_not_there_to_read() -> None:
             ValueError, match=rf"row 1 makes a record of {sizes[1]} bytes, .* up to 2147483647; leave it out"
         ):
             encode_examples(batch)
-        assert encode_examples(batch.slice(0, 1)).to_pylist() == [example.encode_example({"x": [bytes(5)]})]
+        assert encode_examples(batch.slice(0, 1)).to_pylist() == [encode_example({"x": [bytes(5)]})]
         del batch, buffers
 
     headers = [example.bytes_entry_header("x", int(length)) for length in np.diff(offsets)]

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
 from shardmill.transforms.columns.example_decoding import decode_parts, feature_key_texts
 from shardmill.transforms.columns.text import key_texts, key_texts_of_values, without_leading_zeros
 from shardmill.transforms.columns.types import ColumnType
@@ -22,6 +21,7 @@ from shardmill.transforms.formats.format import KeyColumn, RecordFormat, key_col
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from tests.support.encoded import encode_example
 from tests.support.format_files import blocks, file_ref
 from tests.support.table_results import parquet
 

@@ -15,7 +15,7 @@ import xxhash
 from PIL import Image
 
 from shardmill.data.codecs import PLAIN_CODEC
-from shardmill.data.example import encode_entry, encode_example, encode_int64_feature
+from shardmill.data.example import encode_entry, encode_int64_feature
 from shardmill.errors import JobError
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.image_codec import Reencode, check_image
@@ -25,6 +25,7 @@ from shardmill.transforms.files.image_headers import PLAIN_FORMATS, PlainImages,
 from shardmill.transforms.files.references import SHARD
 from shardmill.transforms.inputs.found_files import REVISION, hash_statuses
 from shardmill.transforms.statistics.files import file_stats
+from tests.support.encoded import encode_example
 from tests.support.mutants import encode, mutants, originals, picture
 
 MAX_PIXELS = 1 << 20

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.csv import CsvFormat
@@ -17,6 +16,7 @@ from shardmill.transforms.formats.format import RecordFormat
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.lines import LinesFormat
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from tests.support.encoded import encode_example
 from tests.support.format_files import Types, blocks, file_ref, infer, read
 
 NUMBERS = [number * 7919 % 100_003 for number in range(6000)]

@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from shardmill.data import example, tfrecord
+from shardmill.data import tfrecord
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import compressed_damage, reject_file
 from shardmill.transforms.stores.streams import TruncatedError, open_decompressed
 from shardmill.transforms.workers.rejects import Losses
 from tests.support.command import Result, Run, write_files
+from tests.support.encoded import encode_example
 from tests.support.table_results import Table, check_consistent, convert, parquet, read_table
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
@@ -91,9 +92,7 @@ def content(route: str, file: int, rows: int = ROWS) -> bytes:
     """A file of `rows` records whose ids begin with those of file number `file`."""
     pairs = [(n, n * 2654435761 % 2**32) for n in range(file * ROWS, file * ROWS + rows)]
     if route == "reshard":
-        return b"".join(
-            tfrecord.frame_record(example.encode_example({"id": [n], "name": [b"%x" % name]})) for n, name in pairs
-        )
+        return b"".join(tfrecord.frame_record(encode_example({"id": [n], "name": [b"%x" % name]})) for n, name in pairs)
     return (b"id,name\n" if route == "csv" else b"") + b"".join(LINES[route] % pair for pair in pairs)
 
 

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.data import tfrecord
-from shardmill.data.example import encode_example
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
 from tests.support import format_files
+from tests.support.encoded import encode_example
 from tests.support.framed_records import flipped
 from tests.support.later import Later
 

@@ -20,7 +20,6 @@ from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
 from shardmill.data import spans
-from shardmill.data.example import encode_example
 from shardmill.data.features import Feature
 from shardmill.data.tfrecord import OVERHEAD, frame_record
 from shardmill.errors import CorruptDataError
@@ -37,6 +36,7 @@ from shardmill.transforms.publishing.verification import (
     verify_shard,
 )
 from tests.support.command import image
+from tests.support.encoded import encode_example
 from tests.support.small_data_set import edit_manifest
 
 FEATURES = (
