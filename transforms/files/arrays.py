@@ -15,6 +15,7 @@ from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.errors import UserError
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Numbers
+from shardmill.text import plural
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, LabelledStats, ManifestColumns, file_features
@@ -319,4 +320,7 @@ class ArrayEncoder(FileEncoder):
         self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
     ) -> tuple[Features, Sequence[str]]:
         array = Feature(self.feature, "bytes", "array", layout.array.shape, element=layout.array.element)
-        return file_features(layout, summary.records, array), ()
+        counted = [of_split for of_split in stats if isinstance(of_split, ArrayStats)]
+        counts = {"NaN": sum(each.nan for each in counted), "infinite": sum(each.infinity for each in counted)}
+        notices = [f"of the arrays, {plural(n, 'number is', 'numbers are')} {what}" for what, n in counts.items() if n]
+        return file_features(layout, summary.records, array), notices

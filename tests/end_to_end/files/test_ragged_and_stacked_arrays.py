@@ -312,3 +312,9 @@ def test_arrays_that_are_no_numbers_are_not_declared_as_numbers(jobs: Jobs, arra
 def test_images_without_suffix_are_known_by_their_contents(jobs: Jobs, content: bytes, words: str) -> None:
     jobs.refuse("images", "a glob, such as 'folder/*/*', takes every file", files={"a/IM0": content})
     jobs.fail("images --input in/*/*", f"{words}, which")
+
+
+def test_numbers_that_are_none_are_said(jobs: Jobs) -> None:
+    odd = np.array([[np.nan, np.inf, np.nan], [1, 2, 3]], np.float32)
+    notices = jobs.build("arrays", files={"0.npy": npy(odd), "1.npy": npy(np.zeros_like(odd))}).notices
+    assert {"of the arrays, 2 numbers are NaN", "of the arrays, 1 number is infinite"} < set(notices)
