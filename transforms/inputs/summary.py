@@ -180,6 +180,7 @@ def object_labels(batch: pa.RecordBatch) -> pa.Array:
 
 _TOO_SMALL = "are fractions, and boxes of this format are pixels; multiply them by the sizes of the images"
 _TOO_LARGE = "are pixels, and boxes of this format are fractions; divide them by the sizes of the images"
+_EMPTY = "with no annotated object: each is an example without objects"
 REACHING = (
     "reach out of their pictures: are they corners in place of sizes, or of a turned picture? --on_bad_box clip cuts"
     " such boxes, and drop leaves them out"
@@ -198,6 +199,12 @@ def _measure_boxes(batch: pa.RecordBatch) -> Named[str]:
     found = {_TOO_SMALL: ~relative & (largest <= 1), _TOO_LARGE: relative & (largest > 2), REACHING: out > slack}
     names = batch["name"]
     return {what: (int(odd.sum()), names[owners[odd.argmax()]].as_py()) for what, odd in found.items() if odd.any()}
+
+
+def _list_empty(batch: pa.RecordBatch) -> list[str]:
+    """Return the names of annotated images without objects."""
+    lengths = batch["objects"].value_lengths().to_pylist() if "objects" in batch.schema.names else []
+    return [name for name, length in zip(batch["name"].to_pylist(), lengths, strict=False) if length == 0]
 
 
 def _count_texts(texts: pa.Array) -> Counter[str]:
@@ -226,6 +233,7 @@ def summarize_batch(
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),
         boxes=_measure_boxes(batch) if "objects" in batch.schema.names else {},
+        peculiarities={_EMPTY: (len(empty), min(empty))} if (empty := _list_empty(batch)) else {},
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
 

@@ -308,7 +308,8 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
     if folder != ".":
         flags.append(f"--file_root {shlex.quote(f'{folder}/')}{' --allow_outside' * folder.startswith('..')}")
     others = [row[1 - column] for row in rows[1:] if len(row) == len(names) == 2]
-    if "label" not in names and len(set(others)) < len(others):
+    is_runs = any(re.fullmatch(r"\d+ \d+(?: \d+)*", other) for other in others)  # of masks, as EncodedPixels
+    if "label" not in names and len(set(others)) < len(others) and not is_runs:
         flags.append(f"--label_column {shlex.quote(names[1 - column])}")
     return " ".join(flags)
 

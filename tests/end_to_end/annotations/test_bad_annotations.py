@@ -447,6 +447,15 @@ def test_boxes_of_another_unit_or_order_stop_the_job(jobs: Jobs, tmp_path: Path,
         )
 
 
+@pytest.mark.parametrize("tool", _WRITERS)
+def test_images_without_objects_are_said(jobs: Jobs, tmp_path: Path, tool: str) -> None:
+    _WRITERS[tool](tmp_path / "in", [replace(_SCENES[0], things=()), *_SCENES[1:]])
+    made = jobs.build(f"images {_FLAGS.get(tool, '--annotations in')}")
+    said = "has no file of annotations" if tool == "yolo" else "with no annotated object: each is an example"
+    (notice,) = [notice for notice in made.notices if said in notice]
+    assert "0.png'" in notice
+
+
 @pytest.mark.parametrize("name", ["0.TXT", "0.png.txt", "0 .txt"])
 def test_annotations_that_are_not_called_as_their_images_stop_the_job(jobs: Jobs, tmp_path: Path, name: str) -> None:
     write_yolo(tmp_path / "in", {"train": _SCENES})
