@@ -56,12 +56,8 @@ def hash_statuses(statuses: np.ndarray) -> np.ndarray:
 
 def add_revisions(hashes: Iterable[int | None]) -> int | None:
     """Return the hash of the revisions of several files; None if one is unknown."""
-    total = 0
-    for one in hashes:
-        if one is None:
-            return None
-        total += one
-    return total & 0xFFFF
+    known = list(hashes)
+    return None if None in known else sum(filter(None, known)) & 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)

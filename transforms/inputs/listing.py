@@ -251,25 +251,23 @@ def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
 
 def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
     """List one choice of a glob; a choice without wildcards is a folder or file, and may be missing."""
-    if is_glob(choice):
+    if is_glob(choice) or not storage.is_local(choice):
         yield from _list_one(choice, root, kind)
-    elif not storage.is_local(choice):
-        yield from _list_store(choice, root, kind, choice.rstrip("/"))
     else:
         name = os.path.relpath(choice, root)
         there = _look_for(name, choice)
         if isinstance(there, Reject):
             yield there
-        elif _leads_to_folder(choice):
+        elif _is_folder(choice):
             yield from _walk(choice, f"{name}/", frozenset(), kind)
         elif there:
             yield _stat(name, choice)
 
 
-def _look_for(name: str, path: str) -> bool | Reject:
+def _look_for(name: str, path: str, follow_links: bool = False) -> bool | Reject:
     """Return True if a local file, folder or link exists; a Reject if permissions forbid to know."""
     try:
-        os.lstat(path)
+        os.stat(path, follow_symlinks=follow_links)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -277,24 +275,13 @@ def _look_for(name: str, path: str) -> bool | Reject:
     return True
 
 
-def _is_missing(path: str) -> bool:
-    """Return True if there is no such path; False if it is there, or if permissions forbid to know."""
-    try:
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
     if not storage.is_local(pattern):
-        yield from _list_store(pattern, root, kind, root)
+        yield from _list_store(pattern, root, kind)
     elif is_glob(pattern):
         # The glob module passes over folders that it cannot list, and follows links round every loop
         wanted = [part for part in pattern.removeprefix(f"{root}/").lstrip("/").split("/") if part != "."]
-        if not _is_missing(root):
+        if _look_for("", root, follow_links=True):  # or a Reject: walking says why it cannot be listed
             yield from _walk_glob(root, "", frozenset(), kind, wanted, _skip_folders({0}, wanted))
     elif os.path.isfile(pattern):
         yield _stat(os.path.relpath(pattern, root) if root != "." else os.path.normpath(pattern), pattern)
@@ -302,15 +289,15 @@ def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
         yield from _walk(root, "", frozenset(), kind)
 
 
-def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[ListingItem]:
-    """List objects, named relative to `root`: that called `pattern`, those that it matches, or all below `folder`."""
+def _list_store(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
+    """List objects, named relative to `root`: that called `pattern`, those that it matches, or all below it."""
     if not is_glob(pattern) and is_file(pattern):
         one = storage.stat_file(pattern)
         yield FoundFile(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
         return
     by_glob = is_glob(pattern)
     wanted = pattern[len(root) + 1 :].split("/")
-    prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{folder}/"
+    prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{pattern.rstrip('/')}/"
     last_hidden = ""
     for found in _list_objects(pattern, prefix, root):
         name = found.name
@@ -474,7 +461,7 @@ def _walk_glob(
         there = entry is not None or _look_for(name, path)
         if isinstance(there, Reject):
             yield there
-        elif matched != {len(pattern)} and (_leads_to_folder(path) if entry is None else _is_folder(entry)):
+        elif matched != {len(pattern)} and _is_folder(entry or path):
             yield from _walk_glob(path, f"{name}/", inside, kind, pattern, matched)
         elif there and len(pattern) in matched:
             if not os.path.isdir(path):
@@ -488,17 +475,10 @@ def _skip_broken_link(name: str, path: str) -> Skipped | None:
     return Skipped(_escape_name(name), "broken symbolic link") if is_broken else None
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: os.DirEntry[str] | str) -> bool:
+    """Return True if an entry or path is a folder, or a link that permissions hide, which listing it reports."""
     try:
-        return entry.is_dir()
-    except OSError as error:
-        return error.errno not in _LEADING_NOWHERE
-
-
-def _leads_to_folder(path: str) -> bool:
-    """Return True if a path is a folder, or a link of which permissions forbid to know, which listing it reports."""
-    try:
-        return stat.S_ISDIR(os.stat(path).st_mode)
+        return stat.S_ISDIR(os.stat(entry).st_mode) if isinstance(entry, str) else entry.is_dir()
     except OSError as error:
         return error.errno not in _LEADING_NOWHERE
 
