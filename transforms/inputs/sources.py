@@ -4,7 +4,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -96,8 +96,8 @@ class FoundInput:
     def reject(self, *rejects: Reject) -> None:
         """Add rejects, and count their records."""
         self._writer.add(rejects)
-        self.summary.rejected += sum(item.counted_records for item in rejects)
-        self.summary.merge(InputSummary(reasons=Counter(item.reason for item in rejects)))
+        reasons = Counter(item.reason for item in rejects)
+        self.summary.merge(InputSummary(rejected=sum(item.counted_records for item in rejects), reasons=reasons))
 
     def leave_out(self, item: Skipped | Reject) -> None:
         """Add a reject, or count something that is not part of the input."""
@@ -159,9 +159,8 @@ class ReadManifest(beam.PTransform):
         files = pbegin | "Manifests" >> beam.Create([tuple(self.manifests)])
         infer = beam.Map(_infer_columns, revisions, self.reserved, self.names)
         columns = AsSingleton(files | "Columns" >> infer.with_output_types(ManifestColumns))
-        read = beam.FlatMap(
-            _read_rows, columns, revisions, self.allow_outside, self.reserved, self.names, self.temporary
-        )
+        reader = ManifestReader(self.manifests, _NO_COLUMNS, self.names, self.allow_outside, self.reserved)
+        read = beam.FlatMap(_read_rows, columns, revisions, reader, self.temporary)
         measure = _MeasureRowsFn(
             self.root,
             self.allow_outside,
@@ -198,20 +197,20 @@ def _read_rows(
     manifests: Sequence[ManifestFile],
     columns: ManifestColumns,
     revisions: Sequence[str],
-    allow_outside: bool,
-    reserved: tuple[str, ...],
-    names: ManifestNames,
+    reader: ManifestReader,
     temporary: str | None,
 ) -> Iterator[Any]:
     """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged.
 
-    Raise a JobError if a manifest no longer has its one of `revisions`, before or after it is read.
+    `reader` is that of `manifests` before their `columns` were known. Raise a JobError if a manifest no longer has its
+    one of `revisions`, before or after it is read.
     """
     _check_manifests(manifests, revisions)
+    names = reader.names
     found, findings = FoundInput(temporary), ManifestFindings(names)
     parts = part_count(sum(storage.size(manifest.path) for manifest in manifests))
     waiting: list[pa.RecordBatch] = []
-    for item in ManifestReader(manifests, columns, names, allow_outside, reserved).read(findings):
+    for item in replace(reader, columns=columns).read(findings):
         if isinstance(item, Reject):
             found.reject(item)
             continue
@@ -463,23 +462,10 @@ class ListFiles(beam.PTransform):
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List the files on one worker, since a listing is a stream of small items."""
-        how = (self.kind, self.roles, self.identities, self.masks, self.rules, self.temporary)
-        list_ = beam.FlatMap(_list_files, *how)
+        kind, how = self.kind, (self.roles, self.identities, self.temporary, self.masks, self.rules)
+        list_ = beam.FlatMap(lambda pattern: index_listing(list_input(pattern, kind), *how))
         outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> with_findings(list_, "files")
         return IndexedFiles(outputs["files"], *combine_outputs(outputs))
-
-
-def _list_files(
-    pattern: str,
-    kind: FileKind,
-    roles: FolderRoles | None,
-    identities: bool,
-    masks: MaskSource | None,
-    rules: NameRules | None,
-    temporary: str | None,
-) -> Iterator[Any]:
-    mask_folder = MaskFolder(masks, identities) if masks is not None else None
-    return index_listing(list_input(pattern, kind), roles, identities, temporary, mask_folder, rules)
 
 
 def index_listing(
@@ -487,14 +473,15 @@ def index_listing(
     roles: FolderRoles | None = None,
     identities: bool = False,
     temporary: str | None = None,
-    masks: MaskFolder | None = None,
+    mask_source: MaskSource | None = None,
     rules: NameRules | None = None,
 ) -> Iterator[Any]:
     """Yield batches of the listed files; rejects and a summary, tagged.
 
-    Without `identities`, references are eight bytes a file smaller, which would not compress. With `masks`, each file
-    gets its mask as companion; a file without one is rejected.
+    Without `identities`, references are eight bytes a file smaller, which would not compress. With `mask_source`,
+    each file gets its mask as companion; a file without one is rejected.
     """
+    masks = MaskFolder(mask_source, identities) if mask_source is not None else None
     found, names = FoundInput(temporary), set[str]()
     sampled = Counter[str]()  # files by folder
     sample: list[str] = []
