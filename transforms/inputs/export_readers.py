@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -79,10 +80,8 @@ def polygon_around(label: str | None, points: Points) -> Object:
 def read_labelme(files: Sequence[str], export: Export, _: str) -> None:
     """Read LabelMe's JSON files, one for each image."""
     for path in files:
-        try:
+        with _rejecting_invalid(export, path, "LabelMe"):
             export.images.append(_labelme_image(path, _parse_json(path), export))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            export.rejects.append(_invalid(path, "LabelMe", error))
 
 
 def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
@@ -123,7 +122,7 @@ def read_createml(files: Sequence[str], export: Export, _: str) -> None:
     for path in files:
         content = _parse_json(path)
         for position, item in enumerate(content if isinstance(content, list) else [content], 1):
-            try:
+            with _rejecting_invalid(export, path, "CreateML", position):
                 name = _text(item.get("image") or item.get("imagefilename"), "image")
                 annotations = item.get("annotations", item.get("annotation"))
                 objects, labels = [], []
@@ -135,8 +134,6 @@ def read_createml(files: Sequence[str], export: Export, _: str) -> None:
                     x, y, width, height = _numbers(each["coordinates"], "x", "y", "width", "height")
                     objects.append(_box_of(label, x - width / 2, y - height / 2, width, height))
                 export.images.append(ExportedImage(name, path, objects, labels=tuple(labels)))
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                export.rejects.append(_invalid(path, "CreateML", error, position))
 
 
 def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
@@ -150,7 +147,7 @@ def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
         )
     export.ignored.update({f"attribute {name}": count for name, count in names.items() if name != attribute})
     for position, (path, entry) in enumerate(entries, 1):
-        try:
+        with _rejecting_invalid(export, path, "VIA", position):
             objects, boxless = [], list[str]()
             for region in _regions(entry):
                 shape = region["shape_attributes"]
@@ -162,8 +159,6 @@ def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
             export.ignored.update(f"attribute {key} of files" for key in values)
             name = _text(entry["filename"], "filename")
             export.images.append(ExportedImage(name, path, objects, boxless=tuple(boxless)))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            export.rejects.append(_invalid(path, "VIA", error, position))
 
 
 def _via_entries(path: str) -> list[dict[str, Any]]:
@@ -261,11 +256,9 @@ def read_label_studio(files: Sequence[str], export: Export, _: str) -> None:
                 " COCO for --coco"
             )
         for position, task in enumerate(content, 1):
-            try:
+            with _rejecting_invalid(export, path, "Label Studio", position):
                 if (image := _studio_image(path, task, export)) is not None:
                     export.images.append(image)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                export.rejects.append(_invalid(path, "Label Studio", error, position))
 
 
 def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> ExportedImage | None:
@@ -384,23 +377,19 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
         first_line = text.partition("\n")[0]
         delimiter = max((",", ";", "\t"), key=first_line.count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
-        first = 2
-        if (
-            rows
-            and len(rows[0]) == len(_RETINANET)
-            and all(re.fullmatch(r"\d+(\.\d*)?", cell) for cell in rows[0][1:5])
-        ):
-            rows, first = [_RETINANET, *rows], 1
+        (header, *records), first = rows or [[]], 2
+        if len(header) == len(_RETINANET) and all(re.fullmatch(r"\d+(\.\d*)?", cell) for cell in header[1:5]):
+            header, records, first = _RETINANET, rows, 1
             export.notices.append(f"{path} has no header: its columns are {', '.join(_RETINANET)}, as RetinaNet's")
-        columns, shape = _find_box_columns(rows[0] if rows else [], path, attribute)
+        columns, shape = _find_box_columns(header, path, attribute)
         named = set(columns.values())
         images: dict[str, ExportedImage] = {}
         largest = 0.0
-        for line, row in enumerate(rows[1:], first):
-            cells = dict(zip(rows[0], row, strict=False))
+        for line, row in enumerate(records, first):
+            cells = dict(zip(header, row, strict=False))
             if not (name := cells.get(columns["file"])):
-                error = ValueError("the row has no file name")
-                export.rejects.append(_invalid(path, "a table of boxes", error, line))
+                problem = "no annotation of a table of boxes's: the row has no file name"
+                export.rejects.append(Reject(path, line, "index", problem))
                 continue
             sides = [cells.get(columns.get(side, "")) or "0" for side in ("image_width", "image_height")]
             size = _size(*(float(side) if side.replace(".", "", 1).isdecimal() else 0 for side in sides))
@@ -413,8 +402,8 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
                         raise ValueError("the row has no class")
                     image.objects.append(_box_of(label, *box)._replace(is_crowd=is_crowd))
                     largest = max(largest, *map(abs, image.objects[-1][1:5]))
-            except ValueError as problem:
-                images[name] = image._replace(problem=image.problem or f"{path}, line {line}: {problem}")
+            except ValueError as error:
+                images[name] = image._replace(problem=image.problem or f"{path}, line {line}: {error}")
             values = ((column, cells[column]) for column in cells.keys() - named)
             export.ignored.update(f"column {column}" for column, value in values if value not in ("", "0"))
         is_relative = 0 < largest <= 1
@@ -488,9 +477,14 @@ def _parse_json(path: str) -> Any:
         raise ValueError(f"it is not JSON: {error}") from None
 
 
-def _invalid(path: str, tool: str, error: Exception, position: int | None = None) -> Reject:
-    reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-    return Reject(path, position, "index", f"no annotation of {tool}'s: {reason}")
+@contextmanager
+def _rejecting_invalid(export: Export, path: str, tool: str, position: int | None = None) -> Iterator[None]:
+    """Within this context, an error in an entry of an annotation file becomes a reject of the export."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        export.rejects.append(Reject(path, position, "index", f"no annotation of {tool}'s: {reason}"))
 
 
 def _numbers(values: Mapping[str, Any], *names: str) -> Iterator[float]:

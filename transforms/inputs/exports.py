@@ -612,19 +612,17 @@ def _stage_cvat(
                 is_export = is_export or element.tag == "annotations"
                 if not is_export:
                     break
-                if element.tag in ("image", "track") and element.get("subset") is not None:
-                    subsets.add(element.attrib["subset"])
                 if element.tag in ("image", "track"):
-                    current = element.get("name", "") if element.tag == "image" else ""
-                if element.tag == "image" and (name := element.get("name")):
-                    target = os.path.normpath(os.path.join(images, name.replace("\\", "/").lstrip("/")))
+                    if (subset := element.get("subset")) is not None:
+                        subsets.add(subset)
+                    name = element.get("name") if element.tag == "image" else None
+                    current = posixpath.normpath(name.replace("\\", "/").lstrip("/")) if name else ""
+                    target = os.path.normpath(os.path.join(images, current))
                     if target.startswith(f"{images}{os.sep}"):
                         os.makedirs(os.path.dirname(target), exist_ok=True)
                         open(target, "ab").close()
                 if current and element.tag in _CVAT_UNREAD:
-                    unread.setdefault(posixpath.normpath(current.replace("\\", "/").lstrip("/")), []).append(
-                        element.tag
-                    )
+                    unread.setdefault(current, []).append(element.tag)
                 else:
                     expected[element.tag] += element.tag in _CVAT_SHAPES
         except (ElementTree.ParseError, OSError) as error:
@@ -643,19 +641,14 @@ def _collecting_logs() -> Iterator[Counter[str]]:
     """Collect what datumaro logs, without names and numbers of single items, in place of printing it."""
     logs: Counter[str] = Counter()
 
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            text = " ".join(record.getMessage().split())
-            logs[next((known for known in logs if known[:_SAME] == text[:_SAME]), text)] += 1
-
     def only_others(record: logging.LogRecord) -> bool:
         if "datumaro" not in record.pathname:
             return True
         if record.levelno >= logging.WARNING:
-            handler.emit(record)
+            text = " ".join(record.getMessage().split())
+            logs[next((known for known in logs if known[:_SAME] == text[:_SAME]), text)] += 1
         return False
 
-    handler = Handler()
     root = logging.getLogger()
     root.addFilter(only_others)
     try:
