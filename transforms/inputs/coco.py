@@ -202,7 +202,7 @@ except ImportError:  # not compiled, or before an update
 
 
 _KNOWN_KEYS = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
-_IDS = ("id", "image_id", "category_id")
+_KINDS_OF_IDS = {"id": "annotation", "image_id": "image", "category_id": "category"}  # of an annotation
 _WITHOUT_ID = "an annotation without an id"
 _LISTS = ("images", "annotations", "categories")
 _FIRST_OF_TEXTS = 1 << 40  # number of the first id that is a text
@@ -284,14 +284,13 @@ class CocoFile:
             self._add_items(items)
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             for item in items:
-                item = self._with_numbers(item, {"id": "annotation", "image_id": "image", "category_id": "category"})
-                item = self._with_box(item)
+                item = self._with_box(self._with_numbers(item, _KINDS_OF_IDS))
                 if item is None:
                     continue
                 if problem := _find_fault(item):
                     self._add_problem(item, problem)
                 else:
-                    ids = {name: int(item[name]) for name in _IDS if item.get(name) is not None}
+                    ids = {name: int(item[name]) for name in _KINDS_OF_IDS if item.get(name) is not None}
                     self._add_items([item | ids])
 
     def add_categories(self, items: Sequence[Any]) -> None:
@@ -353,11 +352,10 @@ class CocoFile:
         repeated = np.count_nonzero(np.diff(np.sort(np.frombuffer(self.ids, np.int64))) == 0)
         if not self.rows_without_id and repeated:
             self.counts[_REPEATED_IDS] = int(repeated)
-            self.ids = array("q", range(1, len(self.ids) + 1))
-        if self.has_generated_ids:
-            self.ids = array("q", range(1, len(self.ids) + 1))
+        if self.has_generated_ids or _REPEATED_IDS in self.counts:
+            self.ids, self.rows_without_id = array("q", range(1, len(self.ids) + 1)), array("q")
         ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
-        without = np.frombuffer(self.rows_without_id, np.int64) if not self.has_generated_ids else np.zeros(0, np.int64)
+        without = np.frombuffer(self.rows_without_id, np.int64)
         for row in without.tolist():
             problem = f"{_WITHOUT_ID} has null for id; expected a whole number, as others have"
             self.problems.setdefault(int(image_ids[row]), problem)
@@ -380,8 +378,7 @@ class CocoFile:
 
     def describe_annotation(self, row: int) -> str:
         """Return the name of an annotation in messages, given its number among all."""
-        lacks = not self.has_generated_ids and row in self.rows_without_id
-        return _WITHOUT_ID if lacks else f"annotation {self.ids[row]}"
+        return _WITHOUT_ID if row in self.rows_without_id else f"annotation {self.ids[row]}"
 
     def _add_items(self, items: Sequence[Any]) -> None:
         columns = _columns(items)
@@ -480,7 +477,7 @@ def _find_fault(item: Any) -> str:
     if not isinstance(item, dict):
         return f"an annotation is {preview_value(item)}; expected an object"
     annotation = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else _WITHOUT_ID
-    for name in _IDS:
+    for name in _KINDS_OF_IDS:
         if not is_integer(item.get(name)) and not (name == "id" and item.get(name) is None):
             return f"{annotation} has {preview_value(item.get(name))} for {name}; expected a whole number"
     box = item.get("bbox")

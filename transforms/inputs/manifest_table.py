@@ -3,7 +3,7 @@
 import json
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -214,19 +214,16 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     for flag, column in names.named_columns:
         if column not in header:
             raise UserError(f"{flag} {column}: --manifest {path} has no such column; its columns are {columns}")
-    for name in header:
-        if names.keeps(name):
-            check_column(name, path, reserved)
+    _check_further_columns(header, path, reserved, names)
 
 
-def check_column(name: str, path: str, reserved: Collection[str]) -> None:
-    """Raise a UserError if a further column cannot be called `name`."""
-    if not name:
-        raise UserError(f"--manifest {path} has a column without a name")
-    if name in reserved:
-        raise UserError(
-            f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has"
-        )
+def _check_further_columns(found: Iterable[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
+    for name in filter(names.keeps, found):
+        if not name:
+            raise UserError(f"--manifest {path} has a column without a name")
+        if name in reserved:
+            what = f"has a column {name!r}, which is the name of a feature that every example has"
+            raise UserError(f"--manifest {path} {what}")
 
 
 _MAX_PROBED_ROWS = 10_000  # rows in which the first object is looked for
@@ -416,9 +413,7 @@ def _check_json_columns(found: Collection[str], path: str, forbidden: Collection
     for flag, column in names.named_columns:
         if column not in found:
             raise UserError(f"{flag} {column}: no row of --manifest {path} has it")
-    for name in found:
-        if names.keeps(name):
-            check_column(name, path, forbidden)
+    _check_further_columns(found, path, forbidden, names)
 
 
 def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:

@@ -154,18 +154,16 @@ class YoloSource:
             for name in others
             if posixpath.dirname(name) in folders and posixpath.basename(name) not in _TOOL_FILES
         ]
-        if bare and unused:
-            raise UserError(
-                f"--yolo {self.path}: {plural(len(bare), 'image has', 'images have')} no file of annotations, such as"
-                f" {bare[0].name!r}, and no image belongs to {unused[0]!r}; call it as its image, such as"
-                f" {label_file(bare[0].name)!r}, or move it out of its folder"
-            )
         if bare:
+            lacking = plural(len(bare), "image has", "images have")
+            lacking += f" no file of annotations, such as {bare[0].name!r}"
+            if unused:
+                raise UserError(
+                    f"--yolo {self.path}: {lacking}, and no image belongs to {unused[0]!r}; call it as its image, such"
+                    f" as {label_file(bare[0].name)!r}, or move it out of its folder"
+                )
             yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
-            yield (
-                f"{plural(len(bare), 'image has', 'images have')} no file of annotations, such as"
-                f" {bare[0].name!r}, and so no objects, as YOLO takes it"
-            )
+            yield f"{lacking}, and so no objects, as YOLO takes it"
         yield from (Reject(name, None, "index", "there is no image to these annotations") for name in unused)
 
     def prepare(self) -> Self:
