@@ -280,8 +280,6 @@ def usual_columns(
 def describe_columns(columns: Collection[str], usual: Collection[str]) -> str:
     """Return how `columns` differ from the usual ones, as words before the name of what has those."""
     missing, extra = sorted(set(usual) - set(columns)), sorted(set(columns) - set(usual))
-    parts = [
-        *([f"lacks {quote_names(missing)}"] if missing else []),
-        *([f"has {quote_names(extra)} in addition to"] if extra else []),
-    ]
-    return " and ".join(parts)
+    lacks = f"lacks {quote_names(missing)}" if missing else ""
+    has = f"has {quote_names(extra)} in addition to" if extra else ""
+    return " and ".join(filter(None, (lacks, has)))

@@ -181,13 +181,10 @@ def _find_split_folders(annotations: list[str], folder: str | None) -> tuple[dic
     """Return the split of each annotation if all are in folders named after splits, and a notice if only some are."""
     inner = {name: name.removeprefix(f"{folder}/").partition("/") for name in annotations}
     found = {name: head for name, (head, slash, _) in inner.items() if slash and head.lower() in SPLIT_FOLDERS}
-    if len(found) == len(annotations):
+    if len(found) in (0, len(annotations)):
         return found, ""
     other = next(name for name in annotations if name not in found)
-    return (
-        {},
-        f"annotations lie in folders called as splits, such as {next(iter(found))}, and {other} not" if found else "",
-    )
+    return {}, f"annotations lie in folders called as splits, such as {next(iter(found))}, and {other} not"
 
 
 def _find_annotations_folder(files: list[str]) -> str | None:
