@@ -59,13 +59,11 @@ def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ..
     if options.on_other_columns:
         remedy += "; --on_other_columns union takes the columns of all files, reject leaves out the files that differ"
     for columns, (number, name) in ordered[1:]:
-        difference = describe_columns(read_columns(columns), read_columns(first))
-        if not difference:
-            continue
-        more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
-        raise UserError(
-            f"{options.source}: headers differ: {name!r} {difference} what {first_name!r} has{more}{remedy}"
-        )
+        if difference := describe_columns(read_columns(columns), read_columns(first)):
+            more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
+            raise UserError(
+                f"{options.source}: headers differ: {name!r} {difference} what {first_name!r} has{more}{remedy}"
+            )
     elsewhere = {name for columns, _ in ordered for name in columns if name in options.drop}
     return (*first, *sorted(elsewhere - set(first)))
 
@@ -99,18 +97,11 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
                 f"{flag} label is ambiguous: there is a column 'label', and --label is {label}; "
                 f"give {flag} {label}, or rename the column 'label'"
             )
-    for image in options.image:
-        for flag, columns in (("--label", options.label_columns), ("--drop", options.drop)):
-            if image in columns:
-                raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
-    for flag, columns in (
-        ("--label", options.label_columns),
-        *options.columns_by_flag.items(),
-        ("--json_columns", options.json_columns),
-    ):
-        for column in columns:
-            if column in options.drop:
-                raise UserError(f"{flag} {column} is also in --drop; drop the one or the other")
+    kept = ("--image", "--label", *options.columns_by_flag, "--json_columns")
+    for flag, other in (("--image", "--label"), *((flag, "--drop") for flag in kept)):
+        for column in flags[flag]:
+            if column in flags[other]:
+                raise UserError(f"{flag} {column} is also in {other}; drop the one or the other")
 
 
 def has_column(schema: Features | None, column: str) -> bool:
@@ -430,21 +421,16 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
     _check_embedded(columns, inferred, options)
     features, images, classes, required, notices = [], [], [], [], []
     for feature in columns.features:
-        declared = declarations.get(feature.name)
-        if declared is not None and declared.kind == "image":
+        declared = declarations.get(feature.name, DeclaredColumn("text"))
+        if declared.kind == "image":
             feature = _image(feature, f"--image {feature.name}" if feature.name in options.image else "")
             images.append(feature.name)
-        elif (
-            declared is not None
-            and declared.kind == "class_label"
-            and feature.dtype == "int64"
-            and not feature.class_names
-        ):
+        elif declared.kind == "class_label" and feature.dtype == "int64" and not feature.class_names:
             feature, class_notices = _classes(feature, declared, options)
             classes += [feature.name] * (feature.kind == "class_label")
             required += [feature.name] * (declared.is_required or feature.name in options.label_columns)
             notices += class_notices
-        if declared is not None and declared.message:
+        if declared.message:
             notices.append(declared.message)
         features.append(replace(feature, role="source") if feature.name == options.row_name_column else feature)
     if options.pictures.first_given_flag and not images:
@@ -482,9 +468,8 @@ def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) 
     given_names = options.classes.class_names(name, options.label_columns) if name in options.label_columns else None
     check_same_classes(name, declared, options)
     declared_names = next(iter(declared.class_names), None)
-    if given_names is not None and len(given_names) < (
-        declared.num_classes if declared_names is None else len(declared_names)
-    ):
+    count = declared.num_classes if declared_names is None else len(declared_names)
+    if given_names is not None and len(given_names) < count:
         most = f"an id {declared.num_classes - 1:,}" if declared_names is None else f"{len(declared_names):,} classes"
         raise UserError(
             f"{options.classes.source} has {len(given_names):,} names, but {name!r} has {most}; give all names"

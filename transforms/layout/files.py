@@ -21,7 +21,9 @@ from shardmill.transforms.inputs.folders import (
     describe_mixed_splits,
     find_roles,
     is_name_pattern,
+    names_at,
     normalize_split,
+    parse_paths,
     split_notices,
 )
 from shardmill.transforms.inputs.listing import FoundFile, is_glob, is_unknown_file, list_input
@@ -32,6 +34,7 @@ from shardmill.transforms.inputs.unused_annotations import (
 )
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
+    TableOptions,
     describe_folders,
     file_notices,
     lister_name,
@@ -158,7 +161,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     if options.pattern and not options.is_annotated and not is_glob(options.pattern):
         _check_other_files(summary, options)
     manifest = bool(summary.labels)
-    folders = NO_ROLES if manifest else resolve_folders(summary, options)
+    deepest = max(map(len, parse_paths(summary.folders)), default=0)
+    folders = NO_ROLES if manifest else resolve_folders(summary.folders, options, options.kind.plural, deepest)
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
         split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
@@ -167,7 +171,6 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     labels = _labels(summary, folders)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
-    _check_boxes_in_rows(summary, options)
     _check_rows_of_files(summary, options)
     columns = {name: column.settle() for name, column in sorted(summary.columns.items())}
     if summary.records:  # otherwise the reasons of the rejects explain more than missing columns
@@ -220,9 +223,17 @@ _EDGES = re.compile(r"x_?min|x1|bbox_?x?|left", re.IGNORECASE)  # columns of tab
 
 
 def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> None:
-    """Raise a UserError if files have several rows, and --on_duplicate_key is fail."""
-    if options.on_duplicate_key == "fail" and SEVERAL_ROWS in summary.peculiarities:
-        number, name = summary.peculiarities[SEVERAL_ROWS]
+    """Raise a UserError if files have several rows with boxes, each an example, or any, and --on_duplicate_key fail."""
+    number, name = summary.peculiarities.get(SEVERAL_ROWS, (0, ""))
+    edges = [column for column in summary.columns if _EDGES.fullmatch(column)]
+    if number and options.kind == IMAGES and edges:
+        path = options.source.removeprefix("--manifest ")
+        raise UserError(
+            f"{options.source}: {plural(number, 'image has', 'images have')} several rows, such as {name!r}, with a box"
+            f" in {edges[0]!r}; give --boxes_csv {path} in place of --manifest; to make an example of each row, call"
+            f" {edges[0]!r} otherwise"
+        )
+    if number and options.on_duplicate_key == "fail":
         raise UserError(
             f"{options.source}: {plural(number, 'file has', 'files have')} several rows, such as {name!r}; expected one"
             " for each file; --on_duplicate_key reject keeps the first row of each, allow keeps all"
@@ -252,19 +263,6 @@ def _box_notices(columns: Mapping[str, ColumnType], options: FileLayoutOptions) 
         f"columns {', '.join(edges)} look like the edges of a box, and each is stored as a number;"
         f" --boxes_csv {path} in place of --manifest makes boxes of them"
     ]
-
-
-def _check_boxes_in_rows(summary: InputSummary, options: FileLayoutOptions) -> None:
-    """Raise a UserError if images have several rows with boxes, each of which would be an example."""
-    edges = [name for name in summary.columns if _EDGES.fullmatch(name)]
-    if options.kind == IMAGES and edges and summary.peculiarities:
-        ((number, name), *_) = summary.peculiarities.values()
-        path = options.source.removeprefix("--manifest ")
-        raise UserError(
-            f"{options.source}: {plural(number, 'image has', 'images have')} several rows, such as {name!r}, with a box"
-            f" in {edges[0]!r}; give --boxes_csv {path} in place of --manifest; to make an example of each row, call"
-            f" {edges[0]!r} otherwise"
-        )
 
 
 def resolve_object_classes(
@@ -310,21 +308,21 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
     raise UserError(f"nothing matches {options.source}")
 
 
-def resolve_folders(summary: InputSummary, options: FileLayoutOptions) -> FolderRoles:
-    """Return the roles of the input's folders, by --folders or else by `find_roles`; raise a UserError if none fit."""
-    roles = options.folders
-    if roles is not None:
-        deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
-        if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
-            lie = f"lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
-            raise UserError(
-                f"--folders {roles} names {roles.depth} levels of folders, but below {options.source}"
-                f" {options.kind.plural} {lie}"
-            )
-        return roles
-    roles = find_roles(summary.folders)
+def resolve_folders(
+    folders: Mapping[str, int], options: FileLayoutOptions | TableOptions, noun: str, depth: int | None
+) -> FolderRoles:
+    """Return the roles of the input's folders, by --folders or else by `find_roles`; raise a UserError if none fit.
+
+    `noun` names the files. A split or a class has to be among the first `depth` levels of folders; None for any level.
+    """
+    roles = options.folders or find_roles(folders)
     if roles is None:
-        raise UserError(*describe_folders(options.source, summary.folders, options.kind.plural))
+        raise UserError(*describe_folders(options.source, folders, noun))
+    if depth is not None and depth < roles.depth and (roles.split, roles.label) != (None, None):
+        raise UserError(
+            f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {noun} lie in"
+            f" {depth or 'no'} folder{'' if depth == 1 else 's'}"
+        )
     return roles
 
 
@@ -365,17 +363,13 @@ def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
         return set(summary.labels) - {""}
     if folders.label is None:
         return set()
-    return {parts[folders.label] for parts in _parts(summary) if len(parts) > folders.label} - {""}
+    return set(names_at(parse_paths(summary.folders), folders.label)) - {""}
 
 
 def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
     if folders.split is None:
         return {split for split in summary.splits if split}
-    return {parts[folders.split] for parts in _parts(summary) if len(parts) > folders.split}
-
-
-def _parts(summary: InputSummary) -> list[list[str]]:
-    return [folder.split("/") for folder in summary.folders if folder]
+    return set(names_at(parse_paths(summary.folders), folders.split))
 
 
 def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:

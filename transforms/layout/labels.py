@@ -3,8 +3,10 @@
 import os
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
+from itertools import islice
 
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
@@ -181,16 +183,20 @@ def find_label_map(records: str) -> tuple[str, tuple[str, ...]] | None:
     names = ["label_map.pbtxt"]
     if storage.is_local(root) and os.path.isdir(root):
         names += [name for name in sorted(os.listdir(root)) if re.search(r"label_?map\.pbtxt$", name)][:1]
+    for path, text in _read_texts(root, names):
+        if found := parse_label_map(text):
+            return path, found
+    return None
+
+
+def _read_texts(root: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each of the files `names` that is there."""
     for name in names:
         path = storage.join(root, name)
         try:
-            found = parse_label_map(storage.read_bytes(path).decode(errors="replace"))
+            yield path, storage.read_bytes(path).decode(errors="replace")
         except OSError as error:
             raise_if_store_failed(error, path)
-            continue
-        if found:
-            return path, found
-    return None
 
 
 def label_map_notices(options: TableOptions) -> list[str]:
@@ -212,15 +218,7 @@ def ignored_schema_notices(summary: InputSummary, records: str) -> list[str]:
     """Return a notice of an ignored schema next to the records, with the features that only the schema declares."""
     root = input_root(records)
     below = [name for _, name in summary.skipped.values() if posixpath.basename(name) == file_names.SCHEMA]
-    for name in (file_names.SCHEMA, *below):
-        path = storage.join(root, name)
-        try:
-            text = storage.read_bytes(path).decode(errors="replace")
-        except OSError as error:
-            raise_if_store_failed(error, path)
-            continue
-        return [_ignored_schema_notice(path, text)]
-    return []
+    return [_ignored_schema_notice(*found) for found in islice(_read_texts(root, [file_names.SCHEMA, *below]), 1)]
 
 
 def _ignored_schema_notice(path: str, text: str) -> str:

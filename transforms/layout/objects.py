@@ -94,20 +94,18 @@ def _keys(declared: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
     kinds = {item.has_class_ids for item in declared.objects} - {None}
     by_rows = all(item.varies_by_row for item in declared.objects)
     uncommon = sorted(all_keys - common) if not by_rows else []
-    by_place = sorted(declared.objects, key=lambda item: item.location)
-    if uncommon or len(kinds) > 1:
-        if uncommon:
-            has = next(item.location for item in by_place if uncommon[0] in item.field_names)
-            lacks = next(item.location for item in by_place if uncommon[0] not in item.field_names)
-            difference = f"{has} has {uncommon[0]!r}, and {lacks} has not"
-        else:
-            ids = next(item.location for item in by_place if item.has_class_ids is True)
-            names = next(item.location for item in by_place if item.has_class_ids is False)
-            difference = f"classes are ids in {ids} and names in {names}"
-        raise UserError(
-            f"{options.source}: files say different things of {COLUMN!r}: {difference}; give --input files that agree"
-        )
-    return DeclaredObjects(tuple(sorted(all_keys)), next(iter(kinds), None), by_rows)
+    if not uncommon and len(kinds) < 2:
+        return DeclaredObjects(tuple(sorted(all_keys)), next(iter(kinds), None), by_rows)
+    by_place = sorted(declared.objects, key=lambda item: item.location, reverse=True)  # so that the first one stays
+    if uncommon:
+        places = {uncommon[0] in item.field_names: item.location for item in by_place}
+        difference = f"{places[True]} has {uncommon[0]!r}, and {places[False]} has not"
+    else:
+        numbered = {item.has_class_ids: item.location for item in by_place}
+        difference = f"classes are ids in {numbered[True]} and names in {numbered[False]}"
+    raise UserError(
+        f"{options.source}: files say different things of {COLUMN!r}: {difference}; give --input files that agree"
+    )
 
 
 def _check_declared(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:
@@ -163,12 +161,11 @@ def _image(images: tuple[str, ...]) -> str:
         return images[0]
     if "image" in images:
         return "image"
-    explanation = f"{', '.join(map(repr, images))} are such" if images else "none is known to be such"
+    several = f"{', '.join(map(repr, images))} are such; leave all but one out with --drop"
     raise UserError(
         f"column {COLUMN!r} is of boxes as Hugging Face has them, in the pictures of a column of images, and"
-        f" {explanation};"
-        + (" leave all but one out with --drop" if images else " --image names the column")
-        + f", or leave the boxes out with --drop {COLUMN}"
+        f" {several if images else 'none is known to be such; --image names the column'}, or leave the boxes out with"
+        f" --drop {COLUMN}"
     )
 
 

@@ -388,17 +388,13 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
 def _class_notices(class_names: ClassNames | None) -> list[str]:
     """Return a notice if class names are numbers that differ from the class ids."""
     names: Sequence[str] = class_names.names if class_names else ()
-    if (
-        names
-        and all(name.isdecimal() for name in names)
-        and any(int(name) != index for index, name in enumerate(names))
-    ):
-        wrong = next(name for index, name in enumerate(names) if int(name) != index)
-        return [
-            f"all class names are numbers, but ids follow the sorted names: class {wrong!r} has id"
-            f" {names.index(wrong)}; give --labels_file for another order"
-        ]
-    return []
+    are_numbers = all(map(str.isdecimal, names))
+    return [
+        f"all class names are numbers, but ids follow the sorted names: class {name!r} has id {index}; give"
+        " --labels_file for another order"
+        for index, name in enumerate(names)
+        if are_numbers and int(name) != index
+    ][:1]
 
 
 _MOST_LEVELS = 5  # of folders that suggestions look at
@@ -439,8 +435,8 @@ def describe_folders(source: str, folders: Mapping[str, int], noun: str) -> list
     levels = [f"level 0: {noun}: {depths[0]:,}"] if depths[0] else []
     for level in range(1, deepest + 1):
         names = names_at(paths, level - 1)
-        folders = f"{plural(len(names), 'folder')}, {listed(list(map(repr, names)), 3)}"
-        levels.append(f"level {level}: {folders}; {noun}: {depths[level]:,}")
+        found = f"{plural(len(names), 'folder')}, {listed(list(map(repr, names)), 3)}"
+        levels.append(f"level {level}: {found}; {noun}: {depths[level]:,}")
     readings = list(map(str, suggested := _suggest_readings(paths)))
     classes = [each.roles for each in suggested if each.roles.split is None and each.roles.label is not None]
     outermost = min(classes, key=lambda roles: roles.depth, default=NO_ROLES)

@@ -21,9 +21,10 @@ from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import (
     SPLITS,
     FolderRoles,
-    find_roles,
     folder_notices,
+    names_at,
     normalize_split,
+    parse_paths,
 )
 from shardmill.transforms.inputs.summary import InputCounts, InputSummary
 from shardmill.transforms.layout.columns import (
@@ -40,6 +41,7 @@ from shardmill.transforms.layout.files import (
     Splits,
     check_no_split_flags,
     check_split_shards,
+    resolve_folders,
     split_name_notices,
     splits_by_fraction,
     splits_of_folders,
@@ -57,7 +59,6 @@ from shardmill.transforms.layout.options import (
     OBJECTS,
     TableOptions,
     class_name_notices,
-    describe_folders,
     partition_notices,
     peculiarity_notices,
     resolve_classes,
@@ -92,9 +93,6 @@ class TableLayout:
     pictures: PictureOptions = field(default_factory=PictureOptions)  # how images are checked
     objects: RowObjects | None = None  # objects in an image column; None without
     row_name_column: str = ""  # column that names a row in rejects, next to its number; "" for none
-    times: Mapping[str, str] = field(default_factory=dict)  # units of the columns whose texts are converted to times
-    # of `times`, columns that may already hold numbers, as the schema gives the unit
-    numeric_times: tuple[str, ...] = ()
 
     @property
     def row_labels(self) -> tuple[str, ...]:
@@ -111,15 +109,16 @@ def make_line_layout(
 ) -> TableLayout:
     """Decide the layout of lines of text; their label is the file's folder, if every file is in one."""
     notices = [*skipped_notices(summary), *peculiarity_notices(summary)]
-    roles = _line_roles(summary, options)
-    splits = (
-        splits_by_fraction(options.split.splits) if roles.split is None else splits_of_folders(summary.folders, roles)
-    )
+    paths = parse_paths(summary.folders)
+    roles = resolve_folders(summary.folders, options, options.plural, min(map(len, paths), default=None))
+    if roles.split is None:
+        splits = splits_by_fraction(options.split.splits)
+    else:
+        check_no_split_flags(options.split, "the input's split folders")
+        splits = splits_of_folders(summary.folders, roles)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
-    folders = [folder.split("/") if folder else [] for folder in summary.folders]
-    depth = roles.label
-    classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
+    classes = [] if roles.label is None else names_at(paths, roles.label)
     notices += folder_notices(summary.folders, roles, options.folders is None)
     if roles.split is None and options.split.splits is None:
         notices += split_name_notices(summary)
@@ -141,25 +140,6 @@ def make_line_layout(
     return TableLayout(
         types, tuple(features), labels, names, splits.names, splits.fractions, tuple(notices), labels, folders=roles
     )
-
-
-def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
-    """Return the roles of the folders of text files; raise a UserError if they are ambiguous or do not fit."""
-    roles = options.folders
-    if roles is None:
-        roles = find_roles(summary.folders)
-        if roles is None:
-            raise UserError(*describe_folders(options.source, summary.folders, options.plural))
-    else:
-        levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
-        if levels and min(levels) < roles.depth:
-            raise UserError(
-                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in"
-                f" {min(levels)}"
-            )
-    if roles.split is not None:
-        check_no_split_flags(options.split, "the input's split folders")
-    return roles
 
 
 def _record_splits(summary: InputSummary, options: TableOptions) -> Splits:
@@ -208,11 +188,10 @@ _MOST_DIFFERING = 4  # columns that have a notice of their own
 def differing_type_notices(inferred: Inferred, features: Features) -> list[str]:
     """Return notices of columns whose type is of another class in some files, such as integers and texts."""
     by_column: dict[str, dict[str, str]] = {}
-    if len(inferred.file_types) > 1:
-        for types, file in sorted(inferred.file_types.items(), key=itemgetter(1, 0)):
-            for name, word in types:
-                if word:
-                    by_column.setdefault(name, {}).setdefault(word, file)
+    for types, file in sorted(inferred.file_types.items(), key=itemgetter(1, 0)):
+        for name, word in types:
+            if word:
+                by_column.setdefault(name, {}).setdefault(word, file)
     stored = {feature.name: feature.dtype for feature in features}
     notices = [
         f"column {name!r} has {' and '.join(f'{word} in {file!r}' for word, file in found.items())}, and all are stored"

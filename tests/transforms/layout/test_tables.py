@@ -295,7 +295,7 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
         (
             ["train/pos/a.txt", "b.txt"],
             {"folders": SPLITS_OF_CLASSES},
-            "names 2 levels of folders, but files below --input x lie in 0",
+            "names 2 levels of folders, but below --input x files lie in no folders",
         ),
     ],
 )
