@@ -30,7 +30,6 @@ from shardmill.transforms.files.encoding import Encoded
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
 from shardmill.transforms.inputs.listing import (
-    NO_EXCLUSION,
     FoundFile,
     Skipped,
     find_exclusion,
@@ -260,7 +259,7 @@ def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: 
                 else:
                     exclusions.add(exclusion)
                     found.leave_out(Skipped(array.name, f"array that --exclude {exclusion} leaves out"))
-        elif item.kind != NO_EXCLUSION or item.name not in exclusions:  # files that --exclude names come last
+        elif item.name not in exclusions:  # patterns without a file come last
             found.leave_out(item)
     pairs = pair_arrays(arrays)
     _check_pairs(pairs)

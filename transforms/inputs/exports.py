@@ -169,7 +169,8 @@ def join_export(
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(omitted.items()))
         yield f"annotations of {format_} are left out: {kinds}"
     if not export.images:
-        reason = f", such as {export.rejects[0].reason}" if export.rejects else ""
+        left_out = f": it has {kinds}" if omitted else ""
+        reason = f", such as {export.rejects[0].reason}" if export.rejects else left_out
         raise UserError(f"--annotations {source.path}: {format_} has no image in it{reason}")
     first_files: dict[str, str] = {}
     annotated: set[str] = set()

@@ -26,7 +26,7 @@ from shardmill.transforms.stores.storage import raise_if_store_failed
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
 OF_DATA_SET = "output file that shardmill wrote"
-NO_EXCLUSION = "--exclude pattern without a file"
+_NO_EXCLUSION = "--exclude pattern without a file"
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 # Folders that systems keep next to files: thumbnails and recycle bins of Synology and QNAP, archives of macOS, Windows
 SYSTEM_FOLDERS = frozenset(
@@ -168,7 +168,7 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
         elif not isinstance(item, Skipped) or not item.kind.startswith(_EMPTY_FOLDER):
             unused.pop(found, None)
             yield Skipped(name, f"file that --exclude {found} leaves out")
-    yield from (Skipped(exclusion, NO_EXCLUSION) for exclusion in unused)
+    yield from (Skipped(exclusion, _NO_EXCLUSION) for exclusion in unused)
 
 
 def _is_used(item: ListingItem, root: str, used: Collection[str]) -> bool:
