@@ -10,8 +10,9 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from shardmill.text import shorten
 from shardmill.transforms.formats.conventions import Dialect
@@ -98,10 +99,8 @@ def looks_like_row(columns: Sequence[str]) -> str:
 def _name_flags(count: int) -> str:
     """Return the flags that read line 1 as a row of `count` fields."""
     names = "".join(f",column_{number}" for number in range(2, min(count, _NAMES_SHOWN) + 1))
-    shown = f"column_1{names}" if count <= _NAMES_SHOWN else f"column_1,column_2,… ({count} names)"
-    plural = "" if count == 1 else "s"
-    of = f" ({count} name{plural})" if count <= _NAMES_SHOWN else ""
-    return f"give --columns {shown}{of}, or --header none for these names"
+    shown = f"column_1{names}" if count <= _NAMES_SHOWN else "column_1,column_2,…"
+    return f"give --columns {shown} ({count} name{'' if count == 1 else 's'}), or --header none for these names"
 
 
 def quote_flag(char: str) -> str:
@@ -137,7 +136,7 @@ def _rows(sample: str, line: int, dialect: Dialect) -> list[_Row]:
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
     )
     rows, begin = [], 0
-    try:
+    with suppress(csv.Error):
         for fields in reader:
             if fields:
                 text = "".join(lines[begin : reader.line_num]).rstrip("\r\n")
@@ -145,8 +144,6 @@ def _rows(sample: str, line: int, dialect: Dialect) -> list[_Row]:
             begin = reader.line_num
             if len(rows) > _ROWS:
                 break
-    except csv.Error:
-        return rows
     return rows
 
 
@@ -211,14 +208,10 @@ def _comment_problem(first: _Row, following: Sequence[_Row]) -> str | None:
     usual = _usual_count([row for row in following if not row.text.startswith(mark)])
     if not is_apart and usual in (0, len(first.fields)):
         return None
-    last = first.line
-    for row in following:
-        if not row.text.startswith(mark):
-            break
-        last = row.line
+    *_, last = first, *takewhile(lambda row: row.text.startswith(mark), following)
     return (
         f"the line begins with {mark!r}, like a comment: {shorten(first.text)!r}; give --comment {quote_flag(mark)}"
-        f" if all such lines are comments, or --skip_lines {last}; {_FIRST}"
+        f" if all such lines are comments, or --skip_lines {last.line}; {_FIRST}"
     )
 
 

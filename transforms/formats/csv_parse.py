@@ -107,7 +107,7 @@ def read_head(stream: Stream, dialect: Dialect, name: str, line: int = 1, commen
                 f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV; give a text file"
             )
     line += count_lines(text, 0, start)
-    if not more and stop == len(text) and scan_range(text[start:], dialect).scans[0].is_inside:
+    if not more and stop == len(text) and _is_open(text[start:], dialect):
         raise unclosed_quote_error(name, line, dialect, text[-1:])
     return Head(text[start:stop], line, offset + stop, line + count_lines(text, start, stop), text[stop:])
 
@@ -533,14 +533,11 @@ def row_lines(piece: CsvPiece, parsed: Parsed, dialect: Dialect) -> Positions:
     """Return the lines on which the rows of a piece begin, also if it was parsed without them."""
     if len(parsed.lines) == parsed.rows:
         return parsed.lines
-    if count_lines(piece.text) + (not piece.text.endswith(_ENDS)) == parsed.rows:
+    if count_lines(piece.text) + (piece.text[-1:] not in (b"\n", b"\r")) == parsed.rows:
         return np.arange(piece.line, piece.line + parsed.rows)
     records = find_records(piece.text, dialect)
     lines = records.lines[~records.is_blank] + piece.line
     return lines if len(lines) == parsed.rows else np.full(parsed.rows, piece.line)
-
-
-_ENDS = (b"\n", b"\r")
 
 
 def parse_header(text: bytes, dialect: Dialect) -> tuple[str, ...]:
@@ -636,7 +633,7 @@ def _last_line(piece: CsvPiece, records: Records, number: int) -> int:
     if number + 1 < len(records.lines):
         return piece.line + int(records.lines[number + 1]) - 1
     last = piece.text[int(records.starts[number]) :].rstrip(_NEWLINES)
-    return piece.line + int(records.lines[number]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
+    return piece.line + int(records.lines[number]) + count_lines(last)
 
 
 def _is_open(text: bytes, dialect: Dialect) -> bool:

@@ -370,14 +370,14 @@ class ObjectFields:
         return found if len(found) <= MAX_VALUES else None
 
 
-def join_rows(parts: Sequence[Rows]) -> Rows:
-    """Concatenate the rows of one or more `parts`."""
-    if len(parts) == 1:
-        return parts[0]
+def _join_rows(parts: Sequence[Rows], types: Mapping[str, ColumnType], source: str) -> Rows:
+    """Concatenate the rows of one or more `parts` of the file `source`, of `types`, with the odd texts among them."""
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
+    batch = pa.concat_batches([part.batch for part in parts]) if len(parts) > 1 else parts[0].batch
     findings = reduce(Findings.merge, (part.findings for part in parts))
-    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, findings)
+    findings.add(find_odd_texts(batch, types, source, lines))
+    return Rows(batch, lines, rejects, findings)
 
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
@@ -446,10 +446,10 @@ class ObjectsFormat(RecordFormat):
             size += rows[-1].batch.nbytes
             lines += len(rows[-1].lines) + len(rows[-1].rejects)
             if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
-                yield _with_odd_texts(join_rows(rows), types, block.file.name)
+                yield _join_rows(rows, types, block.file.name)
                 rows, size, lines = [], 0, 0
         if rows:
-            yield _with_odd_texts(join_rows(rows), types, block.file.name)
+            yield _join_rows(rows, types, block.file.name)
 
 
 @dataclass(frozen=True)
@@ -476,12 +476,6 @@ class JsonLinesFormat(ObjectsFormat):
             if isinstance(piece, Piece):
                 piece = with_nesting(parse_lines(piece, block.file.name, fill), self.nesting)
             yield piece, ObjectFields()
-
-
-def _with_odd_texts(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
-    """Return rows of the file `source` with the odd texts among them, of `types`."""
-    rows.findings.add(find_odd_texts(rows.batch, types, source, rows.lines))
-    return rows
 
 
 _LARGE_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of those beyond 64 bits

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -125,7 +125,7 @@ class OpenedParquet:
         self._file = file
         self._nesting = nesting
         with ExitStack() as stack:
-            self._source = stack.enter_context(_ArrowSource(file))
+            self._source = stack.enter_context(closing(_ArrowSource(file)))
             with self._source.checking("not a Parquet file: "):
                 if self._source.tail(TAIL_BYTES).endswith(ENCRYPTED):
                     raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
@@ -392,12 +392,6 @@ class _ArrowSource:
         self._stream = None if self._local else storage.open_read(path, file.size_bytes)
         self.file = pa.OSFile(path) if self._local else pa.PythonFile(self, "r")
         self.closed = False
-
-    def __enter__(self) -> "_ArrowSource":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @contextmanager
     def checking(self, description: str = "") -> Iterator[None]:

@@ -6,6 +6,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
@@ -198,11 +199,9 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
         return None
     if head.startswith(_GZIP_MAGIC):
         return open_gzip
-    try:
+    with suppress(zlib.error):
         if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)):
             return open_zlib
-    except zlib.error:
-        pass
     return open_gzip if file.name.lower().endswith(".gz") else None
 
 
