@@ -259,7 +259,7 @@ def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: 
                 else:
                     exclusions.add(exclusion)
                     found.leave_out(Skipped(array.name, f"array that --exclude {exclusion} leaves out"))
-        elif item.name not in exclusions:  # patterns without a file come last
+        elif not isinstance(item, Skipped) or item.name not in exclusions:  # patterns without a file come last
             found.leave_out(item)
     pairs = pair_arrays(arrays)
     _check_pairs(pairs)
