@@ -42,7 +42,7 @@ _CLUTTER = re.compile(
 )
 _README = re.compile(r"(?:readme|licen[cs]e)(?:(?:\.[^.]*)?\.(?:txt|text))?", re.IGNORECASE)  # no text to convert
 _EMPTY_FOLDER = "folder without "
-_NO_SUFFIX = "file without suffix"
+NO_SUFFIX = "file without suffix"
 _OWN_NAME = "internal file whose name begins with _"
 # Names of files that are no TFRecords, whose first bytes are not read
 _OTHER_FILES = re.compile(
@@ -502,12 +502,12 @@ def _skip(name: str) -> Skipped:
     if _CLUTTER.match(posixpath.basename(name)):
         return Skipped(name, "file without data")
     suffix = posixpath.splitext(name)[1]
-    return Skipped(name, f"{suffix} file" if suffix else _NO_SUFFIX)
+    return Skipped(name, f"{suffix} file" if suffix else NO_SUFFIX)
 
 
 def is_unknown_file(kind: str) -> bool:
     """Return True if the kind of something skipped is that of files that are neither of the input nor excluded."""
-    return kind == _NO_SUFFIX or re.fullmatch(r"\..* file", kind, re.DOTALL) is not None
+    return kind == NO_SUFFIX or re.fullmatch(r"\..* file", kind, re.DOTALL) is not None
 
 
 def _is_hidden(part: str, kind: FileKind) -> bool:

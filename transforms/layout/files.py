@@ -26,7 +26,7 @@ from shardmill.transforms.inputs.folders import (
     parse_paths,
     split_notices,
 )
-from shardmill.transforms.inputs.listing import FoundFile, is_glob, is_unknown_file, list_input
+from shardmill.transforms.inputs.listing import NO_SUFFIX, FoundFile, is_glob, is_unknown_file, list_input
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary
 from shardmill.transforms.inputs.unused_annotations import (
     describe_companions,
@@ -44,6 +44,7 @@ from shardmill.transforms.layout.options import (
 )
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions, SplitOptions
+from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
 FILES_OUTSIDE_SPLITS = (
@@ -136,6 +137,7 @@ def _check_names(splits: Iterable[str], where: str) -> None:
             raise UserError(f"split {split!r} {where}: expected letters, digits and '_' only")
 
 
+_DICOM_HEAD = 132  # bytes, of which the last four are DICM: dicom.nema.org, part 10, 7.1
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -302,10 +304,21 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         hint = (
             "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
         )
-        is_foreign = all(describe_foreign_format(name) for _, name in summary.skipped.values())
-        reasons = [*skipped_notices(summary), *([] if options.kind.exclude or is_foreign else [hint])]
+        foreign = [_describe_foreign(options.root, kind, name) for kind, (_, name) in summary.skipped.items()]
+        reasons = [*skipped_notices(summary), *([] if options.kind.exclude or all(foreign) else [hint])]
+        reasons += [what for kind, what in zip(summary.skipped, foreign, strict=True) if what and kind == NO_SUFFIX]
         raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(reasons)}")
     raise UserError(f"nothing matches {options.source}")
+
+
+def _describe_foreign(root: str, kind: str, name: str) -> str:
+    """Return what to do with a file of a format that no command reads, by its suffix, or by its first bytes without."""
+    head = b""
+    if kind == NO_SUFFIX:
+        with storage.open_read(storage.join(root, name)) as file:
+            head = bytes(file.read(_DICOM_HEAD))
+    suffix = ".dcm" if head.endswith(b"DICM") else ".fits" if head.startswith(b"SIMPLE  =") else ""
+    return describe_foreign_format(name + suffix).removeprefix("; ")
 
 
 def resolve_folders(

@@ -310,7 +310,9 @@ def test_arrays_that_are_no_numbers_are_not_declared_as_numbers(jobs: Jobs, arra
     ("content", "words"), [(bytes(128) + b"DICM", "a DICOM image"), (b"SIMPLE  =" + b" " * 99, "a FITS image")]
 )
 def test_images_without_suffix_are_known_by_their_contents(jobs: Jobs, content: bytes, words: str) -> None:
-    jobs.refuse("images", "a glob, such as 'folder/*/*', takes every file", files={"a/IM0": content})
+    jobs.refuse("images", f"1 file without suffix, such as 'a/IM0'…{words}, which", files={"a/IM0": content})
+    jobs.refuse("images", "a glob, such as 'folder/*/*', takes every file", files={"a/IM0": b"?"})
+    jobs.write({"a/IM0": content})
     jobs.fail("images --input in/*/*", f"{words}, which")
 
 
