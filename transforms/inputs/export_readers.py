@@ -23,7 +23,7 @@ from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import RELATIVE, Object
 from shardmill.transforms.inputs.coco import is_finite_number
-from shardmill.transforms.inputs.listing import report_unreadable_flag_file
+from shardmill.transforms.inputs.listing import is_file, report_unreadable_flag_file
 from shardmill.transforms.stores import storage
 
 
@@ -366,25 +366,29 @@ _SHAPES = (("left", "top", "right", "bottom"), ("x", "y", "width", "height"), ("
 _RETINANET = ["filename", "x1", "y1", "x2", "y2", "class"]  # github.com/fizyr/keras-retinanet, without a header
 
 
+CLASS_NAMES = "class-descriptions-boxable.csv"  # of Open Images, next to its tables: id and name in each line
+
+
 def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None:
     """Read CSV files with one row for each box, whose columns have usual names; `attribute` is that of classes.
 
     Boxes are fractions of their image if no coordinate of a file is above 1.
     """
+    beside = {storage.join(posixpath.dirname(path) or ".", CLASS_NAMES) for path in files}
+    texts = (storage.read_bytes(path).decode() for path in sorted(beside) if is_file(path))
+    names = dict(row for text in texts for row in csv.reader(io.StringIO(text)) if len(row) == 2)
     for path in files:
         with report_unreadable_flag_file("--boxes_csv", path):
             text = storage.read_bytes(path).decode("utf-8-sig", "replace")
-        first_line = text.partition("\n")[0]
-        delimiter = max((",", ";", "\t"), key=first_line.count)
+        delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
         (header, *records), first = rows or [[]], 2
         if len(header) == len(_RETINANET) and all(re.fullmatch(r"\d+(\.\d*)?", cell) for cell in header[1:5]):
             header, records, first = _RETINANET, rows, 1
             export.notices.append(f"{path} has no header: its columns are {', '.join(_RETINANET)}, as RetinaNet's")
         columns, shape = _find_box_columns(header, path, attribute)
-        named = set(columns.values())
+        named, largest = set(columns.values()), 0.0
         images: dict[str, ExportedImage] = {}
-        largest = 0.0
         for line, row in enumerate(records, first):
             cells = dict(zip(header, row, strict=False))
             if not (name := cells.get(columns["file"])):
@@ -400,7 +404,7 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
                     is_crowd = cells.get(columns.get("is_crowd", "")) in ("1", "true", "True")
                     if not (label := cells.get(columns["label"])):
                         raise ValueError("the row has no class")
-                    image.objects.append(_box_of(label, *box)._replace(is_crowd=is_crowd))
+                    image.objects.append(_box_of(names.get(label, label), *box)._replace(is_crowd=is_crowd))
                     largest = max(largest, *map(abs, image.objects[-1][1:5]))
             except ValueError as error:
                 images[name] = image._replace(problem=image.problem or f"{path}, line {line}: {error}")

@@ -29,6 +29,7 @@ from shardmill.transforms.inputs.annotations import (
 )
 from shardmill.transforms.inputs.coco import coco_root, relative_folder
 from shardmill.transforms.inputs.export_readers import (
+    CLASS_NAMES,
     READERS,
     Export,
     ExportedImage,
@@ -113,7 +114,7 @@ class ExportSource:
         found = find_tool_files(self.path, alike, format_)
         if not found:
             raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
-        if others := sorted(set(alike) - set(found)):
+        if others := sorted(name for name in {*alike} - {*found} if not name.endswith(CLASS_NAMES)):
             export.notices.append(f"not read as {format_}: {plural(len(others), 'file')}, such as {others[0]!r}")
         return [storage.join(self.path, name) for name in found]
 

@@ -288,6 +288,23 @@ def test_boxes_are_those_of_coco(
         assert objects_of(made) == coco
 
 
+@pytest.mark.parametrize("path", ["in", "in/boxes.csv"])
+def test_open_images_names_its_classes_beside_the_boxes(
+    jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], path: str
+) -> None:
+    for scene in DRAWN:
+        draw(scene, tmp_path / "in")
+    colours = sorted({thing.colour for scene in DRAWN for thing in scene.things})
+    boxes = table("ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf", open_images).decode()
+    for colour in colours:
+        boxes = boxes.replace(f",{colour},", f",/m/0{colour},")
+    names = "".join(f"/m/0{colour},{colour}\n" for colour in colours)
+    jobs.write({"boxes.csv": boxes, "class-descriptions-boxable.csv": names})
+    made = jobs.build(f"images --boxes_csv {path}")
+    assert objects_of(made) == coco
+    assert "not read as" not in made.said
+
+
 def test_splits_of_folders_and_rows_without_a_box(jobs: Jobs, tmp_path: Path) -> None:
     for split, scene in (("train", DRAWN[0]), ("valid", DRAWN[1])):
         draw(scene, tmp_path / "in" / split)
