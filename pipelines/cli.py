@@ -13,7 +13,7 @@ from shardmill.pipelines.commands.frame import Command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs import registry
 from shardmill.pipelines.reports import log
-from shardmill.text import did_you_mean, to_printable
+from shardmill.text import did_you_mean
 
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
 # NumPy's OpenBLAS starts a thread for each core, which spins for a tenth of a second, to multiply matrices of floats.
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # of a disk that is full, say, as a folder for the job's own files is made
         from shardmill.transforms.stores.protocol import os_error_text
 
-        return _complain(to_printable(os_error_text(error)), 1, error, arguments)
+        return _complain(os_error_text(error), 1, error, arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from shardmill.errors import JobError
+from shardmill.errors import LINE_BREAK, JobError
 from shardmill.metadata.versions import BuildRecord, describe_comparison
 from shardmill.text import to_printable
 
@@ -31,9 +31,8 @@ class _Sentences(logging.Formatter):
     """A formatter of lines such as `shardmill: error: …`; progress lines have no such beginning."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage()
-        if record.levelno != logging.ERROR:  # text of errors is escaped line by line
-            message = to_printable(message)
+        lines = record.getMessage().split(LINE_BREAK) if record.levelno == logging.ERROR else [record.getMessage()]
+        message = LINE_BREAK.join(map(to_printable, lines))
         if getattr(record, "bare", False):
             return message
         return f"shardmill: {_WORDS.get(record.levelno, '')}{message}"
