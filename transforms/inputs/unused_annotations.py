@@ -127,7 +127,7 @@ def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]
     flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
     manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
     lists = " ".join(each for each in flags if each.startswith("--split_lists"))
-    labels = [each for each in flags if each.startswith("--labels_file")]
+    labels = [each for each in flags if each.startswith(("--labels_file", "--masks"))]
     return [*filter(None, (f"{manifests} in place of --input" * bool(manifests), lists)), *labels]
 
 
@@ -218,10 +218,8 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
 
 def _split_of(name: str) -> str | None:
     """Return the split that a file's name or its folder names."""
-    for part in reversed(name.split("/")):
-        if found := _SPLIT_WORD.search(part):
-            return SPLIT_FOLDERS[found[1].lower()]
-    return None
+    found = next(filter(None, map(_SPLIT_WORD.search, reversed(name.split("/")))), None)
+    return SPLIT_FOLDERS[found[1].lower()] if found else None
 
 
 def _is_yolo(head: str) -> bool:
@@ -259,6 +257,8 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
         rows, delimiter = _read_rows(path)
     except (OSError, ValueError, AttributeError, StopIteration, csv.Error):
         return None
+    if {"r", "g", "b"} <= {cell.strip().lower() for cell in rows[0]}:
+        return f"--masks the folder of the masks --mask_colors {shlex.quote(path)}"
     files = defaultdict[str, list[str]](list)
     for file in sample:
         files[remove_suffix(posixpath.basename(file))].append(file)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from tests.support import exports
 from tests.support.archives import zipped
@@ -17,6 +18,7 @@ from tests.support.detection import Scene, coco_of, scenes, voc_of, yolo_of
 from tests.support.exports import draw_all
 from tests.support.image_jobs import ImageJobs
 from tests.support.jobs import Jobs
+from tests.support.masks import encoded
 from tests.support.sounds import wav
 
 SCENES = scenes(6)
@@ -237,3 +239,17 @@ def test_a_table_of_other_names(images: ImageJobs) -> None:
     two = {"train/a1f.jpg": image(1), "other/of_b.jpg": image(2), "y.csv": both}
     images.refuse(two, "", words[0])  # no one --file_root is that of both
     images.make({}, "--input in/train")
+
+
+def test_a_table_of_the_colours_of_masks_is_named(jobs: Jobs) -> None:
+    colours = np.zeros((8, 8, 3), np.uint8)
+    colours[:4] = 128, 64, 10
+    files = {f"images/{n}.png": encoded(np.full((8, 8, 3), n, np.uint8)) for n in range(3)}
+    files |= {f"masks/{n}.png": encoded(colours) for n in range(3)}
+    flags = "--mask_colors in/class_dict.csv"
+    jobs.write(files | {"class_dict.csv": b"name,r,g,b\nVoid,0,0,0\nRoad,128,64,10\n"})
+    jobs.refuse("images", f"1 .csv file…give --masks the folder of the masks {flags}")
+    jobs.refuse(f"images --masks in/masks {flags}", "give --input the folder of the images alone")
+    made = jobs.build(f"images --input in/images --masks in/masks {flags}")
+    for example in made.examples():
+        assert np.unique(np.asarray(Image.open(io.BytesIO(example["mask"])))).tolist() == [0, 1]
