@@ -372,16 +372,13 @@ def _describe_folders(
             parents.add("/".join(parts[:level]))
             names[parts[level]]["/".join((*parts[:level], *parts[level + 1 :]))] = name
     pairs = _match_names(names[image], names[mask])
-    usual = [each for each, found in pairs.items() if len(found) >= _SHARE * len(names[image])]
+    usual = [each for each, found in pairs.items() if len(found) >= _SHARE * min(map(len, names.values()))]
     usual.sort(key=lambda each: (_LABEL_IDS not in each.mask.lower(), each != MaskPattern(), str(each)))
     pattern = usual[0] if usual else None
     example = repr(min(names[mask].values(), default=mask))
     problem = f"{mask!r} holds files that are named after those of {image!r}, such as {example}"
     if pattern is None:
-        problem = (
-            f"{mask!r} next to {image!r} holds masks or annotations by its name, such as {example}; --mask_pattern says"
-            " how they are named after images"
-        )
+        problem = f"{mask!r} next to {image!r} holds masks or annotations by its name, such as {example}"
     inside = {name: number for name, number in folders.items() if name.split("/")[level : level + 1] == [image]}
     if len(parents) == 1:
         (parent,) = parents
@@ -397,9 +394,12 @@ def _describe_folders(
     found = find_roles(inside)
     no_classes = SPLITS if are_all_splits(inside) else NO_ROLES
     given += [] if found == no_classes else [f"--folders {no_classes}"]
+    masks = (
+        f"give {' '.join(given)}; or, if they are no masks," if usual else "no --mask_pattern fits their names; give"
+    )
     return (
-        f"{problem}; give {' '.join(given)}; or, if they are no masks, --manifest a table of both and --file_column"
-        f" {image},{mask}; or, to leave such files out, --exclude {shlex.quote(mask)}"
+        f"{problem}; {masks} --manifest a table of both and --file_column {image},{mask}; or, to leave such files out,"
+        f" --exclude {shlex.quote(mask)}"
     )
 
 

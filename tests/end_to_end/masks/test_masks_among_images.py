@@ -82,7 +82,11 @@ TREES: dict[str, tuple[list[str], str]] = {
     "several": ([f"x.rf.{n}{end}.png" for n in NAMES for end in ("", "_edge", "_mask")], "'x.rf.0_mask.png' after"),
     "suffixes": ([f"{n}.{suffix}" for n in NAMES for suffix in ("jpg", "tif")], "give --exclude '*.tif'"),
     "deep": ([f"a/{kind}/x/{n}.png" for n in NAMES for kind in ("photos", "GroundTruth")], "--masks in/a/GroundTruth"),
-    "other names": (["images/a.png", "labels/b.png", "labels/c.png"], "'labels' next to 'images' holds masks or"),
+    "other names": (["images/a.png", "labels/b.png", "labels/c.png"], "no --mask_pattern fits their names; give"),
+    "more images": (
+        [*(f"a/{n}{end}.png" for n in NAMES for end in ("", "_super")), *(f"gt/{n}_seg.png" for n in NAMES)],
+        "--input in/a --masks in/gt --mask_pattern '{stem}_seg'",
+    ),
 }
 
 
