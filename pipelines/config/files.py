@@ -307,13 +307,17 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     def _with_metadata(self) -> Self:
         """Return this with the metadata files of a Hugging Face imagefolder as manifests."""
         from shardmill.pipelines.config.imagefolder import find_metadata_files
+        from shardmill.transforms.inputs.found_files import file_name_columns
         from shardmill.transforms.inputs.listing import find_exclusion, is_glob
+        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
 
         assert self.input is not None
         given = self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder
         found = () if given or is_glob(self.input) else find_metadata_files(self.input)
         root = f"{self.input.rstrip('/')}/"
-        if not found or any(find_exclusion(path.removeprefix(root), self.exclude) for _, path in found):
+        named = peek_columns(found[0][1]) if found and not self.file_column else ()
+        is_other = named and not {*FILE_COLUMNS, *file_name_columns(named)} & {*named}  # not Hugging Face's
+        if not found or is_other or any(find_exclusion(path.removeprefix(root), self.exclude) for _, path in found):
             return self
         columns = self.file_column or self._find_file_columns(found[0][1])
         return replace(self, imagefolder=self.input, manifest=found, input=None, file_column=columns)

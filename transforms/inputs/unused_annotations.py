@@ -246,7 +246,7 @@ def _read_rows(path: str) -> tuple[list[list[str]], str]:
         rows = [json.loads(line) for line in lines[: max(len(lines) - 1, 1)]]
         return [list(rows[0]), *(list(map(str, row.values())) for row in rows)], ""
     known = "\t" if suffix == "tsv" else f"{_DELIMITERS}{' ' * (suffix == 'txt')}"
-    delimiter = max(known, key=lambda mark: min((line.count(mark) for line in lines[:2]), default=0))
+    delimiter = max(known, key=lambda mark: min((line.count(mark) for line in lines[:_PROBED]), default=0))
     return list(csv.reader(lines, delimiter=delimiter)), delimiter
 
 

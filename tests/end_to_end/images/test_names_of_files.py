@@ -188,3 +188,14 @@ def test_folders_are_splits_where_each_is_called_so(jobs: Jobs, above: str) -> N
     assert mixed.splits == {"train": 12}
     assert f"annotations lie in folders called as splits, such as {above}t" in mixed.said
     assert f"and {above}more/000.xml not: all images are of one split" in mixed.said
+
+
+def test_a_metadata_file_that_names_no_files_in_a_column_is_a_table_of_its_own(jobs: Jobs) -> None:
+    """As LJSpeech's, whose columns have no names; the advice reads it."""
+    texts = ["in the only sense", "has never been surpassed", "in being, comparatively", "the earliest, printed, book"]
+    rows = "".join(f"LJ001-000{number}|{text}|{text}\n" for number, text in enumerate(texts))
+    files = {f"wavs/LJ001-000{number}.wav": wav(number=number) for number in range(4)}
+    flags = "--columns file_name,column_2,column_3 --delimiter '|' --file_suffix .wav --file_root wavs/"
+    jobs.refuse("audio", f"give --manifest in/metadata.csv {flags} in place of", files=files | {"metadata.csv": rows})
+    made = jobs.build(f"audio --manifest in/metadata.csv {flags}")
+    assert {bytes(example["column_2"]).decode() for example in made.examples()} == set(texts)
