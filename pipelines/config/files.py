@@ -433,7 +433,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         splits: dict[str, str] = {}
         for split, path in self.split_lists:
             with report_unreadable_flag_file("--split_lists", path):
-                text = storage.read_bytes(path).decode("utf-8-sig", "replace")
+                text = storage.read_bytes(path).decode("utf-8-sig")
             for name in filter(None, map(str.strip, text.splitlines())):
                 if splits.setdefault(name, normalize_split(split)) != normalize_split(split):
                     raise UserError(f"--split_lists: {name!r} is in the lists of {splits[name]} and of {split}")

@@ -178,7 +178,7 @@ def _via_entries(path: str) -> list[dict[str, Any]]:
 
 def _via_rows(path: str) -> list[dict[str, Any]]:
     with report_unreadable_flag_file("--annotations", path):
-        text = storage.read_bytes(path).decode("utf-8-sig", "replace")
+        text = storage.read_bytes(path).decode("utf-8-sig")
     entries: dict[str, dict[str, Any]] = {}
     for row in csv.DictReader(io.StringIO(text.removeprefix("#"))):
         entry = entries.setdefault(row["filename"], {"filename": row["filename"], "regions": []})
@@ -379,7 +379,7 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
     names = dict(row for text in texts for row in csv.reader(io.StringIO(text)) if len(row) == 2)
     for path in files:
         with report_unreadable_flag_file("--boxes_csv", path):
-            text = storage.read_bytes(path).decode("utf-8-sig", "replace")
+            text = storage.read_bytes(path).decode("utf-8-sig")
         delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
         (header, *records), first = rows or [[]], 2

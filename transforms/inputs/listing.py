@@ -139,6 +139,8 @@ def report_unreadable_flag_file(flag: str, path: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise UserError(f"{flag} {path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{flag} {path} is not UTF-8 from byte {error.start + 1} on; save it as UTF-8") from None
     except OSError as error:
         raise_if_store_failed(error, path)
         raise UserError(f"{flag} {path} cannot be read: {error_text(error)}") from None

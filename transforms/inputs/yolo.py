@@ -257,13 +257,11 @@ def label_file(image: str) -> str:
 def _describe_polygon(numbers: list[float], points: int | None) -> str:
     """Return what the numbers of a line are, with the kpt_shape that they would have if they were key points."""
     for size in (2, 3) if points is None else ():
-        x, y, width, height = numbers[:4]
-        across, down = (np.array(numbers[4 + axis :: size]) for axis in (0, 1))
-        inside = (
-            (abs(across - x) <= width / 2).all() and len(across) == len(down) and (abs(down - y) <= height / 2).all()
-        )
-        if (len(numbers) - 4) % size == 0 and (inside if size == 2 else set(numbers[6::3]) <= {0, 1, 2}):
-            return f"{POLYGON} or key points of kpt_shape: [{len(across)}, {size}]"
+        if (len(numbers) - 4) % size == 0:
+            found, (x, y, width, height) = np.reshape(numbers[4:], (-1, size)), numbers[:4]
+            inside = (abs(found[:, :2] - (x, y)) <= (width / 2, height / 2)).all()
+            if inside if size == 2 else set(numbers[6::3]) <= {0, 1, 2}:
+                return f"{POLYGON} or key points of kpt_shape: [{len(found)}, {size}]"
     return POLYGON
 
 

@@ -331,6 +331,21 @@ def test_tables_without_the_columns(jobs: Jobs, tmp_path: Path, content: str, wo
     jobs.refuse("images --boxes_csv in/a.csv", words, files={"a.csv": content})
 
 
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("--boxes_csv in/a.csv", "a.csv"),
+        ("--annotations via=in/a.csv", "a.csv"),
+        ("--input in --split_lists train=in/a.txt", "a.txt"),
+    ],
+)
+def test_tables_and_lists_that_are_not_utf_8_stop_the_job(jobs: Jobs, tmp_path: Path, flags: str, name: str) -> None:
+    """Their names of classes and files would be others."""
+    draw(DRAWN[0], tmp_path / "in")
+    text = f"{CORNERS},region_shape_attributes\n{DRAWN[0].name},64,48,B\xe4r,1,2,3,4,{{}}\n".encode("cp1252")
+    jobs.refuse(f"images {flags}", f"in/{name} is not UTF-8 from byte…save it as UTF-8", files={name: text})
+
+
 def test_bad_rows_are_rejects(jobs: Jobs, tmp_path: Path) -> None:
     good = [roboflow(scene, thing) for scene in DRAWN for thing in scene.things]
     bad = ["x.png,64,48,red,1,2,3,4", f"{DRAWN[0].name},64,48,red,one,2,3,4", f"{DRAWN[1].name},64,48,,1,2,3,4"]

@@ -191,7 +191,7 @@ def test_folders_are_splits_where_each_is_called_so(jobs: Jobs, above: str) -> N
 
 
 def test_a_metadata_file_that_names_no_files_in_a_column_is_a_table_of_its_own(jobs: Jobs) -> None:
-    """As LJSpeech's, whose columns have no names; the advice reads it."""
+    """LJSpeech's metadata.csv has no header: the job stops, and the flags that it names read the table."""
     texts = ["in the only sense", "has never been surpassed", "in being, comparatively", "the earliest, printed, book"]
     rows = "".join(f"LJ001-000{number}|{text}|{text}\n" for number, text in enumerate(texts))
     files = {f"wavs/LJ001-000{number}.wav": wav(number=number) for number in range(4)}
