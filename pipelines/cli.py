@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from traceback import format_exception
 from typing import NoReturn
 
 import shardmill
@@ -13,7 +14,7 @@ from shardmill.pipelines.commands.frame import Command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs import registry
 from shardmill.pipelines.reports import log
-from shardmill.text import did_you_mean
+from shardmill.text import did_you_mean, mask_urls
 
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
 # NumPy's OpenBLAS starts a thread for each core, which spins for a tenth of a second, to multiply matrices of floats.
@@ -107,6 +108,7 @@ def program() -> NoReturn:
     run_one_command()
     gc.set_threshold(_GARBAGE_OBJECTS)
     os.environ.setdefault(*_ONE_THREAD)
+    sys.excepthook = lambda *error: print(mask_urls("".join(format_exception(*error))), file=sys.stderr)
     status = main()
     print(end="", flush=True)  # unlike sys.stdout.flush(), no error if stdout is closed
     print(end="", file=sys.stderr, flush=True)

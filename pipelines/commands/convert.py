@@ -161,7 +161,6 @@ def _is_about_local_files(values: Mapping[str, Any]) -> bool:
 
 
 def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutputOptions) -> None:
-    """Print how a build ended, or raise its error."""
     from shardmill.pipelines.reports import summary
     from shardmill.pipelines.reports.inspection import column_lines
     from shardmill.pipelines.reports.log import published_line

@@ -70,7 +70,6 @@ def _find(files: Any, folder: str) -> InputDataSet | None:
 
 
 def _read_version(files: Any, folder: str) -> InputDataSet | None:
-    """Return the data set whose metadata is in a folder, or None."""
     from shardmill.transforms.stores import storage
 
     path = storage.join(folder, MANIFEST)

@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from shardmill.errors import UserError, describe_exit_statuses
-from shardmill.text import did_you_mean
+from shardmill.text import did_you_mean, mask_urls
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import Option, Options, flag
 
@@ -179,13 +179,10 @@ def check_known(rest: Sequence[str], own_parser: argparse.ArgumentParser) -> lis
     return default_flags(rest)
 
 
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@")  # in a URL
-
-
 def _refuse_first(unknown: Sequence[str], own_parser: argparse.ArgumentParser, beam_flags: Sequence[str]) -> None:
     if not unknown:
         return
-    first = _PASSWORD.sub(r"\1***@", unknown[0])
+    first = mask_urls(unknown[0])
     word = first.split("=")[0]
     if not word.startswith("-"):
         guess = f"; did you mean --input {first}?" if "--input" in _list_flags(own_parser) else ""

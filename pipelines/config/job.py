@@ -11,7 +11,7 @@ from shardmill.data.features import Renames
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
-from shardmill.text import shorten
+from shardmill.text import mask_urls, shorten
 from shardmill.transforms.features.options import AddOnOptions, insert_options
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles, parse_roles
 from shardmill.transforms.options.declare import Option, Options, OptionValueError, flag, newer_flag, options_of
@@ -188,7 +188,6 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
             options.check(self)
 
     def _check_folder_groups(self) -> None:
-        """Check the flags that go with a level of groups in --folders; raises UserError."""
         if self.splits is None:
             raise UserError(f"--folders {self.folders} needs --splits: a group is what stays in one of them")
         other = "group_by" if self.group_by is not None else "stratify_by"
@@ -208,7 +207,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
     @property
     def pattern(self) -> str:
         """Return the input as manifest.json names it."""
-        return self.source.split(" ", 1)[1]
+        return str(mask_urls(self.source.split(" ", 1)[1]))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -289,4 +288,4 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         shaping |= recorded
         common = {option.field for option in options_of(JobConfig)}
         named = {"format": self.format_name} if self.format_name else {}
-        return {name: value for name, value in shaping.items() if name in common} | named | shaping
+        return dict(mask_urls({name: value for name, value in shaping.items() if name in common} | named | shaping))

@@ -167,11 +167,7 @@ def _spool(job: Job, folder: str, title: str, quiet: bool) -> Job:
     if job.spool is None:
         return job
     with nullcontext() if quiet else launch.ProgressDisplay(None, f"{title}, reading rows") as shown:
-        return job.spool(folder, _ignore if shown is None else shown.update)
-
-
-def _ignore() -> None:
-    """Show no progress."""
+        return job.spool(folder, (lambda: None) if shown is None else shown.update)
 
 
 def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:

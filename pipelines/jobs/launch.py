@@ -159,7 +159,6 @@ def _shorten_analysis_error(failure: Failure) -> str:
 
 
 def _iterate_causes(error: BaseException) -> Iterator[Exception]:
-    """Yield the causes of `error`, the first cause first and `error` last."""
     before = error.__cause__ or error.__context__
     if before is not None:
         yield from _iterate_causes(before)
@@ -258,8 +257,6 @@ class NotebookBar:
 
 
 class _TimeLeftColumn(TimeRemainingColumn):
-    """The time left, once the number of examples is known."""
-
     def render(self, task: Task) -> Text:
         time = super().render(task)
         return Text.assemble("left ", time) if time else time

@@ -365,7 +365,6 @@ def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
 
 
 def _count_files(plan: RecordsDryRun, config: RecordsConfig) -> int:
-    """Return the number of input files; parallel inputs have equally many each."""
     return sum(plan.summary.folders.values()) * max(len(config.inputs), 1)
 
 

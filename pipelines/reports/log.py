@@ -9,7 +9,7 @@ from typing import Any
 
 from shardmill.errors import LINE_BREAK, JobError
 from shardmill.metadata.versions import BuildRecord, describe_comparison
-from shardmill.text import to_printable
+from shardmill.text import mask_urls, to_printable
 
 LOG = logging.getLogger("shardmill")
 LOG.addHandler(logging.NullHandler())  # used from Python, warnings go where the caller logs, or nowhere
@@ -46,7 +46,7 @@ class _Json(logging.Formatter):
         told = {"severity": record.levelname, "message": record.getMessage(), "time": moment, "logger": record.name}
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told | getattr(record, "told", {}), ensure_ascii=False)
+        return json.dumps(mask_urls(told | getattr(record, "told", {})), ensure_ascii=False)
 
 
 _handler = _Stderr()
@@ -75,7 +75,7 @@ def is_json() -> bool:
 
 def info(message: str, **fields: Any) -> None:
     """Log a message for the user; `fields` are further fields of its JSON."""
-    LOG.info("%s", message, extra={"told": fields})
+    LOG.info("%s", mask_urls(message), extra={"told": fields})
 
 
 def print_result(text: str, **fields: Any) -> None:
@@ -108,14 +108,14 @@ def print_done(text: str, done: str) -> None:
 def log_progress(message: str) -> None:
     """Log a line of progress; print it on stderr if nobody has set up logging, as in a script."""
     if LOG.isEnabledFor(logging.INFO):
-        LOG.info("%s", message, extra={"bare": True})
+        LOG.info("%s", mask_urls(message), extra={"bare": True})
     else:
         print(to_printable(message), file=sys.stderr, flush=True)
 
 
 def warn(message: str, **fields: Any) -> None:
     """Log a warning."""
-    LOG.warning("%s", message, extra={"told": fields})
+    LOG.warning("%s", mask_urls(message), extra={"told": fields})
 
 
 def error(message: str, **fields: Any) -> None:

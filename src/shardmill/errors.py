@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
-from shardmill.text import to_printable
+from shardmill.text import mask_urls, to_printable
 
 # Exit statuses of the command line, with their meanings
 EXIT_STATUSES: Mapping[int, str] = {
@@ -35,6 +35,9 @@ class _PrintableError(Exception):
     """
 
     exit_status: ClassVar[int] = 1  # exit status of a command that ends with it
+
+    def __init__(self, *lines: object) -> None:
+        super().__init__(*map(mask_urls, lines))
 
     def __str__(self) -> str:
         return LINE_BREAK.join(to_printable(str(line)) for line in self.args)

@@ -1,8 +1,10 @@
 """Text for messages and terminals."""
 
 import difflib
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 _MAX_QUOTED = 60  # characters of a value: enough to know it by, and a sentence stays one
 # Joiners, which are format characters but belong to words of Persian and Hindi, and to emoji.
@@ -12,8 +14,51 @@ _JOINERS = "\u200c\u200d"
 END_MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
 
 
+HIDDEN = "***"
+_URL = re.compile(  # from its :// on
+    r"://(?:([^\s/?#'\"]{,999}|[^\s/?#:'\"\[]{,999}:[^\s@]{,999})@)?"  # a password may hold a slash
+    r"([^\s?'\"<>]*)(?:\?([^\s'\"<>`\\]*[^\s'\"<>`\\:;,.)\]]))?"
+)
+_REFERENCE = re.compile(r"\$\{[^}]*\}")  # to an environment variable
+# Parameters of URLs whose values are shown; any other value may be a secret
+_SHOWN = ("host", "port", "sslmode", "charset", "driver", "connect_timeout", "application_name", "mode", "uri")
+
+
+def mask_urls(value: Any) -> Any:
+    """Return a text, or a list or dictionary with texts, with *** for users, passwords and parameters of URLs."""
+    if isinstance(value, str):
+        return _URL.sub(_mask_url, value) if "://" in value else value
+    if isinstance(value, Mapping):
+        return {key: mask_urls(item) for key, item in value.items()}
+    return type(value)(map(mask_urls, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _mask_url(found: re.Match[str]) -> str:
+    user, place, query = found.groups()
+    name, _, password = (user or "").partition(":")
+    is_shown = user is None or (name and password and not _REFERENCE.sub("", password)) or not _REFERENCE.sub("", user)
+    text = f"://{'' if user is None else f'{user if is_shown else HIDDEN}@'}{place}"
+    if query is None:
+        return text
+    is_web = found.string[max(found.start() - 5, 0) : found.start()].lower().endswith(("http", "https"))
+    is_glob = not is_web and not re.match(r"[^/=]+=", query)  # such as gs://bucket/part-?.csv
+    return f"{text}?{query if is_glob else mask_query(query)}"
+
+
+def mask_query(query: str) -> str:
+    """Return the parameters of a URL with *** for values that may be secret; `${NAME}` is shown."""
+    pairs = (pair.partition("=") for pair in query.split("&"))
+    return "&".join(
+        f"{name}={value if name in _SHOWN or _REFERENCE.fullmatch(value) else HIDDEN}" if equal else HIDDEN
+        for name, equal, value in pairs
+    )
+
+
 def to_printable(text: str) -> str:
-    r"""Return `text` on one line; control characters, direction marks and lone surrogates are escaped, as `\x1b`."""
+    r"""Return `text` on one line, as `mask_urls` does; control characters, direction marks and lone surrogates are
+    escaped, as `\x1b`.
+    """
+    text = mask_urls(text)
     if text.isprintable():
         return text
     return "".join(character if _is_shown(character) else repr(character)[1:-1] for character in text)

@@ -395,7 +395,6 @@ def _decode_records(count: int, data: bytes, schema: Any) -> list[dict[str, Any]
 
 
 def _decompress_snappy(data: bytes) -> bytes:
-    """Decompress Snappy data that is followed by four bytes of crc32."""
     size = shift = 0
     for byte in data[:_LONG_BYTES]:
         size, shift = size | (byte & 0x7F) << shift, shift + 7

@@ -165,7 +165,6 @@ class OpenedParquet:
             stack.pop_all()  # the file stays open
 
     def _flatten_types(self, types: Mapping[str, pa.DataType]) -> dict[str, FlatColumnType]:
-        """Return those of the file's columns that the job reads."""
         flat = self._nesting.flatten_types({name: kind for name, kind in types.items() if not _is_whole(name, kind)})
         whole = {name: FlatColumnType(name, kind) for name, kind in types.items() if _is_whole(name, kind)}
         order = list(types)

@@ -143,7 +143,6 @@ def make_line_layout(
 
 
 def _record_splits(summary: InputSummary, options: TableOptions) -> Splits:
-    """Return the splits of rows or existing records."""
     if options.keeps_splits:
         names = {folder: normalize_split(folder) for folder in (key.split("/")[0] for key in sorted(summary.folders))}
         renamed = tuple(f"split {given!r} is called {name!r}" for given, name in names.items() if given != name)

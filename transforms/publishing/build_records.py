@@ -88,17 +88,8 @@ def stage_inputs(folder: str, content: bytes) -> None:
     storage.write_parts(storage.join(folder, STAGED_INPUTS), [content])
 
 
-def delete_inputs(directory: str) -> None:
-    """Delete the inputs file of the version in `directory`, which is about to be replaced or deleted."""
-    storage.delete([_inputs_path_of(directory)])
-
-
-def place_inputs(directory: str, temporary: str) -> None:
-    """Move the inputs file from the job's `temporary` directory to its published version, if it is there."""
-    storage.put_in_place(storage.join(directory, temporary, STAGED_INPUTS), _inputs_path_of(directory))
-
-
-def _inputs_path_of(directory: str) -> str:
+def inputs_path_of(directory: str) -> str:
+    """Return the path of the inputs file of the version in `directory`."""
     return inputs_path(parent_folder(directory), directory.rpartition("/")[2])
 
 

@@ -18,6 +18,7 @@ from shardmill.quality import feature_stats
 from shardmill.quality.duplicates import Duplicates, shorten_overlaps
 from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile, StatsSection
 from shardmill.reading.dataset import supervised_pair
+from shardmill.text import mask_urls
 from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions
 from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Divisions
@@ -114,7 +115,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
             "reasons": dict(build.rejects.reasons),
             **({"lost": losses.to_json()} if losses.files else {}),
         },
-        notices=tuple(collect_notices(build, features, options)),
+        notices=tuple(map(mask_urls, collect_notices(build, features, options))),
     )
 
 

@@ -295,7 +295,7 @@ def _move_into_place(directory: str, journal: Journal, sizes: Mapping[str, int])
         storage.sync_directories([directory])
     keep = {move.file for move in moved}
     old = [storage.join(directory, name) for name in _filter_dataset_files(sizes, journal) if name not in keep]
-    storage.run_concurrently(directory, partial(build_records.delete_inputs, directory), partial(storage.delete, old))
+    storage.delete([build_records.inputs_path_of(directory), *old])
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
     storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
     for folder in list_folders_of(old, directory)[:-1]:  # of which no file of the new version may be
@@ -347,10 +347,11 @@ def _read_journal_if_valid(directory: str) -> Journal | None:
 
 
 def _update_names(directory: str, journal: Journal) -> None:
+    inputs = storage.join(directory, journal.temporary, build_records.STAGED_INPUTS)
     storage.run_concurrently(
         directory,
         partial(storage.delete, [storage.join(parent_folder(directory), f"{journal.version}-rejects.jsonl")]),
-        partial(build_records.place_inputs, directory, journal.temporary),
+        partial(storage.put_in_place, inputs, build_records.inputs_path_of(directory)),
         partial(build_records.place_record, directory, journal.temporary),
     )
     update_latest(directory, journal.latest, journal.job, journal.set_latest)

@@ -336,7 +336,6 @@ def _check_feature(feature: Feature, values: FeatureValue | None, max_pixels: in
 
 
 def _check_image(image: bytes, max_pixels: int) -> str:
-    """Return what is wrong with an image file, or ""."""
     try:
         _, width, height = measure_image(image)
         if width * height > max_pixels:  # not decoded: a few bytes can ask for all memory there is
@@ -453,7 +452,6 @@ def _check_bounds(dataset: Dataset, name: str, shards: Sequence[IndexedShard]) -
 
 
 def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:
-    """Return the function that checks the content of each required metadata file, by its name."""
     checks: dict[str, _Check] = {
         file_names.SCHEMA: _check_schema,
         file_names.STATS: _check_stats,

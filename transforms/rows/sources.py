@@ -132,7 +132,6 @@ def _refuse_others(data: Any) -> None:
 
 
 def _open_table(data: Any) -> tuple[str, str, Batches | Iterator[Any]] | None:
-    """Return the description, name and rows of a table; None for data of other kinds."""
     if (found := _find_table(data)) is not None and isinstance(found[2], Batches):
         _check_columns(found[0], found[2].schema)
     return found

@@ -465,8 +465,9 @@ class S3(ConditionalStore):
             if _shared is None or _shared[0] is not options:
                 try:
                     _shared = options, S3Clients(options.view_as(S3Options))
-                except ValueError as error:  # as of an endpoint without https://
-                    raise UserError(f"s3://: {error}; expected a URL such as https://host:9000") from None
+                except ValueError:  # of an endpoint, which may hold a password
+                    problem = "s3://: the endpoint, of --s3_endpoint_url or AWS_ENDPOINT_URL, is not a URL"
+                    raise UserError(f"{problem}; expected one such as https://host:9000") from None
             self._clients = _shared[1]
 
     def endpoint(self, url: str) -> str:

@@ -46,7 +46,6 @@ def open_image(data: bytes) -> "Image.Image":
 
 @cache
 def _list_formats() -> tuple[str, ...]:
-    """Return those of the allowed formats that this Pillow decodes."""
     from PIL import Image
 
     Image.init()

@@ -17,6 +17,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.file_names import MANIFEST, ShardName
 from shardmill.metadata.json_values import Value, field_parsers, parse_file
 from shardmill.metadata.tfds_metadata import dump_json
+from shardmill.text import mask_urls
 
 _CRC32C = re.compile(r"[0-9a-f]{8}")
 _MAX_VALUES = 1 << 31  # in a feature: an Example has 2 GB at most
@@ -318,4 +319,5 @@ class Reject:
         """Return its line in rejects/; one record has no amount, and the manifest is left out if there is only one."""
         lost = {"records": self.records, "size_bytes": self.size_bytes, "count": self.count} if self.is_loss else {}
         of = {"manifest": self.manifest} if self.manifest else {}
-        return {"source": self.source, **of, "line": self.line, "stage": self.stage, "reason": self.reason, **lost}
+        content = {"source": self.source, **of, "line": self.line, "stage": self.stage, "reason": self.reason, **lost}
+        return dict(mask_urls(content))

@@ -12,7 +12,7 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, FolderLister, read_if_exists
 from shardmill.metadata import file_names
 from shardmill.metadata.json_values import Value, parse_fields, parse_file
-from shardmill.text import listed
+from shardmill.text import listed, mask_urls
 
 FORMAT = 1  # raised when a reader of the previous format would misread the file
 
@@ -79,7 +79,8 @@ class BuildRecord:
 
     def to_json(self) -> str:
         """Return the text of the build record's file, one line of JSON."""
-        return json.dumps({"format": FORMAT, **asdict(self), "seconds": round(self.seconds, 3)}, ensure_ascii=False)
+        content = mask_urls({"format": FORMAT, **asdict(self), "seconds": round(self.seconds, 3)})
+        return json.dumps(content, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "BuildRecord":

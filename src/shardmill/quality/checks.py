@@ -372,7 +372,6 @@ def run_checks(
 
 
 def _check_unknown_features(new: Profile, overrides: ByFeature) -> Iterator[CheckResult]:
-    """Report features with thresholds of their own that the version lacks."""
     for name in overrides:
         if name not in new.features:
             hint = did_you_mean(name, new.features, "; did you mean {!r}?")

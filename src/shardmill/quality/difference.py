@@ -189,7 +189,6 @@ def _change(difference: Difference) -> float:
 
 
 def _compare_values(new: Profile, old: Profile) -> Iterator[Difference]:
-    """Yield strings whose frequency changed, for the split with the largest change."""
     for name in new.features:
         found = [
             difference for split in new.splits if (difference := _find_most_moved(new, old, split, name)) is not None

@@ -198,7 +198,6 @@ def _find_version_folder(files: Files, above: str, version: str | None) -> tuple
 
 
 def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
-    """Return the dataset in a version's folder; raise the errors of `open_dataset`."""
     success, manifest = (posixpath.join(directory, name) for name in (file_names.SUCCESS, file_names.MANIFEST))
     sealed = read_if_exists(files, success)
     if sealed is None:

@@ -165,7 +165,7 @@ def test_a_database_that_another_has_locked_may_answer_the_next_try(
     ("url", "sentence"),
     [
         ("sqlite:///{folder}/nope.db", "no such file {folder}/nope.db"),
-        ("nope://me:hunter2@host/shop", "--url nope://me:***@host/shop: SQLAlchemy knows no nope://"),
+        ("nope://me:hunter2@host/shop", "--url nope://***@host/shop: SQLAlchemy knows no nope://"),
         ("mysql://me:hunter2@host/shop", "needs the driver MySQLdb; run: pip install mysqlclient"),
         ("mssql+pymssql://me:hunter2@host/shop", "needs the driver pymssql; run: pip install pymssql"),
         ("postgresql://me:hunter2@host:port/shop", "not a database URL of SQLAlchemy"),

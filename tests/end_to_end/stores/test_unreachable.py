@@ -124,4 +124,6 @@ def test_only_the_store_of_the_recipe_is_asked(
 def test_an_endpoint_that_is_no_url(run: Run) -> None:
     places = ("--input", "s3://box/in", "--output", "s3://box/out", "--name", "n")
     result = run("images", *places, "--s3_endpoint_url=localhost:9000")
-    check_mistake(result, "s3://: Invalid endpoint: localhost:9000; expected a URL such as https://host:9000")
+    check_mistake(
+        result, "s3://: the endpoint, of --s3_endpoint_url", "is not a URL; expected one such as https://host:9000"
+    )

@@ -116,8 +116,6 @@ class SimilarCounts:
 
 
 class _GroupedImages:
-    """Images ordered by hash, content, split and position."""
-
     def __init__(self, images: ComparedImages, splits: int) -> None:
         self.order = np.lexsort((images.positions, images.splits, images.contents, images.hashes))  # row of each image
         hashes, contents = images.hashes[self.order], images.contents[self.order]
@@ -231,8 +229,6 @@ class _ListedPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HashedShard:
-    """The images of a shard that have a hash."""
-
     source: ObservedShard
     rows: Rows  # of the shard's observations
     images: ComparedImages

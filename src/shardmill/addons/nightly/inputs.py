@@ -146,7 +146,6 @@ def _find_root(config: JobConfig, path: str) -> str:
 def _list_matched_files(
     pattern: str, root: str, kind: FileKind, missing: list[str], before: str = ""
 ) -> Iterator[_NamedFile]:
-    """Yield the files of a folder or glob, with `before` in front of their names."""
     for item in list_input(pattern, kind):
         if isinstance(item, FoundFile):
             path = storage.join(root, item.name)
@@ -201,7 +200,6 @@ def _list_annotated_files(config: ListedFilesConfig, source: "AnnotationSource")
 
 
 def _stat_files(paths: Sequence[str]) -> Iterator[FileStat]:
-    """Yield the metadata of files; remote ones are queried concurrently."""
     if all(map(storage.is_local, paths)):
         yield from map(_stat_file, paths)
         return

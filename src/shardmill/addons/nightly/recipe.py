@@ -364,7 +364,6 @@ def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> Non
 
 
 def _find_options(kind: Kind) -> dict[str, Option]:
-    """Return the command's options that a recipe may set, by name."""
     return {option.name: option for option in kind.options if not option.flag.hidden and option.name != "version"}
 
 
@@ -512,7 +511,6 @@ def _load_recipe(
 
 
 def _list_recipe_files(path: str) -> Iterator[str]:
-    """Yield the recipe files of a folder in name order; of a file, itself."""
     is_folder = os.path.isdir(path) if storage.is_local(path) else not path.endswith(SUFFIXES)
     if not is_folder:
         yield path

@@ -172,7 +172,6 @@ def retain_versions(
 
 
 def _report(args: Namespace, name: str, messages: Sequence[str]) -> int:
-    """Print the messages about a data set, and return the exit status."""
     for message in messages or ["nothing to delete"]:
         if isinstance(message, Problem):
             log.warn(f"{name}: {message}")

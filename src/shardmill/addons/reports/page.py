@@ -40,7 +40,7 @@ from shardmill.pipelines.reports.summary import (
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import SECTIONS, FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.text import to_printable
+from shardmill.text import mask_urls, to_printable
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.publishing.catalog import open_failed
 from shardmill.transforms.stores import storage
@@ -108,7 +108,7 @@ def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
     text = ""
     pictures = picture_rows(sources.pictures)
     for room in _LIMITS[1:] if len(content["features"]) > _MANY_FEATURES else _LIMITS:
-        text = _render_within(content, sources.profile, pictures, room)
+        text = mask_urls(_render_within(content, sources.profile, pictures, room))
         if len(text.encode()) <= MAX_BYTES:
             return text
     return text
@@ -143,7 +143,6 @@ def _render_within(content: Mapping[str, Any], profile: Profile, pictures: Pictu
 
 
 def _find_summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
-    """Return a feature's statistics by split, for splits with examples and known statistics."""
     found = {split: profile.summary(split, feature) for split, examples in profile.splits.items() if examples}
     return {split: summary for split, summary in found.items() if summary is not None}
 

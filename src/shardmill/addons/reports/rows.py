@@ -265,7 +265,6 @@ def _count_top_values(summary: FeatureSummary) -> dict[str, int]:
 
 
 def _find_top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
-    """Return (value, count, share) of the most frequent values."""
     counts = _count_top_values(summary) if summary.classes is None else {}
     total = sum(counts.values()) if summary.frames_by_rate or summary.files_by_channels else _count_values(summary)
     if summary.top_values_from:  # a sample of unknown size

@@ -152,7 +152,6 @@ class QueryKind(RowsKind):
 
 @contextmanager
 def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[Callable[[], beam.PTransform]]":
-    """Plan the query, and keep the state of the database while the job runs."""
     from shardmill.addons.sql.query import ReadSql, hold_query, one_state_notice
     from shardmill.pipelines.jobs.runner import template_of
     from shardmill.pipelines.reports import log

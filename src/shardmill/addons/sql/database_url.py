@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from shardmill.errors import UserError
+from shardmill.text import HIDDEN, mask_query
 from shardmill.transforms.options.declare import OptionValueError
 
-HIDDEN = "***"
 _EXAMPLE = "postgresql://user:${PASSWORD}@host/database or sqlite:///file.db"
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][\w+.-]*)://(?:(?P<user>[^:/@]*)(?::(?P<password>[^@]*))?@)?(?P<place>[^?]*)"
@@ -18,18 +18,6 @@ _URL = re.compile(
 )
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Parameters whose values are shown; any other value may be a secret
-_SHOWN_PARAMETERS = (
-    "host",
-    "port",
-    "sslmode",
-    "charset",
-    "driver",
-    "connect_timeout",
-    "application_name",
-    "mode",
-    "uri",
-)
 _variables: dict[str, str] = {}  # environment variables of this process that hold URLs, by URL
 
 
@@ -86,7 +74,8 @@ class DatabaseUrl:
         found = _URL.fullmatch(url)
         if found is not None:
             yield found["password"] or ""
-            yield from (value for _, value in _hidden_parameters(found["parameters"] or ""))
+            pairs = (found["parameters"] or "").split("&")
+            yield from (pair.partition("=")[2] for pair in pairs if mask_query(pair) != pair)
 
     @property
     def _template(self) -> str:
@@ -99,13 +88,6 @@ class DatabaseUrl:
                 f"--url {self.text}: there is no environment variable {name}; set it here, and where workers run"
             )
         return value
-
-
-def _hidden_parameters(parameters: str) -> Iterator[tuple[str, str]]:
-    for pair in filter(None, parameters.split("&")):
-        name, _, value = pair.partition("=")
-        if name not in _SHOWN_PARAMETERS and not _REFERENCE.fullmatch(value):
-            yield name, value
 
 
 def parse_url(value: object) -> DatabaseUrl:
@@ -144,12 +126,4 @@ def _masked(found: re.Match[str]) -> str:
         shown = password if not password or not _REFERENCE.sub("", password) else HIDDEN
         text += f"{found['user']}{'' if password is None else f':{shown}'}@"
     text += found["place"]
-    if found["parameters"] is None:
-        return text
-    hidden = dict(_hidden_parameters(found["parameters"]))
-    pairs = [
-        f"{name}={HIDDEN}" if name in hidden else pair
-        for pair in found["parameters"].split("&")
-        for name in (pair.partition("=")[0],)
-    ]
-    return f"{text}?{'&'.join(pairs)}"
+    return text if found["parameters"] is None else f"{text}?{mask_query(found['parameters'])}"

@@ -304,7 +304,6 @@ def _statement(query: str, end: str = "") -> Any:
 
 
 def _make_engine(url: DatabaseUrl) -> "Engine":
-    """Return the engine that opens connections to a database; raises UserError."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SAWarning, SQLAlchemyError
 
