@@ -140,6 +140,8 @@ def run_command(words: list[str], comment: str, run: Run) -> str:
         ).stdout
     elif words[0] == "mv":
         Path(words[1]).rename(words[2])
+    elif words[0] == "python3":
+        assert words[1:3] == ["-m", "venv"], words
     elif words[0] == "pip":
         assert words[:2] == ["pip", "install"]
         extras = set(re.findall(r"\w+", words[2].partition("[")[2]))
@@ -157,8 +159,9 @@ def check_output(block: Block, printed: str) -> None:
     assert re.search(rf"^{pattern}$", printed, re.MULTILINE | re.DOTALL), (block.line, printed)
 
 
-def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
-    """Write the files that blocks name to `folder`, then run the commands and the snippets of Python in order.
+def run_blocks(chosen: list[Block], folder: Path, run: Run) -> dict[str, Any]:
+    """Write the files that blocks name to `folder`, then run the commands and the snippets of Python in order; return
+    what the snippets define.
 
     A `console` block holds what the commands of the block before it print.
     """
@@ -181,6 +184,7 @@ def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
                     exec(code, namespace)
     finally:
         os.chdir(before)
+    return namespace
 
 
 def _project() -> dict[str, Any]:
