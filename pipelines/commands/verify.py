@@ -212,7 +212,6 @@ def _describe_owner(owner: Owner) -> str:
 
 @contextmanager
 def _make_report_folder(options: PipelineOptions) -> Iterator[str]:
-    """Provide a folder that both workers and this process can reach."""
     if runner.is_local(options):
         with scratch_folder("verify") as folder:
             yield folder

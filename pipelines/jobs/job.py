@@ -486,16 +486,13 @@ def open_published(config: JobConfig) -> Published:
 
 
 def check_not_outrun(config: JobConfig, before: str) -> None:
-    """Raise an OutrunError if another job published a newer version meanwhile; log that a backfill left LATEST."""
+    """Raise an OutrunError if another job published a newer version meanwhile."""
     now = read_latest(config.parent)
-    if not file_names.is_version(now) or not is_newer(now, config.version):
-        return
-    if now != before:
+    if now != before and file_names.is_version(now) and is_newer(now, config.version):
         raise OutrunError(
             f"{config.directory} is published, but LATEST names {now}, which another job published while this one ran;"
             " --set_latest lets it name an older version"
         )
-    log.info(f"LATEST names {now} as before, which is newer; --set_latest lets it name {config.version}")
 
 
 def run_recorded(
@@ -550,14 +547,14 @@ def _write_published_record(
         partial(_with_written_checks, config, record),
         partial(opened_profile, opened),
     )
-    notices = () if index is None else index.notices
-    for notice in notices:  # also where all that is well is left out
+    notices = as_written.notices or published.notices
+    for notice in notices[len(published.notices) :]:  # also where all that is well is left out
         log.warn(notice)
     ended = replace(
         as_written,
         splits=dict(published.splits),
         rejected=published.rejected,
-        notices=published.notices + notices,
+        notices=notices,
         since=changes_line(profile, previous_profile),
         reused=None if index is None else index.reused,
         read=None if index is None else index.read,
@@ -576,12 +573,13 @@ def _write_published_record(
 
 
 def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
-    """Return `record` with the checks and baseline that the job itself has written, if they can be read."""
+    """Return `record` with the notices, checks and baseline that the job itself has written, if they can be read."""
     for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
         with suppress(OSError):
             found = read_record(path)
             if found is not None and found.is_same_build(record):
-                return replace(record, checks=found.checks, baseline=found.baseline, accepted=found.accepted)
+                names = ("checks", "baseline", "accepted", "notices")
+                return replace(record, **{name: getattr(found, name) for name in names})
     return record
 
 

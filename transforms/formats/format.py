@@ -627,7 +627,6 @@ def is_hf_file(kind: pa.DataType) -> bool:
 
 
 def _struct_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
-    """Return the fields of a struct; empty for other types."""
     if not pa.types.is_struct(kind):
         return {}
     return {kind.field(index).name: kind.field(index).type for index in range(kind.num_fields)}

@@ -202,7 +202,6 @@ def _measure_boxes(batch: pa.RecordBatch) -> Named[str]:
 
 
 def _list_empty(batch: pa.RecordBatch) -> list[str]:
-    """Return the names of annotated images without objects."""
     lengths = batch["objects"].value_lengths().to_pylist() if "objects" in batch.schema.names else []
     return [name for name, length in zip(batch["name"].to_pylist(), lengths, strict=False) if length == 0]
 

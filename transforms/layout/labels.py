@@ -118,7 +118,6 @@ def labels_file_names(feature: Feature) -> str:
 
 
 def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) -> ClassNames:
-    """Return the class table of a label that holds class names, or ids by --schema."""
     frozen = options.classes.class_names(feature.name, options.label_columns)
     if kind_of(feature).has_classes and frozen is None:
         count = f"{len(feature.class_names):,}" if feature.class_names else "some"

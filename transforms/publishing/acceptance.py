@@ -15,7 +15,7 @@ from shardmill.quality.limits import CheckResult
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import listed, plural
 from shardmill.transforms.options.job_options import Acceptance
-from shardmill.transforms.publishing import build_records, lease, publication
+from shardmill.transforms.publishing import build_records, catalog, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, read_record
 from shardmill.transforms.publishing.catalog import is_newer, open_failed, read_failed_mark, read_latest
 from shardmill.transforms.publishing.publication import Journal, Move, crc32c_of
@@ -89,6 +89,8 @@ def accept_version(
     manifest, job = dataset.manifest, uuid.uuid4().hex
     record = failed.read_record(manifest)
     latest = _check_latest(failed, record, set_latest or keep_latest)
+    kept_latest = catalog.describe_kept_latest(failed.directory, latest, set_latest)
+    record = replace(record, notices=record.notices + kept_latest)
     temporary = file_names.temporary_folder(manifest.name, job)
     moves = _check_kept_files(failed, dataset, temporary)
     templates = tuple({manifest.file_template} - {file_names.DEFAULT_TEMPLATE})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import partial
 
 from shardmill.errors import CorruptDataError, UserError
@@ -180,6 +181,38 @@ def is_newer(version: str, other: str) -> bool:
     if not file_names.is_version(other):
         return True
     return version_numbers(version) > version_numbers(other)
+
+
+def check_not_ahead(version: str, day: date | None, is_allowed: bool) -> None:
+    """Raise a UserError if `day`, or the version as a date, is far ahead of the clock: LATEST would stay there."""
+    days = [] if day is None else [("--date", day)]
+    with suppress(ValueError, OverflowError):  # of a version that is no date
+        days.append(("version", date(*version_numbers(version))))
+    today = datetime.now(UTC).date()
+    for name, found in days:
+        if (found - today).days > _MOST_DAYS_AHEAD and not is_allowed:
+            raise UserError(
+                f"{name} {found} is {(found - today).days:,} days ahead of this machine's clock, {today}: LATEST would"
+                " name that version, and no later night would move it; correct it, or give --allow_future"
+            )
+
+
+_MOST_DAYS_AHEAD = 2  # of a date: time zones and clocks differ by less
+_KEPT_LATEST = "LATEST was not moved"
+
+
+def is_about_latest(notice: str) -> bool:
+    """Return True for the notice that LATEST names a newer version than the published one."""
+    return notice.startswith(_KEPT_LATEST)
+
+
+def describe_kept_latest(directory: str, latest: str, set_latest: bool) -> tuple[str, ...]:
+    """Return a notice if LATEST names `latest`, which is newer than the version in `directory`; else none."""
+    version = directory.rpartition("/")[2]
+    if set_latest or not latest or is_newer(version, latest) or version == latest or _is_deleted(directory, latest):
+        return ()
+    advice = f"`shardmill rollback {parent_folder(directory)} {version}` lets it name {version}"
+    return (f"{_KEPT_LATEST}: it names {latest}, which is newer; {advice}",)
 
 
 def update_latest(directory: str, before: str, job: str, set_latest: bool = False) -> None:

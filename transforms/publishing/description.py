@@ -16,7 +16,7 @@ from shardmill.metadata.tfds_metadata import SplitInfo
 from shardmill.metadata.versions import BuildRecord
 from shardmill.quality import feature_stats
 from shardmill.quality.duplicates import Duplicates, shorten_overlaps
-from shardmill.quality.stats_file import FeatureSummary, SplitSummary, StatsFile, StatsSection
+from shardmill.quality.stats_file import SplitSummary, StatsFile, StatsSection
 from shardmill.reading.dataset import supervised_pair
 from shardmill.text import mask_urls
 from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions
@@ -193,14 +193,10 @@ def make_stats_file(manifest: Manifest, build: Build) -> StatsFile:
     for split in manifest.splits:
         found = build.stats[split.name].summary(class_names) if split.name in build.stats else {}
         counts = {unit: counts.get(split.name, 0) for unit, counts in build.counts.items()}
-        features = _sort_by_feature(found, manifest)
+        order = dict.fromkeys([feature.name for feature in manifest.features] + sorted(found))
+        features = {name: found[name] for name in order if name in found}
         splits[split.name] = SplitSummary(split.examples, split.size_bytes, split.rejected, features, counts)
     return StatsFile(splits, build.duplicates, build.sections)
-
-
-def _sort_by_feature(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
-    names = [feature.name for feature in manifest.features]
-    return {name: features[name] for name in [*names, *sorted(features.keys() - set(names))] if name in features}
 
 
 def collect_notices(build: Build, features: Features, options: PublishOptions) -> list[str]:

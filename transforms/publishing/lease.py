@@ -325,7 +325,6 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
 
 
 def _abandon_taking(directory: str, owner: Owner) -> None:
-    """Delete the LOCK that an interrupted job was just taking."""
     with suppress(OSError):
         if is_lease_held(directory, owner.job):
             storage.delete([_lock_path(directory)])

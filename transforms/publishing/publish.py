@@ -24,6 +24,7 @@ from shardmill.transforms.options.job_options import Acceptance, CheckOptions, a
 from shardmill.transforms.publishing import build_records, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
 from shardmill.transforms.publishing.catalog import (
+    describe_kept_latest,
     failed_version_commands,
     find_previous_version,
     read_failed_mark,
@@ -151,7 +152,6 @@ def failure_message(failed: Sequence[CheckResult]) -> str:
 
 
 def _suggest_remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
-    """Return a hint how to accept the failed checks, once or in a recipe."""
     command = suggest_accepting(result.check for result in failed)
     names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
     once = f"; `{command}` lets it pass once" if command else ""
@@ -162,7 +162,6 @@ def _suggest_remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
 
 
 def _suggest_commands(parent: str, version: str, baseline: str) -> str:
-    """Return a sentence with the commands that show and publish a version that failed its checks and is kept."""
     *look, (_, accept) = failed_version_commands(parent, version, baseline)
     shown = " and ".join(f"`{command}`" for _, command in look)
     return f"{shown} show it, `{accept}` publishes it as it is"
@@ -333,8 +332,9 @@ def _prepare_journal(
         partial(read_latest, options.parent),
     )
     if options.build_record is not None:
-        record = checked.add_to_record(options.build_record, datetime.now(UTC))
-        build_records.stage_record(options.directory, options.temporary, describe_build(record, manifest, file_index))
+        record = describe_build(checked.add_to_record(options.build_record, datetime.now(UTC)), manifest, file_index)
+        notices = record.notices + describe_kept_latest(options.directory, before, options.set_latest)
+        build_records.stage_record(options.directory, options.temporary, replace(record, notices=notices))
     older = publication.read_templates(options.directory, [file_names.MANIFEST]) if is_there else set()
     templates = (older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}
     journal = Journal(

@@ -262,7 +262,6 @@ class _BlockChecker:
         return _CheckedBlock(len(block), int((block.ends - block.starts).sum()), faults)
 
     def _suspects(self, block: RecordBlock) -> Iterable[int]:
-        """Return the rows of records that may have faults, ascending."""
         if self._manifest.has_raw_records:
             return ()
         if self._decode:
@@ -510,7 +509,6 @@ def _check_features(data: bytes, manifest: Manifest) -> Iterator[str]:
 
 
 def _index_features(content: dict[str, Any]) -> dict[str, Any]:
-    """Return each feature's entry in the parsed features.json of TFDS, by name."""
     if "translation" in content:
         return dict.fromkeys(content["translation"]["languages"], content["pythonClassName"])
     entries: dict[str, Any] = content["featuresDict"]["features"]

@@ -289,7 +289,6 @@ def _split_into_limbs(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _compute_square_root(square: int, divisor: int) -> float:
-    """Return the float nearest to sqrt(square) / divisor."""
     # 64 bits of the root, and one more that says whether anything follows: then the division rounds as if it saw all.
     shift = max(0, 64 + divisor.bit_length() - square.bit_length() // 2)
     quotient, rest = divmod(square << 2 * shift, divisor**2)

@@ -512,7 +512,6 @@ def _find_row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
 
 
 def _label_counts(values: ValueStats) -> dict[int, int] | None:
-    """Return the number of examples by label, with the ids of `Labels`; None if unknown."""
     if isinstance(values, ClassStats):
         return dict(values.counts)
     if not isinstance(values, NumericStats | StringStats) or values.distinct.counts is None:

@@ -110,7 +110,6 @@ def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[Ch
 
 
 def _check_lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
-    """Check the number of values in examples that have the feature."""
     shape, name = new.features[feature.name].shape, feature.name
     if not feature.HasField("value_count"):
         return

@@ -170,7 +170,6 @@ def _format_number(number: float) -> str:
 
 
 def _find_largest_deviation(profile: Profile, feature: str) -> float:
-    """Return the largest standard deviation of a feature's numbers in any split."""
     found = (summary.numbers for _, summary in profile.summaries(feature))
     return max((float(numbers.std_dev or 0.0) for numbers in found if numbers is not None), default=0.0)
 

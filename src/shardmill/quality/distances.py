@@ -215,7 +215,6 @@ class _Cumulative:
 
 
 def _search_sorted(values: Sequence[float], bounds: FloatArray, left: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return np.searchsorted, with the side chosen per bound."""
     known = np.array(values, float)
     return np.where(left, np.searchsorted(known, bounds, "left"), np.searchsorted(known, bounds, "right"))
 

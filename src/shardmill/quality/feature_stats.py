@@ -202,7 +202,6 @@ def _encode_histograms(features: Sequence[Numbers | None]) -> list[bytes]:
 
 
 def _make_quantiles(numbers: Numbers, count: int) -> pb.Histogram:
-    """Return buckets between neighbouring quantiles, each with its share of all numbers."""
     assert numbers.quantiles is not None
     histogram = pb.Histogram(type=pb.Histogram.QUANTILES, num_nan=numbers.nan)
     edges = sorted((float(fraction), value) for fraction, value in numbers.quantiles.items())

@@ -252,7 +252,6 @@ def _make_prefix(feature: Feature, size: int) -> bytes:
 
 
 def _read_length(record: bytes, position: int, end: int) -> tuple[int, int]:
-    """Return the varint at `position` and its end; (-1, end) without a varint."""
     value = shift = 0
     while position < end and shift < 35:
         byte = record[position]

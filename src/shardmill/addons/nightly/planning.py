@@ -30,6 +30,7 @@ from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing import catalog as latest_file
 from shardmill.transforms.publishing.build_records import find_newest_built, inputs_path
 from shardmill.transforms.publishing.catalog import (
+    check_not_ahead,
     find_damage,
     find_newest_version,
     find_previous_version,
@@ -169,9 +170,7 @@ def decode_inputs(content: bytes, path: str) -> Inputs:
 
 
 # Of a version's options those by which its schema is not that of its input
-_DERIVED = {
-    "materialize": "transformed examples (materialize)",
-}
+_DERIVED = {"materialize": "transformed examples (materialize)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,8 +356,9 @@ class BuildPlan:
 
 def begin_build(recipe: Recipe, request: RebuildOptions) -> BuildRecord:
     """Return the record of a build that begins now, with the version to build."""
-    parent = storage.join(recipe.output, recipe.name)
-    return begin_record(recipe.name, version_to_build(request.version or recipe.build.version, parent))
+    version = version_to_build(request.version or recipe.build.version, storage.join(recipe.output, recipe.name))
+    check_not_ahead(version, request.date, request.allow_future)
+    return begin_record(recipe.name, version)
 
 
 def make_plan(

@@ -167,7 +167,7 @@ def notify(url: str, record: BuildRecord, seconds: float = WEBHOOK_TIMEOUT_S) ->
     The body is the record as a JSON object, with a `text` for Slack and similar services. The URL may be a secret, so
     no message contains it.
     """
-    text = f"{record.name} {record.version}: {record.status}: {record.reason}"
+    text = "; ".join([f"{record.name} {record.version}: {record.status}: {record.reason}", *record.notices])
     body = json.dumps({**json.loads(record.without_page_checks.to_json()), "text": text}).encode()
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     # Looking up a name has no time limit, nor an answer that comes byte by byte: neither holds up the night's end

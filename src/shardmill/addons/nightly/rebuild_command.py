@@ -143,8 +143,7 @@ def _finish(
         return "unchanged" if built.record.status == "unchanged" else "to be built", status
     with configure_stores([*recipe.beam, *rest], parser):  # where the page of the build may be
         _report_end(built, flags, status)
-    if built.error is not None:
-        notify_webhook(recipe, built.record, log.warn)
+    notify_webhook(recipe, built.record, log.warn)
     return built.record.status, status
 
 
@@ -259,6 +258,7 @@ def rebuild(
     accept: Sequence[str] = (),
     overwrite: bool = False,
     set_latest: bool = False,
+    allow_future: bool = False,
     date: str | Date | None = None,
     set: Mapping[str, str] | None = None,
     beam_options: Sequence[str] = (),
@@ -278,6 +278,7 @@ def rebuild(
         accept: names of checks that may fail this once.
         overwrite: replace the version if it is already published.
         set_latest: point LATEST at this version even if it now points at a newer one.
+        allow_future: build although the date or version is more than two days ahead of this machine's clock.
         date: date that replaces {YYYY}, {MM} and {DD} in inputs and versions; None for today, in UTC.
         set: values of ${NAME} in the recipe, by name.
         beam_options: options of Apache Beam, which take the place of the recipe's.
@@ -300,6 +301,7 @@ def rebuild(
         full=full,
         overwrite=overwrite,
         set_latest=set_latest,
+        allow_future=allow_future,
         set=tuple(f"{name}={value}" for name, value in (set or {}).items()),
         quiet=not progress,
         tunes_memory=False,
@@ -319,7 +321,7 @@ def rebuild(
 
 
 def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser) -> Rebuilt:
-    """Build by one recipe and notify its webhook if nothing was published, without printing anything.
+    """Build by one recipe and notify its webhook, as the command does, without printing anything.
 
     Raises:
         Interrupted: by Ctrl-C or SIGTERM.
@@ -331,10 +333,10 @@ def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], pa
     try:
         built = follow_recipe(recipe, flags, rest, parser, note, note)
     except Interrupted as interrupted:
-        if interrupted.record is not None and interrupted.record.status == "interrupted":
+        if interrupted.record is not None:
             notify_webhook(recipe, interrupted.record, note)
         raise
-    if built.error is not None and not flags.dry_run:
+    if not flags.dry_run:
         notify_webhook(recipe, built.record, note)
     record = built.record
     status: Literal[Status, "planned"] = record.status
@@ -358,16 +360,18 @@ def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildO
     if record is not None:
         if flags.json:
             print(record.without_page_checks.to_json(), flush=True)
-        if record.status == "interrupted":
-            notify_webhook(recipe, record, log.warn)
+        notify_webhook(recipe, record, log.warn)
     exit_interrupted(interrupted.__cause__)
 
 
 def notify_webhook(recipe: Recipe, record: BuildRecord, warn: "Say") -> None:
-    """Notify the recipe's webhook that nothing was published."""
+    """Notify the recipe's webhook if nothing was published, or LATEST was not moved."""
     from shardmill.addons.nightly.rebuild import notify
+    from shardmill.transforms.publishing.catalog import is_about_latest
 
-    if recipe.on_failure.webhook is not None and (failed := notify(recipe.on_failure.webhook, record)) is not None:
+    url = recipe.on_failure.webhook
+    is_well = record.status in ("published", "unchanged") and not any(map(is_about_latest, record.notices))
+    if url is not None and not is_well and (failed := notify(url, record)) is not None:
         warn(failed)
 
 

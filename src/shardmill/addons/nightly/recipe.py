@@ -177,6 +177,9 @@ class RebuildOptions(BuildOutputOptions):
     )
     overwrite: bool = _request_flag(False, "Replace the version if it is already published")
     set_latest: bool = _request_flag(False, "Point LATEST at this version even if it now points at a newer one")
+    allow_future: bool = _request_flag(
+        False, "Build although the date or version is more than two days ahead of this machine's clock"
+    )
     date: Any = flag(
         None,
         "Date that replaces {YYYY}, {MM} and {DD} in inputs and versions, for example 2026-11-20",
@@ -282,12 +285,7 @@ class Recipe:
 ReachStores = Callable[[Sequence[str]], AbstractContextManager[None]]
 
 
-def reach_as_before(arguments: Sequence[str]) -> AbstractContextManager[None]:
-    """Return a context in which object stores are reached as outside of it."""
-    return nullcontext()
-
-
-def parse_recipe(recipe: Node, day: date, reach_stores: ReachStores = reach_as_before) -> Recipe:
+def parse_recipe(recipe: Node, day: date, reach_stores: ReachStores = lambda _: nullcontext()) -> Recipe:
     """Parse a recipe, whose variables are filled in, for `day`; raises UserError with file and line.
 
     Stores, which hold files that its flags name, are reached as its section `beam` says. Raises JobError if one fails.
@@ -463,7 +461,7 @@ def load_recipes(
     set_values: Mapping[str, str],
     day: date,
     environment: Mapping[str, str],
-    reach_stores: ReachStores = reach_as_before,
+    reach_stores: ReachStores = lambda _: nullcontext(),
 ) -> list[Recipe | InvalidRecipe]:
     """Load the recipes in files and in folders of files, in order.
 

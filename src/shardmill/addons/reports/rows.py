@@ -90,7 +90,6 @@ def _count_by_powers(histogram: Sequence[Bucket], every: Sequence[Bucket]) -> li
 def _spread_counts(
     lows: Sequence[Number], highs: Sequence[Number], counts: Sequence[int], low: float, high: float, bins: int
 ) -> list[float]:
-    """Spread the counts of buckets evenly over their width, and return shares."""
     found = [0.0] * bins
     width = high / bins - low / bins
     if not width or not math.isfinite(width):

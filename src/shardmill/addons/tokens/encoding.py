@@ -251,7 +251,6 @@ def _encode_whole_texts(
 
 
 def _max_per_list(ids: pa.LargeListArray) -> np.ndarray:
-    """Return the maximum of each list; -1 for an empty one."""
     offsets = offsets_of(ids)
     flat = ids.values.to_numpy()[: offsets[-1]]
     found = np.full(len(ids), -1, np.int64)
