@@ -10,7 +10,7 @@ import io
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
@@ -175,6 +175,10 @@ class Findings(dict[type[Finding], Finding]):
         kind = type(finding)
         self[kind] = self[kind].merge(finding) if kind in self else finding
 
+    def without(self, kind: type[Finding]) -> "Findings":
+        """Return the findings of other kinds."""
+        return Findings({each: finding for each, finding in self.items() if each is not kind})
+
     def merge(self, other: "Findings") -> "Findings":
         """Return the findings of both parts of the input; associative and commutative."""
         both = self.copy()
@@ -220,8 +224,16 @@ class JoinedRows(Finding):
     delimiters: int = 0  # in the lines of the suspects, beyond those that one row has
     least: int = merged_by(max, default=1)  # delimiters from which on that is no coincidence
     first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
+    inner: Occurrences | None = None  # other records whose lines, but the first and last, all have the fields of a row
 
     def notices(self, flags: TableFlags | None = None, rows: int = 0) -> list[str]:
+        if self.inner is not None and (self.first is None or 2 * self.suspects < self.several):
+            count, (name, begin, end, fields) = self.inner
+            are = plural(count, "record has lines", "records have lines")
+            return [
+                f"{are} within quotes that have the {fields} fields of a row, the first in {name}, lines {begin} to"
+                f" {end}; --quote '' makes rows of them, if quotes are part of the text"
+            ]
         if self.first is None or 2 * self.suspects < self.several:
             return []
         name, begin, end, fields = self.first
@@ -344,7 +356,9 @@ class OddValues(MergeableValue):
     first: tuple[str, int, str] | None = None  # file, line and value of the first of `count`
     first_spaced: tuple[str, int, str] | None = None  # file, line and value of the first of `spaced`
     distinct: frozenset[str] | None = merged_by(_join_few, default=frozenset())  # of `count`; None if too many
-    present: int = 0  # all values of the rows; 0 if the types of the rows hold it
+    present: int = 0  # all values of the rows
+    # Values that are all numbers or lists as other programs write them, by text and flag on two lines: the first row
+    remarks: dict[str, Occurrences] = field(default_factory=dict)
     mixed: int = 0  # values of JSON that are numbers or booleans, or lists with some, and become texts
     first_mixed: tuple[str, int, str] | None = None  # file, line and value of the first of `mixed`
 
@@ -355,6 +369,9 @@ class OddValues(MergeableValue):
 
     def describe(self, name: str, rows: int, flags: TableFlags) -> str:
         """Return the notice about a column of text that is mostly numbers."""
+        if not flags.missing:  # no flag of typed formats removes spaces
+            first = min(filter(None, (self.first, self.first_spaced)), default=None)
+            self = replace(self, count=self.count + self.spaced, spaced=0, first=first, first_spaced=None)
         unit = "row" if flags.plural.startswith(("Parquet", "Avro")) else "line"
         dtype = "float32" if self.has_floats else "int64"
         reasons, strip = [], ""
@@ -403,6 +420,12 @@ class OddTexts(Finding):
         for name, odd in sorted(self.columns.items()):
             if not flags.has_open_type(name):
                 continue
+            for text, (count, (file, line)) in odd.remarks.items():
+                what, remedy = text.split("\n")
+                advice = f"; {remedy}" if flags.missing else ""
+                yield f"{count:,} {what}{advice}; the first is {describe_place(file, line)}"
+            if odd.remarks:
+                continue
             if odd.numbers and odd.numbers >= MOST_NUMBERS * odd.present:
                 yield odd.describe(name, rows, flags)
             elif odd.first_mixed is not None:
@@ -412,6 +435,47 @@ class OddTexts(Finding):
                     f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the"
                     f" first {value} ({describe_place(file, line)}); {json or f'--drop {name} leaves the column out'}"
                 )
+
+
+_MOST_NAMED = 4  # columns that have a notice of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded(MergeableValue):
+    """The numbers of a column that float32 changes."""
+
+    count: int = 0  # how many numbers above EXACT_FLOAT32 change
+    example: str = ""  # the first of them in text order
+    sample: Any = field(default=None, compare=False)  # of numbers of any size: a FloatSample, or None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedNumbers(Finding):
+    """The numbers that float32 changes."""
+
+    rank: ClassVar[int] = 9
+    columns: dict[str, Rounded] = field(default_factory=dict)
+
+    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+        return self.describe(flags.float_remedy)
+
+    def describe(self, make_remedy: Callable[[str], str]) -> list[str]:
+        """Return the notices; `make_remedy` says what helps with a column."""
+        notices, merged = [], []
+        for name, found in sorted(self.columns.items()):
+            remedy = f"; {make_remedy(name)}"
+            several = "" if found.sample is None else found.sample.describe()
+            if found.count:
+                large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"
+                both = f"{large}; {several}" if several else large
+                notices.append(f"column {name!r} is stored as float32, {both}{remedy}")
+            elif several:
+                merged.append(f"column {name!r} is stored as float32: {several}{remedy}")
+        more = len(merged) - _MOST_NAMED
+        if more > 0:
+            columns = plural(more, "more column has", "more columns have")
+            merged[_MOST_NAMED:] = [f"{columns} stored numbers that replace several different numbers of the input"]
+        return notices + merged
 
 
 _MAX_IGNORED_NAMES = 100  # names: keys may be data

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shardmill.pipelines.jobs.record_graphs  # noqa: F401  # defines all findings about rows
-from shardmill.transforms.columns.conversion import FloatSample, RoundedNumbers
+from shardmill.transforms.columns.conversion import FloatSample
 from shardmill.transforms.columns.types import EXACT_FLOAT32
 from shardmill.transforms.findings import (
     Finding,
@@ -22,6 +22,7 @@ from shardmill.transforms.findings import (
     Occurrences,
     PassedOver,
     Remarks,
+    RoundedNumbers,
     first_names,
     joined_class_notices,
     merged,

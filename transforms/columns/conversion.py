@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.text import plural, shorten
+from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import (
     Flags,
     arrow_type,
@@ -41,7 +41,7 @@ from shardmill.transforms.columns.types import (
     value_type,
     values_of_type,
 )
-from shardmill.transforms.findings import Finding, MergeableValue, TableFlags
+from shardmill.transforms.findings import Rounded, RoundedNumbers
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
@@ -178,11 +178,6 @@ def _convert(value: Any, dtype: ScalarType) -> Any:
 _NAMES = {"bool": "true or false", "int64": "integer", "float32": "number"}
 
 
-def converted_array(converted: Sequence[Any], column: ColumnType) -> pa.Array:
-    """Return an Arrow array of values that `convert_value` returned."""
-    return pa.array(converted, arrow_type(column))
-
-
 def inexact_floats(value: Any) -> Iterator[float]:
     """Yield the floats in a JSON value that may have been integers beyond 64 bits, so that digits are lost."""
     for item in leaf_values(value):
@@ -291,52 +286,21 @@ def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return finite
 
 
-@dataclass(frozen=True, slots=True)
-class Rounded(MergeableValue):
-    """The numbers of a column that float32 changes."""
-
-    count: int = 0  # how many numbers above EXACT_FLOAT32 change
-    example: str = ""  # the first of them in text order
-    sample: FloatSample | None = field(default=None, compare=False)  # of numbers of any size
+def find_rounded_texts(name: str, texts: pa.Array, floats: pa.Array, good: Flags) -> RoundedNumbers:
+    """Return the numbers in the `good` rows of texts, or lists of texts, that changed when parsed as `floats`."""
+    kept = [column.filter(pa.array(good)) for column in (texts, floats)]
+    flat = (part.flatten() if is_list(part.type) else part for part in kept)
+    return RoundedNumbers({name: rounded_texts(*flat, _MOST_OF_COLUMN)})
 
 
-@dataclass(frozen=True, slots=True)
-class RoundedNumbers(Finding):
-    """The numbers that float32 changes."""
-
-    rank: ClassVar[int] = 9
-    columns: dict[str, Rounded] = field(default_factory=dict)
-
-    def notices(self, flags: TableFlags, rows: int) -> list[str]:
-        return self.describe(flags.float_remedy)
-
-    def describe(self, make_remedy: Callable[[str], str]) -> list[str]:
-        """Return the notices; `make_remedy` says what helps with a column."""
-        notices, merged = [], []
-        for name, found in sorted(self.columns.items()):
-            remedy = f"; {make_remedy(name)}"
-            several = "" if found.sample is None else found.sample.describe()
-            if found.count:
-                large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"
-                both = f"{large}; {several}" if several else large
-                notices.append(f"column {name!r} is stored as float32, {both}{remedy}")
-            elif several:
-                merged.append(f"column {name!r} is stored as float32: {several}{remedy}")
-        more = len(merged) - _MOST_NAMED
-        if more > 0:
-            columns = plural(more, "more column has", "more columns have")
-            merged[_MOST_NAMED:] = [f"{columns} stored numbers that replace several different numbers of the input"]
-        return notices + merged
-
-
-def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded | None:
+def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded:
     """Return the numbers written in `texts` that changed when parsed as `floats`; `limit` is that of a sample.
 
     1e9 and other numbers with an exponent are not counted as large ones; 16777217.0 is.
     """
     lengths = np.diff(text_buffers(texts)[1])
     if not len(lengths) or (longest := lengths.max()) < _SHORT:
-        return None
+        return Rounded()
     narrow = floats.to_numpy(zero_copy_only=False)
 
     def read(rows: npt.NDArray[np.int64] | None) -> np.ndarray:
@@ -360,24 +324,26 @@ def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded | No
         for text, number in zip(spelled.filter(pa.array(changed)).to_pylist(), stored[changed].tolist())
         if "e" not in text.lower() and Decimal(text) != Decimal(number)
     ]
-    return replace(_summary(found), sample=sample)
+    return Rounded(len(found), min(found, default=""), sample)
 
 
 def rounded_values(values: Sequence[Any], floats: pa.Array, limit: int) -> Rounded:
     """Return the JSON numbers, or items of lists, that changed when converted to `floats`, as `rounded_texts` does."""
     is_listed = pa.types.is_large_list(floats.type)
     narrow = (floats.flatten() if is_listed else floats).to_numpy(zero_copy_only=False)
-    items = leaf_values(values) if is_listed else values
+    items = [item for item in (leaf_values(values) if is_listed else values) if item is not None]
+    if not set(map(type, items)) <= {int, float}:  # numbers in quotes, of which --types or --schema makes numbers
+        return rounded_texts(pa.array(map(as_text, items), pa.string()).cast(pa.binary()), floats.drop_null(), limit)
     sample = None
     if not is_listed or len(narrow) <= _LONGEST_LIST * len(floats):
-        numbers = np.array([item for item in items if item is not None], np.float64)
+        numbers = np.array(items, np.float64)
         sample = FloatSample(_finite(numbers), 0, limit)
     if not _are_large(narrow).any():
         return Rounded(sample=sample)
     # Integers, and floats that are large but small enough to be exact
     exact = [item for item in items if isinstance(item, int) or (item and _EXACT <= abs(item) < _EXACT_DOUBLE)]
     found = [_number_text(item) for item in exact if item != float(np.float32(item))]
-    return replace(_summary(found), sample=sample)
+    return Rounded(len(found), min(found, default=""), sample)
 
 
 def _changed_numbers(numbers: pa.Array, narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
@@ -395,9 +361,6 @@ def _changed_numbers(numbers: pa.Array, narrow: npt.NDArray[np.float32]) -> npt.
     return large & (np.abs(wide) < _EXACT_DOUBLE) & (wide != stored)
 
 
-_MOST_NAMED = 4  # columns that have a notice of their own
-
-
 def _number_text(number: int | float) -> str:
     return f"{number:.0f}" if isinstance(number, float) and number.is_integer() else str(number)
 
@@ -410,10 +373,6 @@ def _are_large(narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Flag the float32 numbers that may have been rounded by more than a fraction."""
     values = np.abs(narrow)
     return (values >= _EXACT) & (values < np.inf)
-
-
-def _summary(found: list[str]) -> Rounded:
-    return Rounded(len(found), min(found, default=""))
 
 
 _IS_BYTES = (
@@ -453,24 +412,13 @@ def arrow_scalar_type(kind: pa.DataType) -> ScalarType | None:
     raise UnsupportedTypeError(str(kind))
 
 
-def is_date_or_timestamp(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is a date or a timestamp."""
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
-
-
-def is_duration_or_time(kind: pa.DataType) -> bool:
-    """Return True if an Arrow type is a duration or a time of day."""
-    kind = storage_type_of(kind)
-    return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedColumn:
     """A column converted to the requested type."""
 
     array: pa.Array  # the values; null or arbitrary where a value does not fit
     problems: dict[int, str]  # reason for each row whose value does not fit
-    numbers: pa.Array | None = None  # the items of the input, if they are integers or float64 and stored as float32
+    numbers: pa.Array | None = None  # the items of the input, if they are stored as float32, which may change them
     stored: pa.Array | None = None  # these items as stored
     rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # the row of each of them
 
@@ -478,12 +426,16 @@ class ConvertedColumn:
         """Return the numbers in the rows `good_rows` that float32 changes, with a sample of at most `limit`."""
         if self.numbers is None or self.stored is None:
             return None
-        numbers, stored = self.numbers, self.stored.to_numpy(zero_copy_only=False)
+        numbers, floats = self.numbers, self.stored
         if self.problems:
-            good = good_rows[self.rows]
-            numbers, stored = numbers.filter(pa.array(good)), stored[good]
+            good = pa.array(good_rows[self.rows])
+            numbers, floats = numbers.filter(good), floats.filter(good)
+        if not (pa.types.is_integer(numbers.type) or pa.types.is_float64(numbers.type)):
+            return rounded_texts(to_strings(numbers).cast(pa.binary()), floats, limit)
+        stored = floats.to_numpy(zero_copy_only=False)
         changed = numbers.filter(pa.array(_changed_numbers(numbers, stored)))
-        found = _summary([_number_text(value) for value in changed.to_pylist()])
+        texts = [_number_text(value) for value in changed.to_pylist()]
+        found = Rounded(len(texts), min(texts, default=""))
         if len(stored) > _LONGEST_LIST * len(self.array):
             return found
 
@@ -516,7 +468,8 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
         whole = _make_lists(values, np.bincount(flat.rows, minlength=len(array)), ~valid, column)
     whole = whole if fill is None else _fill_missing(whole, valid, column, fill, problems)
-    if column.dtype != "float32" or not (pa.types.is_integer(flat.items.type) or pa.types.is_float64(flat.items.type)):
+    is_exact = any(test(flat.items.type) for test in (pa.types.is_null, pa.types.is_float16, pa.types.is_float32))
+    if column.dtype != "float32" or is_exact:
         return ConvertedColumn(whole, problems)
     return ConvertedColumn(whole, problems, flat.items, values, flat.rows)
 
@@ -600,23 +553,19 @@ def to_strings(items: pa.Array) -> pa.Array:
     return items.cast(pa.binary()) if pa.types.is_fixed_size_binary(items.type) else items
 
 
-def _no_flags(items: pa.Array) -> Flags:
-    return np.zeros(len(items), bool)
-
-
 def _parse_texts(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags]:
     """Parse texts as numbers, with the same result as in CSV; items of other types do not fit."""
     if not any(test(items.type) for test in _IS_BYTES):
         return pa.nulls(len(items), arrow_type(ColumnType(dtype, None, 0))), np.ones(len(items), bool)
     values, misfits = parse_values(items.cast(pa.binary()), dtype)
-    flags = _no_flags(items)
+    flags = np.zeros(len(items), bool)
     flags[misfits] = True
     return values, flags
 
 
 def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_integer(items.type):
-        return items.cast(pa.int64()), _no_flags(items)
+        return items.cast(pa.int64()), np.zeros(len(items), bool)
     if not pa.types.is_floating(items.type):  # booleans are words
         return _parse_texts(items, "int64")
     numbers = items.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -626,13 +575,13 @@ def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
 
 def _to_bool(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_boolean(items.type):
-        return items.cast(pa.int64()), _no_flags(items)
+        return items.cast(pa.int64()), np.zeros(len(items), bool)
     return _parse_texts(items, "bool")
 
 
 def _to_float32(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_float16(items.type) or pa.types.is_float32(items.type):
-        return items.cast(pa.float32()), _no_flags(items)
+        return items.cast(pa.float32()), np.zeros(len(items), bool)
     if not pa.types.is_integer(items.type) and not pa.types.is_floating(items.type):
         return _parse_texts(items, "float32")
     floats = items.cast(pa.float64(), safe=False)
@@ -648,4 +597,4 @@ def _to_bytes(items: pa.Array) -> tuple[pa.Array, Flags]:
         items = pa.array([None if value is None else as_text(float(value)) for value in items.to_pylist()], pa.string())
     elif pa.types.is_fixed_size_binary(items.type):
         items = items.cast(pa.binary())
-    return items.cast(pa.large_binary()), _no_flags(items)
+    return items.cast(pa.large_binary()), np.zeros(len(items), bool)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, offsets_of, text_buffers
+from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, text_buffers
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
     FALSE,
@@ -25,7 +25,7 @@ from shardmill.transforms.columns.types import (
     leaf_values,
     text_scalar_type,
 )
-from shardmill.transforms.findings import MAX_ODD_VALUES, OddTexts, OddValues
+from shardmill.transforms.findings import MAX_ODD_VALUES, Occurrences, OddTexts, OddValues
 
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
 _CACHED = 256 << 10  # bytes
@@ -275,67 +275,75 @@ _ZEROS = r"[+-]?0[0-9]+(?:\.[0-9]*)?"  # a code such as 007
 _ODD_ROWS = 1000  # whose distinct values mostly show that they are too many
 
 
-def find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
-    """Return the values of a column of text that are not numbers, and the rows of the first odd and spaced ones."""
+def find_odd_texts(
+    batch: pa.RecordBatch,
+    types: Mapping[str, ColumnType],
+    source: str,
+    lines: npt.NDArray[np.int64],
+    style: "NumberStyle | None" = None,
+) -> OddTexts:
+    """Return the values that are not numbers as `style` spells them, by column of text among `batch`.
+
+    The values of lists count one by one.
+    """
+    found = {}
+    for name, column in types.items():
+        if column.dtype != "bytes" or column.is_time or column.members:
+            continue
+        texts, lines_of = batch[name], lines
+        if is_list(texts.type):
+            texts, lines_of = texts.flatten(), lines[texts.value_parent_indices().to_numpy()]
+        if texts.null_count < len(texts):
+            is_plain = style is None or style.is_plain
+            odd, *rows = _find_odd_values(texts if is_plain else style.rewrite(texts.cast(pa.binary()))[0])
+            rows.append(int(texts.is_valid().to_numpy(zero_copy_only=False).argmax()))
+            *firsts, (_, line, _) = (
+                (source, int(lines_of[row]), shorten(as_text(texts[row].as_py()[:_SHOWN_BYTES]))) if row >= 0 else None
+                for row in rows
+            )
+            spelled = text_remark(name, texts)
+            remarks = {spelled: Occurrences(odd.present, (source, line))} if spelled else {}
+            found[name] = replace(odd, first=firsts[0], first_spaced=firsts[1], remarks=remarks)
+    return OddTexts(found)
+
+
+def _find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
+    """Return the values of a column of text that are not numbers, and the rows of the first odd and spaced ones.
+
+    If most values are no numbers, all are taken for odd ones.
+    """
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    most = OddValues(len(rows), distinct=None, present=len(rows)), int(rows[0]), -1
     codes, offsets = text_buffers(column)
     filled = rows[offsets[rows] < offsets[rows + 1]]
     maybe = filled[_NUMBER_START[codes[offsets[filled]]]]
-    texts = column.take(pa.array(maybe)).view(pa.string())
-    trimmed = pc.ascii_trim(texts, characters=" \t")
+    if 2 * len(maybe) < len(rows):
+        return most
+    texts = column.take(pa.array(maybe)).cast(pa.large_binary()).view(pa.large_string())
+    trimmed = pc.ascii_trim(texts, characters=_SPACES)
     is_number = _flags(_matches(trimmed, rf"{_DECIMAL}|{_NOT_FINITE}"))
-    numbers = trimmed.filter(pa.array(is_number)).view(pa.binary())
+    numbers = trimmed.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
     dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
     if dtype == "bytes":  # some number is beyond 64 bits
         is_number[is_number] = [text_scalar_type(value) != "bytes" for value in numbers.to_pylist()]
-        numbers = trimmed.filter(pa.array(is_number)).view(pa.binary())
+        numbers = trimmed.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
         dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
+    if 2 * len(numbers) < len(rows):
+        return replace(most[0], has_floats=dtype == "float32"), *most[1:]
     is_spaced = is_number & _flags(pc.not_equal(pc.binary_length(texts), pc.binary_length(trimmed)))
     others = maybe[~is_number]
-    is_code = _flags(_matches(column.take(pa.array(others)).view(pa.string()), _ZEROS))
+    is_code = _flags(_matches(texts.filter(pa.array(~is_number)), _ZEROS))
     odd = np.setdiff1d(rows, np.concatenate((maybe[is_number], others[is_code])), assume_unique=True)
     spaced = maybe[is_spaced]
     distinct = column.take(pa.array(odd[:_ODD_ROWS])).unique()
     if len(distinct) <= MAX_ODD_VALUES < len(odd):
         distinct = column.take(pa.array(odd)).unique()
     named = frozenset(map(as_text, distinct.to_pylist())) if len(distinct) <= MAX_ODD_VALUES else None
-    found = OddValues(len(odd), len(spaced), int(is_code.sum()), dtype == "float32", distinct=named)
-    return found, int(odd[0]) if len(odd) else -1, int(spaced[0]) if len(spaced) else -1
+    counts = len(odd), len(spaced), int(is_code.sum()), dtype == "float32"
+    firsts = (int(found[0]) if len(found) else -1 for found in (odd, spaced))
+    return OddValues(*counts, distinct=named, present=len(rows)), *firsts
 
 
-def find_odd_texts(
-    batch: pa.RecordBatch, types: Mapping[str, ColumnType], source: str, lines: npt.NDArray[np.int64]
-) -> OddTexts:
-    """Return the values that are not numbers, by those columns of text that hold numbers among `batch`.
-
-    If most of some values of a column are no numbers, all are taken for odd ones.
-    """
-    found = {}
-    for name, column in types.items():
-        if column.dtype != "bytes" or column.length is not None or column.is_time or column.members:
-            continue
-        rows = np.flatnonzero(batch[name].is_valid().to_numpy(zero_copy_only=False))
-        if not len(rows):
-            continue
-        lengths, sample = np.diff(offsets_of(batch[name])), rows[:: len(rows) // _ODD_SAMPLE + 1]
-        short = batch[name].take(pa.array(sample[lengths[sample] <= _LONGEST_NUMBER])).to_pylist()
-        numbers = sum(text_scalar_type(value) in ("int64", "float32") for value in short)
-        if 2 * numbers < len(sample):
-            odd, first, distinct = OddValues(len(rows)), int(rows[0]), None
-        else:
-            odd, first, spaced = find_odd_values(batch[name].cast(pa.binary()))
-            # No flag of typed formats removes spaces
-            first = min((row for row in (first, spaced) if row >= 0), default=-1)
-            distinct, odd = odd.distinct, replace(odd, count=odd.count + odd.spaced, spaced=0)
-        place = None
-        if first >= 0:
-            place = (source, int(lines[first]), shorten(as_text(batch[name][first].as_py()[:_SHOWN_BYTES])))
-        found[name] = replace(odd, first=place, distinct=distinct, present=len(rows))
-    return OddTexts(found)
-
-
-_ODD_SAMPLE = 24  # values of a column that show whether they may be numbers
-_LONGEST_NUMBER = 40  # characters
 _SHOWN_BYTES = 400
 
 
@@ -640,6 +648,16 @@ def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return pc.if_else(integers, whole, pc.if_else(words, lower, pc.if_else(beyond, texts, numbers)))
 
 
+# Digits in groups as in 1,234,567 or, in India, 12,34,567
+_GROUPED = "(?:[0-9]{{1,3}}(?:{0}[0-9]{{2,3}})*{0}[0-9]{{3}}|[0-9]+)"
+_SPACE = "[ \u00a0\u2009\u202f]"  # between groups, of which most programs write one that breaks no line
+
+
+def _signed(number: str) -> str:
+    """Return the pattern of a number with a sign, or in parentheses if it is negative, as accountants write it."""
+    return rf"(?:[+-]?{number}|\({number}\))"
+
+
 @dataclass(frozen=True, slots=True)
 class NumberStyle:
     """The spelling of numbers in texts: the decimal mark, and the mark between groups of three digits."""
@@ -654,13 +672,13 @@ class NumberStyle:
 
     def rewrite(self, column: pa.Array) -> tuple[pa.Array, bool]:
         """Return the texts with plain numbers in place of those of this style, and True if all were such numbers."""
-        group, mark = re.escape(self.thousands), re.escape(self.decimal)
-        whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]+)" if self.thousands else "[0-9]+"
-        number = rf"[+-]?(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?i:nan|inf|infinity)"
-        found = _matches(column, number)
-        texts = column.view(pa.string())
+        group, mark = _SPACE if self.thousands.isspace() else re.escape(self.thousands), re.escape(self.decimal)
+        whole = _GROUPED.format(group) if self.thousands else "[0-9]+"
+        number = _signed(rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?")
+        found = _matches(column.view(pa.string()), rf"{number}|[+-]?(?i:nan|inf|infinity)")
+        texts = pc.replace_substring_regex(column.view(pa.string()), r"\A\((.*)\)\z", r"-\1")
         if self.thousands:
-            texts = pc.replace_substring(texts, self.thousands, "")
+            texts = pc.replace_substring_regex(texts, group, "")
         plain = pc.replace_substring(texts, self.decimal, ".") if self.decimal != "." else texts
         return pc.if_else(found, plain.view(column.type), column), bool(pc.all(found).as_py() is not False)
 
@@ -712,14 +730,24 @@ def parse_lists(texts: pa.Array, column: ColumnType, separator: str) -> tuple[pa
 
 
 _LIST = r"\s*[\[(]? *{number}(?:{separator}{number})+ *[\])]?\s*"
-_STORED = "values of column {!r} are {}, stored as texts; {}"
+_STORED = "values of column {!r} are {}, stored as texts\n{}"
 # What texts may be in place of numbers: a pattern, a part that one of them must have, what they are, and the remedy
 _SPELLINGS = [
-    (r"[+-]?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]*)?", ",", "numbers with commas", "--thousands , makes numbers of them"),
-    (r"[+-]?(?:[0-9]+|[0-9]*,[0-9]+)", ",", "numbers with a decimal comma", "--decimal , makes numbers of them"),
-    (
-        *(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]*)?", ",", "numbers with a decimal comma and points"),
-        "--decimal , --thousands . makes numbers of them",
+    *(
+        (
+            _signed(rf"{_GROUPED.format(group)}(?:{mark}[0-9]*)?"),
+            part,
+            f"numbers {what}",
+            f"{flags} makes numbers of them",
+        )
+        for group, mark, part, what, flags in (
+            (",", r"\.", ",", "with commas", "--thousands ,"),
+            (",", r"\.", r"\(", "of which those in parentheses are negative", "--thousands ,"),
+            ("^", ",", ",", "with a decimal comma", "--decimal ,"),
+            (r"\.", ",", ",", "with a decimal comma and points", "--decimal , --thousands ."),
+            (_SPACE, r"\.", "[\u00a0\u2009\u202f]", "with spaces", "--thousands ' '"),
+            (_SPACE, ",", "[\u00a0\u2009\u202f]", "with a decimal comma and spaces", "--decimal , --thousands ' '"),
+        )
     ),
     (r"[+-]?[$£€]? ?[0-9][0-9.,]* ?[%$£€]?", r"[$%£€]", "numbers with a sign such as $ or %", "numbers have none"),
     *(
@@ -732,7 +760,7 @@ _SAMPLE = 1000  # values that are looked at first
 
 def text_remark(name: str, texts: pa.Array) -> str | None:
     """Return a remark on a column of texts that are all numbers or lists as another program writes them, or None."""
-    texts = texts.view(pa.string())
+    texts = texts.view(pa.large_string())
     first = texts[int(texts.is_valid().to_numpy(zero_copy_only=False).argmax())].as_py()[:1]
     if first not in set("0123456789+-.,[($ £€"):
         return None
@@ -741,6 +769,8 @@ def text_remark(name: str, texts: pa.Array) -> str | None:
             if part and not pc.any(pc.match_substring_regex(texts, part)).as_py():
                 continue
             if what == "lists of numbers":
-                remedy = f"--list_separator {f'{name}={remedy}'!r} makes lists of them"
+                is_grouped = remedy == " " and pc.all(_matches(texts, _signed(_GROUPED.format(_SPACE)))).as_py()
+                grouped = "--thousands ' ' makes numbers of them, and " if is_grouped else ""
+                remedy = f"{grouped}--list_separator {f'{name}={remedy}'!r} makes lists of them"
             return _STORED.format(name, what, remedy)
     return None

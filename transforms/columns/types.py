@@ -107,7 +107,7 @@ class ColumnType:
     item_shape: tuple[int, ...] = ()  # shape of a list's items: () for scalars, (4,) for lists of 4
     empty: int = 0  # rows with an empty list, any items; 0 if length is 0
     minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
-    is_time: bool = False  # True if bytes are timestamps; only requested, never inferred
+    is_time: bool = False  # True if bytes are times, or numbers that order rows; only requested, never inferred
     spelling: Spelling = field(default=Spelling(0), compare=False)  # how the numbers are spelled
     # Names of the columns that --stack makes one of, in order; only requested. If bytes, their values are uint8.
     members: tuple[str, ...] = ()

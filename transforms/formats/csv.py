@@ -16,24 +16,23 @@ import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
-from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import as_text, distinct_texts, text_buffers, to_batch
-from shardmill.transforms.columns.conversion import RoundedNumbers, rounded_texts, sample_limit
+from shardmill.transforms.columns.conversion import rounded_texts, sample_limit
 from shardmill.transforms.columns.text import (
     NumberStyle,
-    find_odd_values,
+    find_odd_texts,
     infer_list_type,
     infer_types,
     key_texts,
     misfit_reason,
     parse_columns,
     parse_lists,
+    split_lists,
     take_missing_texts,
-    text_remark,
     without_leading_zeros,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf
-from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, OddTexts, OddValues, Remarks
+from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, Remarks, RoundedNumbers
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_parse import (
@@ -54,7 +53,6 @@ from shardmill.transforms.formats.csv_parse import (
     read_pieces,
     read_ranges,
     read_sample,
-    row_lines,
     split_piece,
     unclosed_quote_error,
 )
@@ -212,16 +210,7 @@ class CsvFormat(RecordFormat):
                     texts, parsed, _ = self._texts(piece, block, wanted, with_lines=True)
                     types = self._infer(names, texts)
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
-                remarks = {}
-                for name, column in types.items():
-                    if column.dtype == "bytes" and column.length is None and (remark := text_remark(name, texts[name])):
-                        row = int(texts[name].is_valid().to_numpy(zero_copy_only=False).argmax())
-                        line = int(row_lines(piece, parsed, self._dialect(block.file.name))[row])
-                        remarks[remark] = Occurrences(column.present, (block.file.name, line))
-                        del texts[name]
-                odd = self._odd_values(texts, types, piece, parsed, block.file.name)
-                findings = parsed.findings.merge(Findings.of(odd, Remarks(remarks)))
-                yield Inferred(types, parsed.rows, values, findings=findings)
+                yield Inferred(types, parsed.rows, values, findings=parsed.findings)
 
     def _infer(self, names: Sequence[str], texts: Mapping[str, pa.Array]) -> dict[str, ColumnType]:
         separators = dict(self.list_separators)
@@ -238,24 +227,6 @@ class CsvFormat(RecordFormat):
             is_other = name in others and inferred is not None and inferred.dtype in ("int64", "float32")
             found[name] = replace(inferred, dtype="bytes") if inferred is not None and is_other else inferred
         return {name: inferred for name in names if (inferred := found[name]) is not None}
-
-    def _odd_values(
-        self, texts: Mapping[str, pa.Array], types: Mapping[str, ColumnType], piece: CsvPiece, parsed: Parsed, name: str
-    ) -> OddTexts:
-        found: dict[str, OddValues] = {}
-        lines: Positions | None = None
-        for column, column_type in types.items():
-            if column_type.dtype in ("int64", "float32") or column_type.length is not None or column not in texts:
-                continue
-            text = texts[column] if self.numbers.is_plain else self.numbers.rewrite(texts[column])[0]
-            odd, *firsts = find_odd_values(text)
-            places: list[tuple[str, int, str] | None] = [None, None]
-            for index, row in enumerate(firsts):
-                if row >= 0:
-                    lines = row_lines(piece, parsed, self._dialect(name)) if lines is None else lines
-                    places[index] = (name, int(lines[row]), shorten(as_text(texts[column][row].as_py())))
-            found[column] = replace(odd, first=places[0], first_spaced=places[1])
-        return OddTexts(found)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         separated = dict(self.list_separators)
@@ -284,11 +255,11 @@ class CsvFormat(RecordFormat):
     ) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
-        values, rejects = {}, dict[int, Reject]()
+        values, rejects, separators = {}, dict[int, Reject](), dict(self.list_separators)
         scalars: dict[ScalarType, list[str]] = {}
         for name, column in types.items():
             if column.length is not None:
-                values[name], reasons = parse_lists(texts[name], column, dict(self.list_separators)[name])
+                values[name], reasons = parse_lists(texts[name], column, separators[name])
                 for row, why in reasons.items():
                     reason = f"column {name!r}: {why}"
                     rejects.setdefault(row, Reject(block.file.name, int(parsed.lines[row]), STAGE, reason))
@@ -317,11 +288,14 @@ class CsvFormat(RecordFormat):
             texts = {name: texts[name].filter(pa.array(keep)) for name in types}
             batch, lines = batch.filter(pa.array(keep)), lines[keep]
             left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
-        floats = [name for name, column in types.items() if column.dtype == "float32" and column.length is None]
+        floats = {name: (texts[name], batch[name]) for name, column in types.items() if column.dtype == "float32"}
+        for name in floats.keys() & separators.keys():
+            floats[name] = split_lists(texts[name], separators[name])[0], batch[name].flatten()
         limit = sample_limit(len(floats))
-        rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name], limit))}
-        taken = MissingTexts({key: count for key, count in missing.items() if key[0] in types})
-        findings = Findings.of(RoundedNumbers(rounded), taken, self._find_spaces(parsed, block.file.name))
+        rounded = {name: rounded_texts(*pair, limit) for name, pair in floats.items()}
+        odd = find_odd_texts(batch, types, block.file.name, lines, self.numbers)
+        taken, spaces = MissingTexts(dict(missing)), self._find_spaces(parsed, block.file.name)
+        findings = Findings.of(RoundedNumbers(rounded), odd, taken, spaces)
         return Rows(batch, lines, left_out, parsed.findings.merge(findings))
 
     def _find_spaces(self, parsed: Parsed, name: str) -> Remarks:

@@ -19,6 +19,8 @@ from shardmill.transforms.formats.conventions import Dialect
 
 DELIMITERS = "\t;|,"  # which files have
 COMMENT_MARKS = ("#", "%", "//")  # what lines of comments begin with
+# Others, of which a header and its rows must have equally many: the longer ones first
+_MARKS = ("::", "||", "|", "^", "~", "¦", *map(chr, (*range(1, 9), *range(14, 32))))
 _ROWS = 200  # how many rows after the first line are compared with it
 _MOST = 0.9  # share of the rows that must agree
 _NAMES_SHOWN = 12  # columns, at most, for which --columns is written out
@@ -105,7 +107,7 @@ def _name_flags(count: int) -> str:
 
 def quote_flag(char: str) -> str:
     """Return a delimiter as a shell wants it."""
-    return "tab" if char == "\t" else f"'{char}'"
+    return "tab" if char == "\t" else f"'{char}'" if char.isprintable() else f"$'\\x{ord(char):02x}'"
 
 
 def look_like_rows(lines: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool | None:
@@ -170,6 +172,16 @@ def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, fo
             fitting.append(delimiter)
         elif len(first.fields) == 1 and delimiter in first.fields[0]:
             dividing.append(delimiter)
+    if not fitting + dividing and len(first.fields) == 1:
+        # Text that all rows have equally often separates columns, unless nobody else thinks so
+        counted = (
+            mark
+            for mark in _MARKS
+            if (count := first.text.count(mark))
+            and following
+            and all(row.text.count(mark) == count for row in following)
+        )
+        dividing += list(counted)[:1]
     if not fitting + dividing:
         return _white_space_problem(dialect, first, following)
     found, default = (quote_flag(char) for char in ((fitting + dividing)[0], dialect.delimiter.decode()))

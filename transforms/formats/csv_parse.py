@@ -321,10 +321,11 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
                 records = find_records(piece.text, table.dialect)
                 joined = _check_quotes(piece, records, ~records.is_blank, table)
                 parsed = replace(parsed, findings=Findings.of(encodings, joined))
-            return parsed
+            if not (_empty_rows(table) and all(column.null_count for column in parsed.columns)):
+                return parsed
     text, records, reasons = _split_malformed(piece, table)
-    is_header = _flag_headers(text, records, table)
-    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text) | is_header)
+    is_header, is_empty = _flag_headers(text, records, table), _flag_empty(text, records, table)
+    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text) | is_header | is_empty)
     keep[[number for number, _ in reasons]] = False
     if not fine:
         undecodable, encodings = _find_undecodable(CsvPiece(text, piece.line), records, keep, table)
@@ -360,8 +361,8 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     lines = records.lines + piece.line
     remarked = {LONG_ROWS: lines[long], HEADER_ROWS: lines[is_header]}
     remarks = {text: Occurrences(len(at), (table.name, int(at[0]))) for text, at in remarked.items() if len(at)}
-    blank = PassedOver({"blank line": int(np.count_nonzero(records.is_blank))})
-    findings = Findings.of(encodings, joined, Remarks(remarks), blank)
+    blank = {"blank line": int(np.count_nonzero(records.is_blank)), "empty row": int(np.count_nonzero(is_empty))}
+    findings = Findings.of(encodings, joined, Remarks(remarks), PassedOver(blank))
     if not with_lines:
         return Parsed(columns, rows, lines[keep], findings=findings)
     last, cut = len(lines) - 1, describe_cut_end(piece.text)
@@ -398,8 +399,21 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     delimiters = np.flatnonzero(np.frombuffer(piece.text, np.uint8) == table.dialect.delimiter[0])
     is_whole = np.diff(np.searchsorted(delimiters, starts)) == len(table.columns) - 1
     suspects = several[np.logical_and.reduceat(is_whole, records.lines)[several]]
+    first, last, least = (
+        records.lines,
+        records.lines + lines - 1,
+        _LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS),
+    )
+    others = np.append(0, np.cumsum(~is_whole))  # lines before each line that are no whole rows
+    inside = (last - first - 1) * (len(table.columns) - 1) >= least
+    inside[inside] = others[last[inside]] == others[first[inside] + 1]
+    inner = None
+    if len(taken := np.setdiff1d(several[inside[several]], suspects)):
+        place = (table.name, piece.line + int(first[taken[0]]), piece.line + int(last[taken[0]]), len(table.columns))
+        inner = Occurrences(len(taken), place)
+    evidence = JoinedRows(len(several), least=least, inner=inner)
     if not len(suspects):
-        return JoinedRows(len(several))
+        return evidence
 
     def split(first: int, count: int) -> list[list[str]]:
         part = piece.text[starts[first] : starts[min(first + count, len(starts) - 1)]]
@@ -410,7 +424,6 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     rows = [fields for number in records.lines[ordinary].tolist() for fields in split(number, 1)]
     if len(rows) < _FEW_ROWS:
         rows += table.read_first_rows()
-    evidence = JoinedRows(len(several), least=_LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS))
     # Without a row on one line, the records over several are as they should be
     for number in suspects[:_COMPARED_RECORDS].tolist() if rows else ():
         first, count = int(records.lines[number]), int(lines[number])
@@ -431,6 +444,23 @@ def _has_comments(piece: CsvPiece, table: Table) -> bool:
     return piece.text.startswith(table.comment) or any(
         newline + table.comment in piece.text for newline in (b"\n", b"\r")
     )
+
+
+def _empty_rows(table: Table) -> tuple[bytes, ...]:
+    """Return the rows of delimiters alone, with and without quotes, unless an empty text is a value there."""
+    width, between, quote = len(table.columns), table.dialect.delimiter, table.dialect.quote
+    return (between * (width - 1), between.join([quote * 2] * width)) if width > 1 and "" in table.missing else ()
+
+
+def _flag_empty(text: bytes, records: Records, table: Table) -> Flags:
+    """Flag the rows of delimiters alone, as spreadsheets write them below a table: no column has a value there."""
+    flags, codes = np.zeros(len(records.starts), bool), np.frombuffer(text, np.uint8)
+    for row in _empty_rows(table):
+        if row in text:
+            near = np.flatnonzero(_content_ends(codes, records.stops) - records.starts == len(row))
+            found = codes[records.starts[near][:, np.newaxis] + np.arange(len(row))]
+            flags[near] |= (found == np.frombuffer(row, np.uint8)).all(axis=1)
+    return flags
 
 
 MARKS_OF_NAME = 8  # spaces and quotes around each name of a repeated header, at most
@@ -527,17 +557,6 @@ def _parse_few_rows(text: bytes, table: Table, wanted: Sequence[str]) -> list[pa
     buffers = [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     values = pa.Array.from_buffers(pa.binary(), len(begins), buffers)
     return [values.slice(start, rows) for start in range(0, len(values), rows)]
-
-
-def row_lines(piece: CsvPiece, parsed: Parsed, dialect: Dialect) -> Positions:
-    """Return the lines on which the rows of a piece begin, also if it was parsed without them."""
-    if len(parsed.lines) == parsed.rows:
-        return parsed.lines
-    if count_lines(piece.text) + (piece.text[-1:] not in (b"\n", b"\r")) == parsed.rows:
-        return np.arange(piece.line, piece.line + parsed.rows)
-    records = find_records(piece.text, dialect)
-    lines = records.lines[~records.is_blank] + piece.line
-    return lines if len(lines) == parsed.rows else np.full(parsed.rows, piece.line)
 
 
 def parse_header(text: bytes, dialect: Dialect) -> tuple[str, ...]:

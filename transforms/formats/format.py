@@ -22,16 +22,14 @@ from shardmill.transforms.columns.arrow import (
     list_type,
     missing_values,
     parse_fill,
+    storage_type_of,
     to_batch,
 )
 from shardmill.transforms.columns.conversion import (
     ConvertedColumn,
-    RoundedNumbers,
     UnsupportedTypeError,
     arrow_scalar_type,
     convert_column,
-    is_date_or_timestamp,
-    is_duration_or_time,
     sample_limit,
 )
 from shardmill.transforms.columns.nested import FlatColumnType, Nesting
@@ -52,7 +50,7 @@ from shardmill.transforms.columns.types import (
     Values,
     ValuesOf,
 )
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, RoundedNumbers
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -508,12 +506,13 @@ def typed_rows(
     columns: dict[str, ConvertedColumn] = {}
     for name, column in types.items():
         values = batch[name] if name in batch.schema.names else pa.nulls(len(batch))
-        if column.dtype == "int64" and is_date_or_timestamp(values.type):
+        kind = storage_type_of(values.type)
+        if column.dtype == "int64" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             raise UserError(
                 f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp {name}=s"
                 " makes seconds since 1970 of them, and so do ms, us and ns"
             )
-        if column.is_time and is_duration_or_time(values.type):
+        if column.is_time and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
             raise UserError(
                 f"{source}: column {name!r} holds {values.type}, where --timestamp or a schema's time_domain asks for"
                 " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"

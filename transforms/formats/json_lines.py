@@ -19,13 +19,11 @@ import pyarrow as pa
 
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import as_text, split_text, to_batch
+from shardmill.transforms.columns.arrow import arrow_type, as_text, split_text, to_batch
 from shardmill.transforms.columns.conversion import (
-    RoundedNumbers,
     column_array,
     column_type,
     convert_value,
-    converted_array,
     inexact_floats,
     rounded_values,
     sample_limit,
@@ -51,6 +49,7 @@ from shardmill.transforms.findings import (
     OddTexts,
     OddValues,
     PassedOver,
+    RoundedNumbers,
     Undecodable,
     first_names,
     merged,
@@ -157,7 +156,7 @@ class JsonObjects:
                         if not remedy and "64-bit" in str(error):
                             remedy = f"; --json_columns {name} stores such numbers as text"
                         refused.setdefault(row, f"column {name!r}: {error}{remedy}")
-                array = converted_array(converted, column) if not refused else None
+                array = pa.array(converted, arrow_type(column)) if not refused else None
             arrays[name] = array
         for key in keys:
             arrays[key_column_name(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
@@ -180,7 +179,7 @@ class JsonObjects:
 
     def _mixed_values(self, column: ColumnType, values: Sequence[Any]) -> OddValues | None:
         """Return the numbers and booleans among the values of a column of texts; None if there are none."""
-        if column.dtype != "bytes":
+        if column.dtype != "bytes" or column.is_time:
             return None
         if set(map(type, values)) <= {list}:
             if set(map(type, chain.from_iterable(values))) <= {str, bytes}:

@@ -16,9 +16,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
-from shardmill.transforms.columns.conversion import RoundedNumbers
 from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
-from shardmill.transforms.findings import Findings, OddTexts
+from shardmill.transforms.findings import Findings, OddTexts, RoundedNumbers
 from shardmill.transforms.formats.format import (
     IMAGE_COLUMN,
     IMAGE_OFFSET,

@@ -14,7 +14,7 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, convert_batch, split_large_batch, to_batches
-from shardmill.transforms.columns.conversion import RoundedNumbers
+from shardmill.transforms.findings import RoundedNumbers
 from shardmill.transforms.inputs.annotations import (
     ANNOTATED,
     IMAGE_ID,

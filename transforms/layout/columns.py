@@ -19,11 +19,9 @@ from shardmill.transforms.columns.types import (
     DeclaredColumn,
     Inferred,
     ScalarType,
-    Spelling,
     common_type,
     format_shape,
 )
-from shardmill.transforms.findings import MOST_NUMBERS, OddTexts
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.inputs.summary import InputSummary, compared_columns, describe_columns, usual_columns
 from shardmill.transforms.layout.options import TableOptions
@@ -260,29 +258,13 @@ def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableO
             notices.append(
                 f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"
             )
-        elif column is not None:
-            notices += _text_notices(name, inferred.types[name], column, inferred, options)
+        elif column is not None and name not in options.types and column.dtype == "bytes" != inferred.types[name].dtype:
+            notices.append(
+                f"column {name!r} is text: its numbers, such as 1E10, have exponents but no sign and no decimal point,"
+                f" as codes have; --types {name}=float32 makes numbers of them"
+            )
     features = tuple(column.feature(name, inferred.rows) for name, column in types.items() if column.present)
     return Columns(types, features, tuple(notices))
-
-
-def _text_notices(
-    name: str, found: ColumnType, settled: ColumnType, inferred: Inferred, options: TableOptions
-) -> list[str]:
-    """Return the notices about a column of text whose values are mostly numbers, each with flags that help."""
-    if settled.dtype != "bytes" or settled.length is not None or name in options.types:
-        return []
-    if found.dtype == "float32":
-        return [
-            f"column {name!r} is text: its numbers, such as 1E10, have exponents but no sign and no decimal point, as"
-            f" codes have; --types {name}=float32 makes numbers of them"
-        ]
-    odd = inferred.findings.find(OddTexts).columns.get(name)
-    if odd is None or not (odd.count or odd.spaced):
-        return []
-    odd = replace(odd, has_floats=odd.has_floats or Spelling.FLOAT in found.spelling, present=found.present)
-    is_worth_it = odd.numbers >= MOST_NUMBERS * odd.present
-    return [odd.describe(name, inferred.rows, options)] if is_worth_it else []
 
 
 def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: TableOptions) -> Columns:

@@ -9,8 +9,8 @@ from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.text import plural
-from shardmill.transforms.columns.conversion import RoundedNumbers
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
+from shardmill.transforms.findings import RoundedNumbers
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
     IMAGES,

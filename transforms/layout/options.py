@@ -132,7 +132,7 @@ class TableOptions:
 
     def has_open_type(self, column: str) -> bool:
         """Return True if neither a schema nor a flag decides a column's type."""
-        return self.schema is None and column not in (*self.types, *self.label_columns, *self.image, *self.flagged)
+        return self.schema is None and column not in (*self.types, *self.image, *self.flagged)
 
     def missing_remedy(self) -> str:
         """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""

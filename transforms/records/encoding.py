@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
+from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payload_hashes
 from shardmill.transforms.columns.example_decoding import (
     count_kinds,
@@ -216,17 +217,20 @@ class TableEncoder:
             rows.reject(rows.is_missing(name), lambda _, name=name: f"no label: column {name!r} has no value")
         amounts = {}
         for name in dict.fromkeys((*layout.label_separators, *layout.class_names)):
-            read = read_labels(rows.batch[name], layout.label_separators.get(name), layout.class_names.get(name))
+            separated = layout.label_separators.get(name)
+            read = read_labels(rows.batch[name], separated, layout.class_names.get(name))
+            if separated is not None and separated.dtype == "float32":
+                texts = split_texts(rows.batch[name], separated.separator)
+                rows.counters.append(partial(find_rounded_texts, name, texts, read.values))
             rows.reject(read.bad, read.reason)
             rows.set_column(name, read.values)
             amounts[name, NO_CLASS], amounts[name, SEVERAL_CLASSES] = read.lengths == 0, read.lengths > 1
             amounts[name, REPEATED_CLASS] = read.repeated
         separators = {name: how.separator for name, how in layout.label_separators.items()}
 
-        def count(good: Flags) -> LabelLists:
-            return LabelLists({key: int(amount[good].sum()) for key, amount in amounts.items()}, separators)
-
-        rows.counters.append(count)
+        rows.counters.append(
+            lambda good: LabelLists({key: int(amount[good].sum()) for key, amount in amounts.items()}, separators)
+        )
 
     def _check_features(self, rows: RowBatch, layout: TableLayout) -> None:
         """Reject rows with an id of no class, without a required value, or of more than 2 GB."""

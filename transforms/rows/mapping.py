@@ -22,7 +22,7 @@ from shardmill.transforms.columns.types import (
     Inferred,
     ScalarType,
 )
-from shardmill.transforms.findings import Findings, MapCalls
+from shardmill.transforms.findings import Findings, MapCalls, OddTexts
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import (
@@ -200,7 +200,8 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
         good[list(problems)] = False
         rejects += [Reject(block.file.name, int(lines[row]), "read", reason) for row, reason in problems.items()]
         batch, lines = batch.filter(pa.array(good)), lines[good]
-    return Records(batch, lines, rejects, rows.findings)
+    # What these texts are is for the function; what it returns is looked at as any other rows are
+    return Records(batch, lines, rejects, rows.findings.without(OddTexts))
 
 
 def _parse_doubles(texts: pa.Array) -> pa.Array:

@@ -56,7 +56,7 @@ def query(folder: Path, text: str, partition_by: str | None = None) -> SqlQuery:
 def read(asked: SqlQuery) -> tuple[QueryPlan, Rows]:
     """The plan of a query and its rows, range after range."""
     rows: Rows = []
-    with hold_query(asked, lambda _: True) as plan:
+    with hold_query(asked) as plan:
         for part in plan.ranges:
             for item in read_range(plan, part):
                 rows += item.to_pylist() if isinstance(item, pa.RecordBatch) else [item]
@@ -141,7 +141,7 @@ def test_a_mistake_is_one_sentence(
 def test_a_database_that_is_written_while_it_is_read(database: sqlite3.Connection, tmp_path: Path, wal: bool) -> None:
     if wal:
         database.execute("PRAGMA journal_mode = WAL")
-    with hold_query(query(tmp_path, "SELECT id FROM t", "id"), lambda _: True) as plan:
+    with hold_query(query(tmp_path, "SELECT id FROM t", "id")) as plan:
         for part in plan.ranges:
             list(read_range(plan, part))  # which changes empty
         database.execute("UPDATE t SET id = 1 WHERE id = 2")
@@ -231,7 +231,7 @@ def test_memory_is_flat_with_wide_rows(tmp_path: Path) -> None:
     connection.executemany("INSERT INTO t VALUES (zeroblob(?))", [(1 << 20,)] * 60)
     connection.commit()
     connection.close()
-    with hold_query(query(tmp_path, "SELECT data FROM t"), lambda _: True) as plan:
+    with hold_query(query(tmp_path, "SELECT data FROM t")) as plan:
         sizes = [len(batch) for batch in read_range(plan, plan.ranges[0])]
 
     assert sizes == [16, 7, 7, 7, 7, 7, 7, 2]

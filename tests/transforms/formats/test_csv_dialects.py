@@ -92,7 +92,9 @@ def test_dialect(tmp_path: Path, text: str, options: dict[str, Any], expected: d
 
 def test_values_that_are_no_numbers_of_a_spelling_are_counted(tmp_path: Path) -> None:
     file = write(tmp_path, "n\n?\n" + "1.000,5\n" * 9)
-    found = infer(CsvFormat(";", numbers=NumberStyle(",", ".")), file).findings.find(OddTexts).columns["n"]
+    format_ = CsvFormat(";", numbers=NumberStyle(",", "."))
+    (rows,) = format_.read(blocks(format_, file)[0], types(n="bytes"))
+    found = rows.findings.find(OddTexts).columns["n"]
 
     assert (found.count, found.first) == (1, ("a.csv", 2, "?"))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.findings import OddTexts, Remarks
+from shardmill.transforms.findings import Remarks
 from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
@@ -97,15 +97,7 @@ def outcome(found: CsvFormat, file: FileRef) -> Any:
         found_remarks = inferred.findings.find(Remarks).rows.items()
         remarks = {text: (count, ("", line)) for text, (count, (_, line)) in found_remarks}
         rejects = [replace(reject, source="") for reject in rejects]
-        odd = {
-            name: replace(
-                found,
-                first=found.first and ("", *found.first[1:]),
-                first_spaced=found.first_spaced and ("", *found.first_spaced[1:]),
-            )
-            for name, found in inferred.findings.find(OddTexts).columns.items()
-        }
-        return rows, lines, rejects, blank, inferred, remarks, odd
+        return rows, lines, rejects, blank, inferred, remarks
     except UserError as error:  # which quote is at fault depends on what is read at once
         return "a quote" if "--quote ''" in str(error) else str(error).removeprefix(file.name)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from shardmill.addons.sequences.shards import SAME_TIME, SequenceShards
 from shardmill.data.features import Feature, Features, Renames
 from shardmill.errors import UserError
 from shardmill.text import FIRST_UNORDERED, plural, shown_line
+from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import ColumnType, Inferred
@@ -73,7 +75,7 @@ class Sequences(RowAddOn):
         known = columns.types.get(self.time)
         if known is None or known.dtype != "float32" or known.length is not None:
             return columns
-        return replace(columns, types={**columns.types, self.time: ColumnType("bytes", None, 0)})
+        return replace(columns, types={**columns.types, self.time: ColumnType("bytes", None, 0, is_time=True)})
 
     def change_layout(self, layout: TableLayout, source: str) -> TableLayout:
         """Return the layout of sequences: columns become lists, except the id and labels, which have one value each."""
@@ -111,6 +113,7 @@ class Sequences(RowAddOn):
             wrong[misfits] = True
             rows.reject(wrong, lambda row: f"{no_time}: {misfit_reason(texts[row].as_py(), 'float32')}")
             rows.set_column(time, values)
+            rows.counters.append(partial(find_rounded_texts, time, texts, values))
             times = parse_exact_floats(texts)
         order, timeless = order_keys(times)
 

@@ -70,15 +70,10 @@ class SqlConfig(RowsConfig):
 
     @property
     def sql_query(self) -> "SqlQuery":
-        """Return the query, and the columns whose types are chosen or that are not read."""
+        """Return the query."""
         from shardmill.addons.sql.query import SqlQuery
 
         return SqlQuery(self.url, self.query, self.partition_by)
-
-    def is_decided(self, column: str) -> bool:
-        """Return True for a column whose type the options choose, or that they leave out."""
-        chosen = self.function is not None or self.schema is not None or column in (*dict(self.types), *self.drop)
-        return chosen or bool(self.only and column not in self.only)
 
 
 _TABLE = re.compile(r"(?:(?P<project>[\w.:-]+?)[:.])?(?P<dataset>\w+)\.(?P<table>[\w$-]+)")
@@ -156,7 +151,7 @@ def _open_sql(config: SqlConfig, options: "PipelineOptions") -> "Iterator[Callab
     from shardmill.pipelines.jobs.runner import template_of
     from shardmill.pipelines.reports import log
 
-    with hold_query(config.sql_query, config.is_decided, holds=template_of(options) is None) as plan:
+    with hold_query(config.sql_query, holds=template_of(options) is None) as plan:
         if notice := one_state_notice(plan):
             log.warn(notice)
         yield partial(ReadSql, plan)

@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -77,12 +77,11 @@ class QueryPlan:
 
 
 @contextmanager
-def hold_query(query: SqlQuery, is_decided: Callable[[str], bool], holds: bool = True) -> Iterator[QueryPlan]:
+def hold_query(query: SqlQuery, holds: bool = True) -> Iterator[QueryPlan]:
     """Plan a query, and keep the state of the database that the plan names while the context lasts.
 
     Args:
         query: the query.
-        is_decided: returns True for a column whose type the user has chosen, or that is not read.
         holds: False if the job goes on after this context, so that no state can be kept.
 
     Raises:
@@ -94,7 +93,7 @@ def hold_query(query: SqlQuery, is_decided: Callable[[str], bool], holds: bool =
     try:
         connection = _connect(engine, query.url)
         with _database_errors("--query", query.url, engine):
-            plan = _plan_query(connection, query, is_decided)
+            plan = _plan_query(connection, query)
             if holds and engine.name == "postgresql":
                 # A server may end transactions that wait, and this one waits for the workers
                 connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -176,7 +175,7 @@ def _size_of(value: Any) -> int:
     return 16 + (len(value) if isinstance(value, (str, bytes)) else 0)
 
 
-def _plan_query(connection: "Connection", query: SqlQuery, is_decided: Callable[[str], bool]) -> QueryPlan:
+def _plan_query(connection: "Connection", query: SqlQuery) -> QueryPlan:
     result = connection.execute(_statement(query.text), execution_options=_STREAMED)
     if not result.returns_rows:
         raise UserError("--query returns no rows; expected one SELECT")
@@ -192,7 +191,7 @@ def _plan_query(connection: "Connection", query: SqlQuery, is_decided: Callable[
     if query.partition_by is not None:
         plan = replace(plan, ranges=_plan_ranges(connection, query, names))
     if connection.engine.driver == "psycopg":
-        schema, text_types = _postgresql_schema([(str(column[0]), column[1]) for column in described], is_decided)
+        schema, text_types = _postgresql_schema([(str(column[0]), column[1]) for column in described])
         plan = replace(plan, schema=schema, text_types=text_types)
     if connection.engine.name == "sqlite":
         plan = replace(plan, schema=_sqlite_schema(connection, plan))
@@ -409,9 +408,7 @@ _ARROW_TYPES: Mapping[str, pa.DataType] = {
 }
 
 
-def _postgresql_schema(
-    columns: Sequence[tuple[str, int]], is_decided: Callable[[str], bool]
-) -> tuple[pa.Schema, tuple[int, ...]]:
+def _postgresql_schema(columns: Sequence[tuple[str, int]]) -> tuple[pa.Schema, tuple[int, ...]]:
     """Return the Arrow schema of columns, given as (name, OID of type), and the OIDs whose values are read as text."""
     from psycopg import postgres
 
@@ -420,17 +417,6 @@ def _postgresql_schema(
         info = postgres.types.get(oid)
         known = "" if info is None else info.name
         is_list = info is not None and oid == info.array_oid
-        if known == "numeric" and is_list:
-            raise UserError(
-                f"--query: column {name!r} is an array of NUMERIC, which has more digits than float32; convert it in"
-                f" the query: {name}::real[] AS {name} makes numbers, {name}::text[] AS {name} keeps all digits"
-            )
-        if known == "numeric" and not is_decided(name):
-            raise UserError(
-                f"--query: column {name!r} is NUMERIC, which has more digits than float32; give --types {name}=float32"
-                f" for numbers, --types {name}=int64 for whole numbers, or --types {name}=bytes for text with all its"
-                " digits"
-            )
         kind = _ARROW_TYPES.get(known)
         if kind is None:
             text_types.append(oid if info is None else info.oid)

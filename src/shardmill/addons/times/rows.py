@@ -202,7 +202,7 @@ class TimeColumns(RowAddOn):
         types = rows.layout.types
         for feature in rows.layout.features:
             name = feature.name
-            if name not in types or not types[name].is_time:
+            if not feature.time or name not in types or not types[name].is_time:
                 continue
             found = read_times(rows.batch[name], feature.time, counted=name not in self.units)
             rows.reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
