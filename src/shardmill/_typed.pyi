@@ -85,7 +85,7 @@ class _ImagesOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
@@ -150,7 +150,7 @@ class _ArraysOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
@@ -207,7 +207,7 @@ class _AudioOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
@@ -257,7 +257,7 @@ class _CsvOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value

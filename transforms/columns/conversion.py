@@ -289,8 +289,8 @@ def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def find_rounded_texts(name: str, texts: pa.Array, floats: pa.Array, good: Flags) -> RoundedNumbers:
     """Return the numbers in the `good` rows of texts, or lists of texts, that changed when parsed as `floats`."""
     kept = [column.filter(pa.array(good)) for column in (texts, floats)]
-    flat = (part.flatten() if is_list(part.type) else part for part in kept)
-    return RoundedNumbers({name: rounded_texts(*flat, _MOST_OF_COLUMN)})
+    flat = [part.flatten() if is_list(part.type) else part for part in kept]
+    return RoundedNumbers({name: rounded_texts(flat[0], flat[1], _MOST_OF_COLUMN)})
 
 
 def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded:

@@ -294,13 +294,13 @@ def find_odd_texts(
         if is_list(texts.type):
             texts, lines_of = texts.flatten(), lines[texts.value_parent_indices().to_numpy()]
         if texts.null_count < len(texts):
-            is_plain = style is None or style.is_plain
-            odd, *rows = _find_odd_values(texts if is_plain else style.rewrite(texts.cast(pa.binary()))[0])
-            rows.append(int(texts.is_valid().to_numpy(zero_copy_only=False).argmax()))
-            *firsts, (_, line, _) = (
+            spelled_plainly = texts if style is None else style.rewrite(texts.cast(pa.binary()))[0]
+            odd, *rows = _find_odd_values(spelled_plainly)
+            firsts = [
                 (source, int(lines_of[row]), shorten(as_text(texts[row].as_py()[:_SHOWN_BYTES]))) if row >= 0 else None
                 for row in rows
-            )
+            ]
+            line = int(lines_of[texts.is_valid().to_numpy(zero_copy_only=False).argmax()])
             spelled = text_remark(name, texts)
             remarks = {spelled: Occurrences(odd.present, (source, line))} if spelled else {}
             found[name] = replace(odd, first=firsts[0], first_spaced=firsts[1], remarks=remarks)
@@ -340,8 +340,8 @@ def _find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
         distinct = column.take(pa.array(odd)).unique()
     named = frozenset(map(as_text, distinct.to_pylist())) if len(distinct) <= MAX_ODD_VALUES else None
     counts = len(odd), len(spaced), int(is_code.sum()), dtype == "float32"
-    firsts = (int(found[0]) if len(found) else -1 for found in (odd, spaced))
-    return OddValues(*counts, distinct=named, present=len(rows)), *firsts
+    firsts = [int(found[0]) if len(found) else -1 for found in (odd, spaced)]
+    return OddValues(*counts, distinct=named, present=len(rows)), firsts[0], firsts[1]
 
 
 _SHOWN_BYTES = 400

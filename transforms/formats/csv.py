@@ -152,7 +152,7 @@ class CsvFormat(RecordFormat):
         object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "encoding", encoding_name(self.encoding))
         for what, char in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
-            is_separator = len(char) > 1 and char.isascii() and char.isprintable() and not any(map(str.isalnum, char))
+            is_separator = len(char.encode()) > 1 and char.isprintable() and not any(map(str.isalnum, char))
             if what == "delimiter" and (char == WHITE_SPACE or is_separator):
                 continue
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
@@ -293,7 +293,7 @@ class CsvFormat(RecordFormat):
             floats[name] = split_lists(texts[name], separators[name])[0], batch[name].flatten()
         limit = sample_limit(len(floats))
         rounded = {name: rounded_texts(*pair, limit) for name, pair in floats.items()}
-        odd = find_odd_texts(batch, types, block.file.name, lines, self.numbers)
+        odd = find_odd_texts(batch, types, block.file.name, lines, None if self.numbers.is_plain else self.numbers)
         taken, spaces = MissingTexts(dict(missing)), self._find_spaces(parsed, block.file.name)
         findings = Findings.of(RoundedNumbers(rounded), odd, taken, spaces)
         return Rows(batch, lines, left_out, parsed.findings.merge(findings))
@@ -376,7 +376,7 @@ class CsvFormat(RecordFormat):
                 yield CsvPiece(to_utf8(piece.text, self.encoding), piece.line) if isinstance(piece, CsvPiece) else piece
 
     def _dialect(self, name: str) -> Dialect:
-        if len(self.delimiter) > 1:
+        if len(self.delimiter.encode()) > 1:
             return Dialect(_UNIT, self.quote.encode())
         is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
         return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
@@ -384,7 +384,7 @@ class CsvFormat(RecordFormat):
     def _is_splittable(self, file: FileRef) -> bool:
         """Return True if blocks can be found in the file's bytes without decoding or decompressing."""
         special = f"{self.delimiter},\t{self.quote}{self.escape}\r\n".encode()
-        is_plain = not is_compressed(file.name) and len(self.delimiter) < 2
+        is_plain = not is_compressed(file.name) and len(self.delimiter.encode()) < 2
         return is_plain and is_ascii_transparent(self.encoding, special)
 
     def _unescape(self, data: bytes) -> bytes:
@@ -398,7 +398,9 @@ class CsvFormat(RecordFormat):
         """Return a stream as the parser reads it: quotes doubled, and one character between fields."""
         if self.escape:
             stream = _ChangedStream(stream, self._unescape, self._after_last_pair)
-        return _ChangedStream(stream, self._unite, self._after_last_record) if len(self.delimiter) > 1 else stream
+        return (
+            _ChangedStream(stream, self._unite, self._after_last_record) if len(self.delimiter.encode()) > 1 else stream
+        )
 
     def _after_last_pair(self, data: bytes) -> int:
         return len(data) - (len(data) - len(data.rstrip(self.escape.encode()))) % 2

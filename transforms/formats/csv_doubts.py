@@ -165,26 +165,19 @@ def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, fo
     """Return the flags for another delimiter, which fits all rows or may divide a header of one column."""
     if len(first.fields) > 1 and (not following or _usual_count(following) == len(first.fields)):
         return None
-    fitting, dividing = [], []
+    fitting, dividing, marks = list[str](), list[str](), list[str]()
     for delimiter in DELIMITERS.replace(dialect.delimiter.decode(), ""):
         rows = _rows(sample, line, Dialect(delimiter.encode(), dialect.quote))
         if rows and len(rows[0].fields) > 1 and _usual_count(rows[1:]) == len(rows[0].fields):
             fitting.append(delimiter)
         elif len(first.fields) == 1 and delimiter in first.fields[0]:
             dividing.append(delimiter)
-    if not fitting + dividing and len(first.fields) == 1:
-        # Text that all rows have equally often separates columns, unless nobody else thinks so
-        counted = (
-            mark
-            for mark in _MARKS
-            if (count := first.text.count(mark))
-            and following
-            and all(row.text.count(mark) == count for row in following)
-        )
-        dividing += list(counted)[:1]
-    if not fitting + dividing:
+    if len(first.fields) == 1 and following:
+        counts = ((mark, {row.text.count(mark) for row in (first, *following)}) for mark in _MARKS)
+        marks = [mark for mark, found in counts if len(found) == 1 and 0 not in found]
+    if not (best := [*filter(lambda mark: len(mark) > 1, marks), *fitting, *marks, *dividing]):
         return _white_space_problem(dialect, first, following)
-    found, default = (quote_flag(char) for char in ((fitting + dividing)[0], dialect.delimiter.decode()))
+    found, default = quote_flag(best[0]), quote_flag(dialect.delimiter.decode())
     if len(first.fields) == 1:
         return (
             f"the header is one column, {shorten(first.fields[0])!r}; give --delimiter {found} if that separates"

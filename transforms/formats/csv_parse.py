@@ -426,11 +426,11 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
         rows += table.read_first_rows()
     # Without a row on one line, the records over several are as they should be
     for number in suspects[:_COMPARED_RECORDS].tolist() if rows else ():
-        first, count = int(records.lines[number]), int(lines[number])
-        is_like = look_like_rows(split(first, min(count, _COMPARED_RECORDS)), rows)
-        begin, between = piece.line + first, (count - 1) * (len(table.columns) - 1)
+        at, count = int(first[number]), int(lines[number])
+        is_like = look_like_rows(split(at, min(count, _COMPARED_RECORDS)), rows)
+        begin, between = piece.line + at, (count - 1) * (len(table.columns) - 1)
+        found = (table.name, begin, begin + count - 1, len(table.columns))
         if is_like is not False:
-            found = (table.name, begin, begin + count - 1, len(table.columns))
             evidence = evidence.merge(JoinedRows(0, 1, between, 0, found))
         if is_like:
             replace(evidence, several=1, least=0, first=found).notices()

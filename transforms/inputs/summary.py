@@ -12,9 +12,8 @@ import xxhash
 
 from shardmill.errors import UserError
 from shardmill.text import plural
-from shardmill.transforms.columns.conversion import Rounded
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
-from shardmill.transforms.findings import Mergeable, merged_by
+from shardmill.transforms.findings import Mergeable, Rounded, merged_by
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
 
 _MARK = "\0"  # with which no label begins

@@ -653,11 +653,9 @@ def parse_delimiter(value: Any) -> str:
 
 
 def parse_separator(value: Any) -> str:
-    r"""Parse the separator of columns: a delimiter, several ASCII characters, or `\s+` for any white space."""
-    if isinstance(value, str) and value not in ("tab", r"\t") and len(value) > 1:
-        is_plain = (
-            value.isascii() and value.isprintable() and not any(char.isalnum() or char in '\\"' for char in value)
-        )
+    r"""Parse the separator of columns: a delimiter, several characters, one such as `¦`, or `\s+` for white space."""
+    if isinstance(value, str) and value not in ("tab", r"\t") and len(value.encode()) > 1:
+        is_plain = value.isprintable() and not any(char.isalnum() or char in '\\"' for char in value)
         if is_plain or value == r"\s+":
             return value
         raise OptionValueError(rf"{value!r}: expected a character, several that are no letters or digits, or \s+")

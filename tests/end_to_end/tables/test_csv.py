@@ -51,6 +51,12 @@ STORED = "stored as texts"
         ),
         ('name,x\na,"1,000"\nb,5\nc,"-12,345.5"\n', ["--thousands , makes numbers"]),
         ('name,x\na,7\nb,"1,5"\nc,"0,25"\n', ["--decimal , makes numbers"]),
+        ('name,x\na,"1,000"\nb,"(1,500)"\n', ["--thousands , makes numbers"]),
+        ('name,x\na,"12,34,567"\nb,"1,000"\n', ["--thousands , makes numbers"]),
+        ("name,x\na,(7)\nb,12\n", ["--thousands , makes numbers"]),
+        ("name,x\na,1\u00a0000\nb,-12\u202f345\n", ["--thousands ' ' makes numbers"]),
+        ('name,x\na,"1\u202f000,5"\nb,7\n', ["--decimal , --thousands ' ' makes numbers"]),
+        ("name,x\na,1 000\nb,22 500\n", ["--thousands ' ' makes numbers"]),
     ],
 )
 def test_values_that_are_stored_as_texts_are_told(jobs: Jobs, text: str, notices: list[str]) -> None:
@@ -87,6 +93,8 @@ def test_a_column_that_is_also_a_folder_is_said(jobs: Jobs, kind: str) -> None:
 
 IRIS = "".join(f"{5 + n / 10:.1f},{3 + n % 7 / 10:.1f},setosa\n" for n in range(20))
 ROWS = "".join(f"{n},{n / 2}\n" for n in range(20))
+WORDS = "".join(f"{chr(97 + n)}w,so\n" for n in range(20))
+MARKS = ("::", "||", "^", "~", "¦")
 COLUMNS = "column_1 column_2 column_3"
 
 
@@ -104,6 +112,8 @@ COLUMNS = "column_1 column_2 column_3"
             20,
         ),
         ("n,x\n" + ROWS.replace(",", "|"), "--skip_lines 1 --delimiter '|' --columns n,x", "n x", 20),
+        *((f"n{mark}x\n" + WORDS.replace(",", mark), f"--delimiter '{mark}'", "n x", 20) for mark in MARKS),
+        *((f"n{mark}x\n" + WORDS.replace(",", mark), "--delimiter ','", f"n{mark}x", 20) for mark in MARKS),
     ],
 )
 def test_each_flag_of_the_message_helps(jobs: Jobs, text: str, flags: str, names: str, count: int) -> None:
@@ -243,6 +253,25 @@ def test_a_given_header_with_another_number_of_fields_stops(
     jobs.refuse("csv --header first", f"{flags}…in place of --header first", files={"a.csv": text})
     made = jobs.build(f"csv --skip_lines 1 {flags} {names} --max_reject_fraction .1")
     assert len(made.examples()[0]) == columns
+
+
+def test_fields_that_have_whole_rows_within_have_a_notice(jobs: Jobs) -> None:
+    text = "t\ty\n" + "".join(f"w{n}\tz\n" for n in range(30)) + '"x0\n0\ty\n0\tz"\tq\n'
+    made = jobs.build("csv", files={"a.tsv": text})
+    words = "1 record has lines within quotes that have the 2 fields of a row, the first in a.tsv, lines 32 to 34;"
+    assert f"{words} --quote '' makes rows of them" in made.said
+    for flags, count in (("--quote ''", 31), ("--quote '\"'", 31)):
+        made = jobs.build(f"csv {flags} --max_reject_fraction .9 --overwrite")
+        assert (len(made.examples()), words in made.said) == (count, False)
+
+
+@pytest.mark.parametrize("row", [",,", '"","",""'])
+@pytest.mark.parametrize("block", ["1KiB", "1MiB"])
+def test_rows_of_delimiters_alone_are_passed_over(jobs: Jobs, row: str, block: str) -> None:
+    text = "a,b,c\n" + "".join(f"{n},x{n},{n}\n" for n in range(20)) + f"{row}\n" * 900 + ",,7\n"
+    made = jobs.build(f"csv --block_size {block}", files={"a.csv": text})
+    assert (len(made.examples()), "passed over 900 empty rows" in made.said) == (21, True)
+    assert [feature.required for feature in made.manifest.features] == [False, False, True]
 
 
 def test_a_record_that_may_be_two_rows_has_a_notice(jobs: Jobs) -> None:

@@ -39,7 +39,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "csv --encoding utf-16": "a.csv is not utf-16…give the encoding of the file with --encoding",
             "csv --delimiter ab": "--delimiter: 'ab': expected a character, several that are no letters or digits",
             "csv --delimiter ''": "--delimiter: '' is not one ASCII character",
-            "csv --delimiter é": "--delimiter: 'é' is not one ASCII character",
+            "csv --delimiter é": "--delimiter: 'é': expected a character, several that are no letters",
             r"csv --delimiter 'a|b\d'": "expected a character, several that are no letters",
             "csv --quote ab": "--quote: 'ab' is not one ASCII character",
             "csv --quote ,": "--quote ',' needs --delimiter",

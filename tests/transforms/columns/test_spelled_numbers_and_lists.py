@@ -38,8 +38,8 @@ def test_numbers_become_plain(style: tuple[str, str], numbers: list[int | Decima
     assert (NumberStyle(decimal, thousands).is_plain, NumberStyle().is_plain) == (False, True)
 
 
-REWRITTEN = {"1.234": "1234", ",5": ".5", "7,": "7.", "-1.000,25e-3": "-1000.25e-3", "NaN": "NaN", "+Inf": "+Inf"}
-OTHERS = ["1.23", "12.3456", "1234.567", "1.234.5", "1,2,3", ",", "", " 1", "1e", "--1", "x", "1,5 kg"]
+REWRITTEN = {"1.234": "1234", ",5": ".5", "7,": "7.", "-1.000,25e-3": "-1000.25e-3", "NaN": "NaN", "(1.500)": "-1500"}
+OTHERS = ["1.23", "12.3456", "1234.567", "1.234.5", "1,2,3", "(1", "-(1)", ",", "", " 1", "1e", "--1", "x", "1,5 kg"]
 
 
 def test_what_is_no_number_stays_as_it_is() -> None:
