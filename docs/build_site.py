@@ -3,6 +3,7 @@
 `python docs/build_site.py FOLDER` fills FOLDER, from which mkdocs builds the site; see `make docs`.
 """
 
+import json
 import os
 import re
 import shutil
@@ -38,8 +39,12 @@ def api_names() -> dict[str, list[str]]:
 
 
 def site_place(file: Path) -> Path:
-    """Return the place of a page in the site."""
-    return Path("index.md") if file == REPOSITORY / "README.md" else file.relative_to(DOCS)
+    """Return the place of a page or a notebook in the site."""
+    return Path("index.md") if file == REPOSITORY / "README.md" else _suffixed(file.relative_to(DOCS))
+
+
+def _suffixed(place: Path) -> Path:
+    return place.with_suffix(".md") if place.suffix == ".ipynb" else place
 
 
 def site_link(page: Path, text: str, target: str) -> str:
@@ -69,6 +74,21 @@ def site_page(page: Path) -> str:
     return text.replace("](docs/", "](")  # pictures of the README
 
 
+def notebook_page(notebook: Path) -> str:
+    """Return the page of a notebook: its texts, its code, and what the code prints and draws."""
+    parts = []
+    for cell in json.loads(notebook.read_text())["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            if "image/png" in data:
+                parts.append(f"![What the code draws](data:image/png;base64,{''.join(data['image/png']).strip()})")
+            else:
+                parts.append(f"```text\n{''.join(data['text/plain']).strip()}\n```")
+    return "\n\n".join([*parts, f"The notebook is `{notebook.relative_to(REPOSITORY)}`.\n"])
+
+
 def api_reference() -> Iterator[str]:
     """Yield the lines of the page of the Python interface."""
     yield "# Python API\n\nAll names are those of the package `shardmill`."
@@ -90,6 +110,10 @@ def main(folder: Path) -> None:
         target = folder / site_place(page)
         target.parent.mkdir(exist_ok=True)
         target.write_text(site_page(page))
+    for notebook in (DOCS / "notebooks").glob("*.ipynb"):
+        target = folder / "notebooks" / f"{notebook.stem}.md"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(notebook_page(notebook))
     for file in (*DOCS.glob("*.png"), *DOCS.glob("*.css")):
         shutil.copy(file, folder)
     shutil.copy(SHIM, folder / "iframe-worker.js")
