@@ -152,12 +152,11 @@ def _convert(
     return 0
 
 
-_RUNS_OTHER_CODE = ("map", "map_batches", "module_file", "transform", "annotations")  # flags of jobs that import more
-
-
 def _is_about_local_files(values: Mapping[str, Any]) -> bool:
     """Return True if no flag names a URL, or brings code that may use Beam itself."""
-    return not any(values.get(name) for name in _RUNS_OTHER_CODE) and "://" not in str(list(values.values()))
+    of_add_ons = [name for add_on in ADD_ONS for name in add_on.code]
+    is_plain = not any(values.get(name) for name in ("module_file", "transform", "annotations", *of_add_ons))
+    return is_plain and "://" not in str(list(values.values()))
 
 
 def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutputOptions) -> None:

@@ -179,8 +179,11 @@ def verify_version(
             for sentence in repair(directory) if repairs else ():
                 note(sentence, say)
             dataset = open_version(directory)
-            for sentence in _find_unfinished_versions(directory.rstrip("/"), dataset.directory):
-                note(sentence, warn)
+            if (parent := directory.rstrip("/")) != dataset.directory:  # the folder of all versions was given
+                for version in find_interrupted_publications(storage.StorageFiles(), parent):
+                    if (other := storage.join(parent, version)) != dataset.directory:
+                        why = "its job was interrupted while it published; --repair completes it"
+                        note(f"{other} is not verified: {why}", warn)
             if (owner := read_holder(dataset.directory)) is not None:
                 note(f"{storage.join(dataset.directory, file_names.LOCK)} is {_describe_owner(owner)}", say)
             faults = find_dataset_faults(dataset)
@@ -193,13 +196,6 @@ def verify_version(
     examples, shards = sum(split.examples for split in splits), sum(len(split.shards) for split in splits)
     is_published = not is_failed_folder(dataset.directory)
     return Verification(dataset.directory, examples, shards, tuple(faults), tuple(notices), is_published)
-
-
-def _find_unfinished_versions(parent: str, opened: str) -> Iterator[str]:
-    """Yield warnings on other unfinished publications, if `parent`, the folder of all versions, was given."""
-    for version in find_interrupted_publications(storage.StorageFiles(), parent) if parent != opened else ():
-        if (other := storage.join(parent, version)) != opened:
-            yield f"{other} is not verified: its job was interrupted while it published; --repair completes it"
 
 
 def _describe_owner(owner: Owner) -> str:

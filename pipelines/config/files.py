@@ -61,21 +61,11 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return "" if self.input is None else input_root(self.input)
 
     def check(self) -> None:
-        """Check that a function can take the files, and that no option is for files alone; raises UserError."""
         super().check()
         try:
             _ = is_name_pattern(self.group_by) and parse_name_pattern(str(self.group_by), "group")
         except OptionValueError as mistake:
             raise UserError(f"--group_by: {mistake}") from None
-        if self.function is None:
-            return
-        if self.map_batches is not None:
-            raise UserError(f"{self.function}: files are not in batches; give a function of one file to --map")
-        others = ("reuse", "masks", "mask_column", "coco", "voc", "yolo", "annotations", "boxes_csv")
-        defaults = {option.field: option.default for option in options_of(type(self))}
-        for name in (*others, "no_shuffle", "feature_names", "coordinates"):
-            if name in defaults and getattr(self, name) != defaults[name]:
-                raise UserError(f"{self.function} and --{name}: the function makes the examples; leave one of them out")
 
     @property
     def is_decoding(self) -> bool:

@@ -3,8 +3,9 @@
 import os
 import sys
 from abc import ABC
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from shardmill.addons import registry
 from shardmill.data.features import Renames
@@ -12,7 +13,7 @@ from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
 from shardmill.text import mask_urls, shorten
-from shardmill.transforms.features.options import AddOnOptions, insert_options
+from shardmill.transforms.features.options import AddOnOptions, insert_options, load
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles, parse_roles
 from shardmill.transforms.options.declare import Option, Options, OptionValueError, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import LabelOptions
@@ -25,9 +26,10 @@ from shardmill.transforms.options.job_options import (
     SplitOptions,
     parse_path,
 )
-from shardmill.transforms.values.options import MapOptions
 
 if TYPE_CHECKING:
+    from shardmill.transforms.findings import Findings
+    from shardmill.transforms.inputs.record_blocks import IndexedBlocks
     from shardmill.transforms.shards.balance import ShardCount
 
 MAX_THREADS = 256  # beyond which threads of one process only wait for each other
@@ -119,8 +121,38 @@ def _parse_workers(value: Any) -> int:
         raise OptionValueError(f"{value!r} is not auto or a number") from None
 
 
+class Changed(NamedTuple):
+    """A stream of records that an add-on has changed."""
+
+    indexed: "IndexedBlocks"
+    config: Any  # the RecordsConfig of its records
+    findings: "Iterable[Findings]" = ()  # side input of what the add-on found in the records before
+
+
+class StreamAddOn(Protocol):
+    """Hooks of an add-on that changes a job's records before they are keyed; its text names it in messages.
+
+    It is made `of` options. `config` is the job's RecordsConfig or FilesConfig, as it was given. Temporary files are
+    written to `temporary`.
+    """
+
+    offloaded: ClassVar[str]  # module whose functions worker processes call
+
+    def check(self) -> None:
+        """Check what workers will call; raises UserError."""
+
+    def change_records(self, indexed: "IndexedBlocks", config: Any, temporary: str) -> Changed:
+        """Return the records that are made of those in indexed files."""
+
+    def config_of_files(self, config: Any) -> Any:
+        """Return the RecordsConfig of the records that are made of whole files."""
+
+    def change_files(self, indexed: Any, layout: Any, encoder: Any, config: Any, temporary: str) -> Changed:
+        """Return the records that are made of IndexedFiles, which have a Layout and are read by a FileEncoder."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptions, SplitOptions, ABC):
+class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
     """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
 
     takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive
@@ -240,6 +272,11 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         return self.subset(LabelOptions)
 
     @property
+    def stream(self) -> StreamAddOn | None:
+        """Return the hooks of the add-on that changes records before they are keyed; None without one."""
+        return next((load(options.stream).of(options) for options in self.add_ons if options.stream), None)
+
+    @property
     def is_reuse_requested(self) -> str | None:
         """Return the value of --reuse; None if the job has no such option."""
         return getattr(self, "reuse", None)
@@ -287,5 +324,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, MapOptions, ShardOptio
         shaping = {option.field: recorded.pop(option.field) for option in self.options if option.field in recorded}
         shaping |= recorded
         common = {option.field for option in options_of(JobConfig)}
+        of_all = (type(options) for options in self.add_ons if options.precedes in common)
+        common |= {option.field for options in of_all for option in options_of(options)}
         named = {"format": self.format_name} if self.format_name else {}
         return dict(mask_urls({name: value for name, value in shaping.items() if name in common} | named | shaping))

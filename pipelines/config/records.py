@@ -3,27 +3,26 @@
 import glob
 import os
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
 from shardmill.metadata.file_names import is_split_name
-from shardmill.pipelines.config.files import FilesConfig
-from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
-from shardmill.transforms.inputs.folders import FileKind, is_of_file
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, items_of, options_of
+from shardmill.transforms.inputs.folders import FileKind
+from shardmill.transforms.options.declare import Options, OptionValueError, flag, items_of
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import CONTENT, ROW_FILE, ROW_KEY, SplitOptions, parse_path
-from shardmill.transforms.values.options import DeclaredOptions
+from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
 
 if TYPE_CHECKING:
     from shardmill.transforms.columns.types import ScalarType
+    from shardmill.transforms.findings import Findings
     from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.listing import RecordFiles
+    from shardmill.transforms.inputs.summary import InputSummary
     from shardmill.transforms.layout.options import TableOptions
     from shardmill.transforms.layout.tables import MakeLayout
     from shardmill.transforms.records.encoding import RecordEncoder
@@ -103,7 +102,6 @@ class RecordsConfig(RecordOptions):
                 " reader parses them, or convert what these records were made of"
             )
         self._check_raw_records()
-        self._check_function()
         if self.separator and self.text_unit != "auto":
             raise UserError(
                 f"--separator {self.separator!r} and --record {self.text_unit}: documents between separators are the"
@@ -118,12 +116,6 @@ class RecordsConfig(RecordOptions):
     def _check_inputs(self) -> None:
         if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
-
-    def _check_function(self) -> None:
-        if self.spec.is_passed_through and self.map_batches is not None:
-            raise UserError(f"{self.map_batches}: examples are not in batches; give a function of one example to --map")
-        if self.has_raw_records and self.map is not None:
-            raise UserError(f"--record_type raw and {self.map}: raw records are not parsed; leave one of them out")
 
     def _check_raw_records(self) -> None:
         if not self.has_raw_records:
@@ -209,17 +201,16 @@ class RecordsConfig(RecordOptions):
 
     @property
     def input_format(self) -> "RecordFormat":
-        """Return the format that reads the records; with a function, as they are before it changes them."""
-        if self.function is None:
+        """Return the format that reads the records, as they are before an add-on changes their stream."""
+        if self.stream is None:
             return self.format
-        # Flags about columns are those of what the function returns
+        # Flags about columns are those of the rows that it makes
         whole: dict[str, Any] = {"fill": (), "drop": (), "image": (), "flatten": False, "json_columns": ()}
         return replace(self, **whole).format
 
-    @property
-    def mapped(self) -> "RecordsConfig":
-        """Return the configuration of what the function returns; without a function, this one."""
-        return self if self.function is None else MappedConfig.of(self)
+    def of_rows(self, summary: "InputSummary", columns: Set[str], findings: "Findings") -> Self:
+        """Return this configuration once the input, the columns and the findings of an add-on are known."""
+        return self
 
     @property
     def encoder(self) -> "RecordEncoder":
@@ -456,114 +447,6 @@ def make_spooled_format(config: RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.rows.formats import SpooledFormat
 
     return SpooledFormat(config.block_size, config.fill, config.nesting, config.image, config.has_raw_records)
-
-
-def _make_mapped_format(config: RecordsConfig) -> "RecordFormat":
-    if not config.has_files:
-        return make_spooled_format(config)
-    from shardmill.transforms.rows.mapped import MappedFormat
-
-    return MappedFormat(config.block_size, config.fill, config.nesting, config.image)
-
-
-_MAPPED = FormatSpec(
-    name="mapped", plural="records", suffixes="", flags=("json_columns",), make_format=_make_mapped_format
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MappedConfig(RecordsConfig):
-    """The configuration of what the function of --map or --map_batches returns, as rows of a table."""
-
-    origin: RecordsConfig  # of the job, as it was given
-
-    @classmethod
-    def of(cls, origin: RecordsConfig) -> "MappedConfig":
-        """Return the configuration of the rows: options about files have their defaults."""
-        given = {item.name: getattr(origin, item.name) for item in fields(RecordsConfig)}
-        about_files = (option for option in options_of(RecordsConfig) if option.flag.is_about_files)
-        reset = {option.field: option.default for option in about_files}
-        reset |= {
-            "map": None,
-            "map_batches": None,
-            "on_mixed": "fail",
-            "spec": _MAPPED,
-            "data_set": None,
-            "label_map": None,
-        }
-        if origin.data_set is not None and origin.schema is not None and origin.schema.metadata:
-            reset["schema"] = None  # it describes the records before the function
-        return cls(**{**given, **reset, "origin": origin})
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.origin.inputs
-
-    @property
-    def source(self) -> str:
-        return f"the rows of {self.origin.function}"
-
-    @property
-    def has_files(self) -> bool:
-        return self.origin.has_files
-
-    @property
-    def keeps_splits(self) -> bool:
-        return self.origin.keeps_splits
-
-
-@dataclass(frozen=True, kw_only=True)
-class MappedFilesConfig(RecordsConfig):
-    """The configuration of the rows that a function makes of whole files.
-
-    A row's split depends on the name of its file, as without a function.
-    """
-
-    origin: FilesConfig  # of the job, as it was given
-    has_splits: bool = False  # True if folders or a manifest give the splits
-
-    @classmethod
-    def of(cls, origin: FilesConfig) -> "MappedFilesConfig":
-        """Return the configuration of the rows that the function of `origin` makes."""
-        shared = {item.name for item in fields(JobConfig)} | {option.field for option in options_of(DeclaredOptions)}
-        given = {name: getattr(origin, name) for name in shared if hasattr(origin, name)}
-        reset = {"map": None, "map_batches": None, "folders": None, "exclude": (), "input": None, "spec": _MAPPED}
-        return cls(
-            **{**given, **reset, "origin": origin, "key": ROW_KEY, "label": ("label",), "drop": (ROW_KEY, ROW_FILE)}
-        )
-
-    def of_rows(self, has_splits: bool, columns: Collection[str]) -> "MappedFilesConfig":
-        """Return the configuration once the splits and columns of the rows are known."""
-        return replace(self, has_splits=has_splits, label=("label",) if "label" in columns else None)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.origin.inputs or tuple(path for _, path in getattr(self.origin, "manifest", ()))
-
-    @property
-    def source(self) -> str:
-        return f"the rows of {self.origin.function}"
-
-    @property
-    def keeps_splits(self) -> bool:
-        return self.has_splits
-
-    @property
-    def encoder(self) -> "RecordEncoder":
-        from shardmill.transforms.records.mapped_files import FileRowEncoder
-
-        return FileRowEncoder(tuple(self.table_options.helper_columns), self.renames)
-
-    @property
-    def split(self) -> SplitOptions:
-        split = super().split
-        if split.splits is None or split.stratify_by is not None or not is_of_file(split.group_by):
-            return split
-        return replace(split, group_by=ROW_FILE)
-
-    @property
-    def identifying_features(self) -> tuple[str, ...]:
-        return (ROW_KEY, "filename")
 
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)

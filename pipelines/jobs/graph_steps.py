@@ -14,20 +14,20 @@ from shardmill.data.features import Feature, Features, Renames, mark_labels
 from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.schema import to_pbtxt
-from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import MappedConfig, MappedFilesConfig, RecordsConfig
+from shardmill.pipelines.config.job import Changed
+from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs.skeleton import DryRun
 from shardmill.quality.duplicates import Duplicates
-from shardmill.text import did_you_mean, plural
+from shardmill.text import did_you_mean
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import Formats, deep_notices, turned_notices
-from shardmill.transforms.findings import Findings, MapCalls
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.conventions import NO_IMAGE
 from shardmill.transforms.formats.format import FileRef
-from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks
+from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import common_header, wanted_columns
+from shardmill.transforms.layout.columns import wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
@@ -58,10 +58,9 @@ from shardmill.transforms.workers.elements import MergeFn, get_single
 class Reading:
     """The results of indexing files and inferring their columns."""
 
-    indexed: IndexedBlocks
+    stream: Changed  # records, as an add-on has changed them, if one does
     inferred: Iterable[Inferred]  # an AsIter of none or one, where anything is inferred
     layout: beam.PCollection[TableLayout]
-    mapped: Iterable[Findings] = ()  # an AsIter of one, where a function changes records
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +76,19 @@ class RecordsDryRun(DryRun):
 def read_layout(
     root: beam.Pipeline,
     config: RecordsConfig,
-    temporary: str | None = None,
-    planned: RecordsDryRun | None = None,
-    spooled: beam.PCollection[FileRef] | None = None,
-    scratch: str | None = None,
+    temporary: str | None,
+    planned: RecordsDryRun | None,
+    spooled: beam.PCollection[FileRef] | None,
+    scratch: str,
 ) -> Reading:
     """Index the input and decide how it is read, with the column types of an earlier job if it is `planned`.
 
-    A dry run has no `temporary` folder; what a function returns is written to `scratch`. `spooled` are the files of a
-    configuration that has none of its own.
+    A dry run has no `temporary` folder; records that an add-on makes are written to `scratch`. `spooled` are the files
+    of a configuration that has none of its own.
     """
     options = config.table_options
     infer = None
-    if config.function is None and config.format.infers_with_index and planned is None and options.needs_inference:
+    if config.stream is None and config.format.infers_with_index and planned is None and options.needs_inference:
         columns = wanted_columns(options)
         infer = (None if columns is None else tuple(columns), tuple(options.label_values))
     indexed = root | "Index" >> IndexBlocks(
@@ -103,20 +102,15 @@ def read_layout(
         temporary,
         infer,
     )
-    mapped: Iterable[Findings] = ()
-    if config.function is not None:
-        assert scratch is not None
-        indexed, mapped = _map_records(indexed, config, scratch)
-    return read_indexed(indexed, config.mapped, mapped, planned)
+    stream = Changed(indexed, config)
+    if config.stream is not None:
+        stream = config.stream.change_records(indexed, config, scratch)
+    return read_stream(stream, planned)
 
 
-def read_indexed(
-    indexed: IndexedBlocks,
-    config: RecordsConfig,
-    mapped: Iterable[Findings] = (),
-    planned: RecordsDryRun | None = None,
-) -> Reading:
-    """Decide how indexed blocks are read; `mapped` is a side input of the function that made them, if one did."""
+def read_stream(stream: Changed, planned: RecordsDryRun | None = None) -> Reading:
+    """Decide how the blocks of a stream of records are read."""
+    indexed, config, findings = stream
     options = config.table_options
     inferred: Any = ()
     if planned is not None:
@@ -130,44 +124,9 @@ def read_indexed(
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
         kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
-    side = (inferred, kinds, config, None if planned is None else planned.layout.features, mapped)
+    side = (inferred, kinds, config, None if planned is None else planned.layout.features, findings)
     layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
-    return Reading(indexed, inferred, layout, mapped)
-
-
-def _map_records(indexed: IndexedBlocks, config: RecordsConfig, temporary: str) -> tuple[IndexedBlocks, Any]:
-    """Return what the function of --map or --map_batches makes of all records, and its Findings as a side input."""
-    from shardmill.transforms.rows.mapping import MapRecords, RecordMap, needs_types
-
-    assert config.function is not None
-    format_, inferred = config.input_format, Inferred()
-    if needs_types(format_, config.function.is_of_batches):
-        of_input = indexed.tasks | "InferInput" >> InferColumns(format_, None, (), config.read_threads)
-        inferred = AsSingleton(of_input, Inferred())
-    mapping = RecordMap(config.function, format_, config.seed, config.types)
-    mapped = indexed.tasks | "Map" >> MapRecords(mapping, inferred, temporary, config.read_threads)
-    rejects = (indexed.rejects, mapped.rejects) | "RejectsOfMap" >> beam.Flatten()
-    findings = AsIter(mapped.findings)
-    add = beam.Map(_add_mapped, findings, config).with_output_types(InputSummary)
-    summary = indexed.summary | "SummaryOfMap" >> add
-    return IndexedBlocks(mapped.tasks, rejects, summary), findings
-
-
-def _add_mapped(summary: InputSummary, mapped: Iterable[Findings], config: RecordsConfig) -> InputSummary:
-    """Return the summary of the input with the records that the function has rejected; raises UserError.
-
-    Files must have the same columns unless the options say otherwise; those of the rows are other ones.
-    """
-    _check_files(summary, config)
-    common_header(summary, config.table_options)
-    check_any_left(found := get_single(mapped, Findings()).find(MapCalls), config)
-    return replace(summary, rejected=summary.rejected + found.rejected, headers={})
-
-
-def check_any_left(found: MapCalls, config: JobConfig) -> None:
-    """Check that a function has returned something; raises UserError."""
-    if found.records and not found.rows and not found.rejected:
-        raise UserError(f"{config.function} left out all {plural(found.records, 'record')} of {config.source}")
+    return Reading(stream, inferred, layout)
 
 
 def _make_record_layout(
@@ -176,21 +135,11 @@ def _make_record_layout(
     kinds: Iterable[Kinds],
     config: RecordsConfig,
     planned: Features | None,
-    mapped: Iterable[Findings],
+    findings: Iterable[Findings],
 ) -> TableLayout:
-    output = get_single(inferred, Inferred()).types
-    if isinstance(config, MappedConfig):  # --types of a column that only the function got
-        calls = get_single(mapped, Findings()).find(MapCalls)
-        if calls.several and config.has_files and config.on_duplicate_key != "allow":
-            raise UserError(
-                f"--on_duplicate_key {config.on_duplicate_key}: {config.origin.function} makes several rows of a"
-                " record, which have one place in the input; leave it out, or let the function return one row"
-            )
-        unknown = calls.columns - output.keys()
-        config = replace(config, types=tuple(item for item in config.types if item[0] not in unknown))
-    elif isinstance(config, MappedFilesConfig):
-        config = config.of_rows("" not in summary.folders, output)
-    layout = replace(_make_route_layout(summary, get_single(inferred, Inferred()), config), input_counts=summary.counts)
+    types = get_single(inferred, Inferred())
+    config = config.of_rows(summary, types.types.keys(), get_single(findings, Findings()))
+    layout = replace(_make_route_layout(summary, types, config), input_counts=summary.counts)
     if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
     if config.on_mixed == "fail":
@@ -199,13 +148,14 @@ def _make_record_layout(
     return replace(layout, kinds=schema_types or most_frequent_kinds(get_single(kinds, {})))
 
 
-def _check_files(summary: InputSummary, config: RecordsConfig) -> None:
+def check_files(summary: InputSummary, config: RecordsConfig) -> None:
+    """Check that files were found, if only to be rejected; raises UserError."""
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
 
 
 def _make_route_layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
-    _check_files(summary, config)
+    check_files(summary, config)
     layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
     layout = add_object_features(layout)
     for add_on in config.row_add_ons if layout.features else ():

@@ -26,7 +26,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import DataConfig, MappedFilesConfig, RecordsConfig
+from shardmill.pipelines.config.records import DataConfig, RecordsConfig
 from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import (
     NOTHING_PUBLISHED,
@@ -105,18 +105,9 @@ class Job:
 
 
 def file_job(config: FilesConfig, route: "FileRoute") -> Job:
-    """Return the job of `config`, whose files `route` reads; raises UserError if its function cannot be called."""
-    if config.function is not None:
-        from shardmill.pipelines.jobs import record_graphs
-
-        config.function.check()
-        rows = MappedFilesConfig.of(config)
-        return Job(
-            build=partial(record_graphs.build_mapped_files, config=config, route=route),
-            plan=partial(record_graphs.plan_mapped_files, config=config, route=route),
-            describe=partial(record_graphs.describe_records_plan, config=rows),
-            measure_work=partial(record_graphs.records_work, config=rows),
-        )
+    """Return the job of `config`, whose files `route` reads; raises UserError if an add-on cannot change them."""
+    if config.stream is not None:
+        return record_job(config, config.stream.config_of_files(config), route=route)
     from shardmill.pipelines.jobs import file_graphs
 
     return Job(
@@ -127,19 +118,23 @@ def file_job(config: FilesConfig, route: "FileRoute") -> Job:
     )
 
 
-def record_job(config: RecordsConfig) -> Job:
-    """Return the job of `config` over records inside files; raises UserError if its function cannot be called."""
+def record_job(config: RecordsConfig | FilesConfig, rows: Any = None, **source: Any) -> Job:
+    """Return the job of `config` over records inside files; raises UserError if an add-on cannot change them.
+
+    `rows` is the RecordsConfig of the records that an add-on makes of the files of `source`, if one does.
+    """
     from shardmill.pipelines.jobs import record_graphs
 
-    if config.function is not None:
-        config.function.check()
+    if config.stream is not None:
+        config.stream.check()
+    rows = rows or config
     return Job(
-        build=partial(record_graphs.build_records, config=config),
-        plan=partial(record_graphs.plan_records_dry_run, config=config),
-        describe=partial(record_graphs.describe_records_plan, config=config),
-        measure_work=partial(record_graphs.records_work, config=config),
-        plans_first="--module_file is traced with the types of columns" if config.module_file is not None else "",
-        reuses_buffers=True,
+        build=partial(record_graphs.build_records, config=config, **source),
+        plan=partial(record_graphs.plan_records_dry_run, config=config, **source),
+        describe=partial(record_graphs.describe_records_plan, config=rows),
+        measure_work=partial(record_graphs.records_work, config=rows),
+        plans_first="--module_file is traced with the types of columns" if rows.module_file is not None else "",
+        reuses_buffers=not source,
     )
 
 
@@ -457,14 +452,13 @@ def run_conversion(
     return found
 
 
-# Of the functions that worker processes call, and of all that these need
-_OFFLOADED = ("shardmill.transforms.files.shards", "shardmill.transforms.records.mapped_files")
-
-
 def _opened_workers(config: JobConfig, options: PipelineOptions) -> AbstractContextManager[None]:
     """Return a context with worker processes for the steps that Beam's local runner runs in this process."""
+    modules = () if config.stream is None else (config.stream.offloaded,)
     is_in_process = options.view_as(DirectOptions).direct_running_mode != "multi_processing"
-    return open_workers(config.workers, _OFFLOADED) if runner.is_local(options) and is_in_process else nullcontext()
+    if not (runner.is_local(options) and is_in_process):
+        return nullcontext()
+    return open_workers(config.workers, ("shardmill.transforms.files.shards", *modules))
 
 
 def _abandon(

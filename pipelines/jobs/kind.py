@@ -67,8 +67,8 @@ class RecordsKind(Kind):
     def options(self) -> tuple[Option, ...]:
         """Return the options of every job, without --folders, and those of the format."""
         chosen = {option.field for option in options_of(JobConfig)} - {"folders"} | {*self.spec.flags}
-        own = tuple(option for option in options_of(self.config) if option.field in chosen)
-        return insert_options(own, registry.options_for(self.spec.unit))
+        options = insert_options(options_of(self.config), registry.options_for(self.spec.unit))
+        return tuple(option for option in options if option.field in chosen or option.owner is not self.config)
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         return make_config(RecordsConfig, self.options, values, spec=self.spec)

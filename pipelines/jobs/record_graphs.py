@@ -1,7 +1,6 @@
 """Beam graphs for jobs over records inside files: conversion and dry run."""
 
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial, reduce
@@ -14,17 +13,16 @@ from shardmill.data.features import Feature, Features, Renames
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
-from shardmill.pipelines.config.records import MappedFilesConfig, RecordsConfig
+from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs.graph_steps import (
     Reading,
     RecordsDryRun,
-    check_any_left,
     check_ids,
     cut_by_weights,
     find_equal_contents,
     published_features,
-    read_indexed,
     read_layout,
+    read_stream,
     schema_notices,
     transform_graph,
 )
@@ -41,10 +39,10 @@ from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.features.rows import Written
-from shardmill.transforms.findings import Findings, MapCalls
-from shardmill.transforms.inputs.record_blocks import IndexedBlocks, Task
+from shardmill.transforms.findings import Findings
+from shardmill.transforms.inputs.record_blocks import Task
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout
+from shardmill.transforms.layout.files import DEFAULT_SPLITS
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records.merging import RunShards
@@ -79,82 +77,56 @@ _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slic
 def build_records(
     root: beam.Pipeline,
     progress_folder: str | None,
-    config: RecordsConfig,
+    config: RecordsConfig | FilesConfig,
     plan: RecordsDryRun | None = None,
-    rows: beam.PCollection[Any] | Callable[[], beam.PTransform] | None = None,
-    ready: beam.PCollection[None] | None = None,
+    **source: Any,
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
-    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. The `rows` of a
-    RowsConfig are in no file, or a new PTransform reads them: see transforms.rows.spool. Nothing is written before the
-    singleton `ready` exists.
+    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. `source` are
+    further arguments of `_read`.
     """
     if plan is not None:
+        assert isinstance(config, RecordsConfig)
         _describe_module_outputs(plan, config)
     options = publish_options(config)
+    reading = _read(root, config, options.folder, options.folder, plan, **source)
+    return _build(reading, options, progress_folder, plan)
+
+
+def _read(
+    root: beam.Pipeline,
+    config: Any,  # a RecordsConfig; with a `route` the FilesConfig
+    temporary: str | None,
+    scratch: str,
+    plan: RecordsDryRun | None = None,
+    route: "FileRoute | None" = None,
+    rows: beam.PCollection[Any] | Callable[[], beam.PTransform] | None = None,
+    ready: beam.PCollection[None] | None = None,
+) -> Reading:
+    """Read records inside files; or those that an add-on makes of the files of a `route`; or `rows`.
+
+    The `rows` of a RowsConfig are in no file, or a new PTransform reads them: see transforms.rows.spool. Nothing is
+    written before the singleton `ready` exists.
+    """
+    if route is not None:
+        indexed = root | "Index" >> route.index(temporary)
+        layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)
+        return read_stream(config.stream.change_files(indexed, layout, route.encoder, config, scratch))
     spooled = None
     if callable(rows):
         rows = root | "Rows" >> rows()
     if rows is not None:
         from shardmill.transforms.rows.spool import SpoolRows
 
-        spooled = rows | "Spool" >> SpoolRows(options.folder, config.spec.is_passed_through, ready)
-    reading = read_layout(root, config, options.folder, plan, spooled, options.folder)
-    return _build(reading, config.mapped, options, progress_folder, plan)
-
-
-def build_mapped_files(
-    root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: "FileRoute"
-) -> beam.PCollection[str]:
-    """Build the whole job of a function that changes whole files, which outputs the paths of the published shards.
-
-    Workers on this machine report progress to `progress_folder`.
-    """
-    options = publish_options(config)
-    reading = _read_mapped_files(root, config, route, options.folder, options.folder)
-    return _build(reading, MappedFilesConfig.of(config), options, progress_folder, None)
-
-
-def _read_mapped_files(
-    root: beam.Pipeline, config: FilesConfig, route: "FileRoute", temporary: str | None, scratch: str
-) -> Reading:
-    from shardmill.transforms.records.mapped_files import FileMap, MapFiles
-
-    assert config.function is not None
-    indexed = root | "Index" >> route.index(temporary)
-    layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)
-    quality = getattr(config, "jpeg_quality", 0)
-    mapping = FileMap(config.function, route.encoder, config.seed, config.group_by, quality)
-    calls = MapFiles(mapping, layout, scratch, config.read_threads)
-    mapped = indexed.files | "Map" >> calls
-    rejects = (indexed.rejects, mapped.rejects) | "RejectsOfMap" >> beam.Flatten()
-    findings = AsIter(mapped.findings)
-    add = beam.Map(_add_mapped_files, AsSingleton(layout), findings, config).with_output_types(InputSummary)
-    summary = indexed.summary | "SummaryOfMap" >> add
-    return read_indexed(IndexedBlocks(mapped.tasks, rejects, summary), MappedFilesConfig.of(config), findings)
-
-
-def _add_mapped_files(
-    summary: InputSummary, layout: Layout, mapped: Iterable[Findings], config: FilesConfig
-) -> InputSummary:
-    """Return the summary of files with the records that the function has rejected; raises UserError.
-
-    Its folders are the splits that the input gives.
-    """
-    check_any_left(found := get_single(mapped, Findings()).find(MapCalls), config)
-    folders = {"": summary.records} if layout.fractions is not None else dict.fromkeys(layout.splits, 1)
-    kept = InputSummary(size_bytes=summary.size_bytes, fingerprint=summary.fingerprint, skipped=summary.skipped)
-    return replace(kept, rejected=summary.rejected + found.rejected, folders=Counter(folders))
+        spooled = rows | "Spool" >> SpoolRows(scratch, config.spec.is_passed_through, ready)
+    return read_layout(root, config, temporary, plan, spooled, scratch)
 
 
 def _build(
-    reading: Reading,
-    config: RecordsConfig,
-    options: PublishOptions,
-    progress_folder: str | None,
-    plan: RecordsDryRun | None,
+    reading: Reading, options: PublishOptions, progress_folder: str | None, plan: RecordsDryRun | None
 ) -> beam.PCollection[str]:
+    indexed, config, findings = reading.stream
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
@@ -163,8 +135,8 @@ def _build(
     staging, repeated = Staging(*how_to_read, config.analysis, weigh), None
     if config.on_duplicate_key == "reject":
         find = FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
-        repeated = reading.indexed.tasks | "Keys" >> find
-    staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
+        repeated = indexed.tasks | "Keys" >> find
+    staged = _stage(indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
     divisions = _divide_records(staged, config, staging.weigh is not None)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
@@ -174,12 +146,12 @@ def _build(
         source = graph | "Shards" >> beam.Map(lambda graph, source: TransformedShards(graph, source), config.source)
     else:
         source = _make_shard_source(layout, config)
-    cut = CutInput(layout, divisions, slices, [reading.indexed.rejects, staged.rejects])
+    cut = CutInput(layout, divisions, slices, [indexed.rejects, staged.rejects])
     sides = (
         AsIter(staged.staged),
         () if graph is None else AsIter(graph),
         None if repeated is None else AsSingleton(repeated),
-        reading.mapped,
+        findings,
         config,
     )
     at_once = SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE
@@ -238,7 +210,7 @@ def _describe_records(
     all_staged: Iterable[StagedFindings],
     graphs: Iterable[StagedGraph],
     repeated: RepeatedKeys | None,
-    mapped: Iterable[Findings],
+    findings_of_stream: Iterable[Findings],
     config: RecordsConfig,
 ) -> tuple[Build, Features]:
     layout, divisions, shards = written.layout, written.divisions, written.shards
@@ -246,7 +218,7 @@ def _describe_records(
     assembly = config.assembly
     staged = get_single(all_staged, StagedFindings()).in_order_of(layout.splits)
     indexed = layout.input_counts
-    findings = reduce(Findings.merge, mapped, Findings()).merge(staged.findings)
+    findings = reduce(Findings.merge, findings_of_stream, Findings()).merge(staged.findings)
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     features, image_notices = published_features(layout, staged, table)
@@ -257,7 +229,7 @@ def _describe_records(
     if config.key is not None:
         repeated = repeated or find_repeated_keys(staged.keys)
         limit = config.max_reject_fraction
-        is_only_allowed = config.has_files and bool(findings.find(MapCalls).several)  # see _make_record_layout
+        is_only_allowed = config.has_files and any(finding.shares_places for finding in findings.values())
         notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit, is_only_allowed)
     for label in layout.row_labels:
         check_ids(staged, layout, label, table)
@@ -297,34 +269,19 @@ def _describe_records(
 _SHOWN = 30  # features, by --dry_run
 
 
-def plan_records_dry_run(
-    root: beam.Pipeline, path: str, config: RecordsConfig, rows: Callable[[], beam.PTransform] | None = None
-) -> None:
+def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig | FilesConfig, **source: Any) -> None:
     """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
-    A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph. What
-    the PTransform of `rows` reads, which is in no file, is spooled next to `path`.
+    A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
+    Temporary files are written next to `path`; `source` are further arguments of `_read`.
     """
-    scratch = posixpath.dirname(path)
-    spooled = None
-    if rows is not None:
-        from shardmill.transforms.rows.spool import SpoolRows
-
-        spooled = root | "Rows" >> rows() | "Spool" >> SpoolRows(scratch)
-    _plan(read_layout(root, config, spooled=spooled, scratch=scratch), config.mapped, path)
-
-
-def plan_mapped_files(root: beam.Pipeline, path: str, config: FilesConfig, route: "FileRoute") -> None:
-    """Call a function with all files, infer the columns of its rows, and pickle the RecordsDryRun to `path`."""
-    _plan(_read_mapped_files(root, config, route, None, posixpath.dirname(path)), MappedFilesConfig.of(config), path)
-
-
-def _plan(reading: Reading, config: RecordsConfig, path: str) -> None:
-    infers_apart = reading.inferred != () and reading.indexed.inferred is None
-    reads_per_block = 1 + infers_apart + (config.on_mixed == "reject") + (config.stratify_by is not None)
-    blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
-    sides = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, reads_per_block)
-    _ = reading.indexed.summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
+    reading = _read(root, config, None, posixpath.dirname(path), **source)
+    indexed, records, _ = reading.stream
+    infers_apart = reading.inferred != () and indexed.inferred is None
+    reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
+    blocks = AsIter(indexed.tasks | "BlocksOfTask" >> beam.Map(len))
+    sides = (reading.inferred, AsSingleton(reading.layout), AsIter(indexed.rejects), blocks, reads_per_block)
+    _ = indexed.summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
 
 
 def _make_dry_run(

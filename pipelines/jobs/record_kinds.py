@@ -23,6 +23,7 @@ from shardmill.pipelines.config.records import (
     make_spooled_format,
 )
 from shardmill.pipelines.jobs.kind import RecordsKind
+from shardmill.transforms.features.options import insert_options
 from shardmill.transforms.options.declare import Option, Options, options_of
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import NO, ReuseOptions
@@ -163,10 +164,12 @@ class TextKind(NamedInputsKind):
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
-        add_ons = {option.field for options in registry.options_for("line") for option in options_of(options)}
-        if given := next((name for name, value in rest.items() if name in add_ons and value is not None), ""):
+        takes = registry.options_for("text")
+        of_lines = (options for options in registry.options_for("line") if options not in takes)
+        names = {option.field for options in of_lines for option in options_of(options)}
+        if given := next((name for name, value in rest.items() if name in names and value is not None), ""):
             raise UserError(f"--{given} needs --record line: documents of several lines need --separator")
-        return make_config(TextFilesConfig, options_of(TextFilesConfig), rest)
+        return make_config(TextFilesConfig, insert_options(options_of(TextFilesConfig), takes), rest)
 
 
 def text_route(config: TextFilesConfig) -> "FileRoute":

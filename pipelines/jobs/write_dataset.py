@@ -112,8 +112,8 @@ class WriteDataset(beam.PTransform):
         values = {name: to_plain(value) for name, value in self._options.items()}
         config = kind.make_config(values, rows_source="PCollection")
         assert isinstance(config, RowsConfig)
-        if config.function is not None:
-            config.function.check()
+        if config.stream is not None:
+            config.stream.check()
         if config.module_file is not None:
             raise UserError(
                 "--module_file is traced with the types of columns, which are known only when the pipeline runs; leave"

@@ -236,9 +236,10 @@ class FloatSample:
             return ""
         count, (one, other) = len(first) << sample.level, sample.values[first[0] : first[0] + 2].tolist()
         numbers = "1 stored number replaces" if count == 1 else f"{count:,} stored numbers each replace"
+        text = f"{stored[first[0]]:.0f}" if abs(stored[first[0]]) >= _EXACT else str(stored[first[0]])
         return (
             f"{'about ' if sample.level else ''}{numbers} several different numbers of the input, such as"
-            f" {_number_text(one)} and {_number_text(other)}, which both become {_stored_text(stored[first[0]])}"
+            f" {_number_text(one)} and {_number_text(other)}, which both become {text}"
         )
 
 
@@ -363,10 +364,6 @@ def _changed_numbers(numbers: pa.Array, narrow: npt.NDArray[np.float32]) -> npt.
 
 def _number_text(number: int | float) -> str:
     return f"{number:.0f}" if isinstance(number, float) and number.is_integer() else str(number)
-
-
-def _stored_text(number: np.float32) -> str:
-    return f"{number:.0f}" if abs(number) >= _EXACT else str(number)
 
 
 def _are_large(narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:

@@ -16,6 +16,7 @@ class AddOnOptions(Options):
     # the RowAddOn that is made `of` options and a configuration, as `folder.rows.Class`; "" for none
     rows: ClassVar[str] = ""
     reads_schema: ClassVar[bool] = False  # True if a schema may turn on the hooks for rows, without any option
+    stream: ClassVar[str] = ""  # the StreamAddOn, see pipelines.config.job; at most one add-on of a job has it
     observer: ClassVar[str] = ""  # the ImageObserver that looks at each image of a job, as `folder.module.NAME`
     quantity: ClassVar[str] = ""  # value of --balance that needs these options
     libraries: ClassVar[tuple[str, ...]] = ()  # whose releases can change the bytes
@@ -35,10 +36,7 @@ def load(name: str) -> Any:
 
 
 def insert_options(options: Sequence[Option], add_ons: Iterable[type[AddOnOptions]]) -> tuple[Option, ...]:
-    """Return `options` with those of add-ons in their places.
-
-    With options a, b, c, those of an add-on that precedes b follow a.
-    """
+    """Return `options` with those of add-ons: with options a, b, c, those of an add-on that precedes b follow a."""
     found = list(options)
     for add_on in add_ons:
         place = next((place for place, option in enumerate(found) if option.field == add_on.precedes), len(found))

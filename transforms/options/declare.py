@@ -39,7 +39,7 @@ class Flag:
     hidden: bool = False  # no such flag exists; another flag sets the field
     affects_output: bool = True  # the value affects the output, so it is in manifest.json
     reads_file: bool = False  # `parse` looks at files: it is called once, before the options are constructed
-    is_about_files: bool = False  # says how files are read, so it means nothing for rows that a function returns
+    is_about_files: bool = False  # says how files are read, so it means nothing for rows that an add-on makes
     is_always_recorded: bool = True  # in the manifest even as the default; False for newer options
     to_json: Callable[[Any], Any] | None = None  # converts the value for the manifest; None: tuples become lists
 

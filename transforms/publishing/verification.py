@@ -110,7 +110,7 @@ class _VerifyShardFn(ThreadedFlatMap):
         split_name, shard = element
         report = self._progress.add if self._progress is not None else None
         index = self._index.get(shard.file)
-        faults = verify_shard(self._dataset, split_name, shard, self._decode, self._checkers, 2, report, index)
+        faults = verify_shard(self._dataset, split_name, shard, self._decode, self._checkers, report, index)
         return [(shard.file, faults)]
 
 
@@ -120,7 +120,6 @@ def verify_shard(
     shard: ShardEntry,
     decode: bool,
     pool: Executor | None = None,
-    window: int = 1,
     report: Callable[[int, int], None] | None = None,
     index: IndexedShard | None = None,
 ) -> list[Fault]:
@@ -130,14 +129,12 @@ def verify_shard(
     Args:
         decode: decode every image.
         pool: executor that checks blocks of records, or None for this thread.
-        window: maximum number of blocks that the pool holds.
         report: called with the number of records and bytes of each block that was checked.
         index: the shard in the list of the index; None without an index.
     """
     try:
-        messages = _check_shard(
-            dataset, split_name, shard, _BlockChecker(dataset.manifest, decode), pool, window, report, index
-        )
+        check = _BlockChecker(dataset.manifest, decode)
+        messages = _check_shard(dataset, split_name, shard, check, pool, report, index)
     except FileNotFoundError:
         messages = ["is missing"]
     except OSError as error:
@@ -152,7 +149,6 @@ def _check_shard(
     shard: ShardEntry,
     check: "_BlockChecker",
     pool: Executor | None,
-    window: int,
     report: Callable[[int, int], None] | None,
     index: IndexedShard | None,
 ) -> list[str]:
@@ -170,7 +166,7 @@ def _check_shard(
         blocks = _ReadableBlocks(codec, file, shard.file, index is not None)
         found: list[str] = []
         hidden = first = 0
-        for checked in map_in_order(pool, check, blocks, window):
+        for checked in map_in_order(pool, check, blocks, 2):
             for row, messages in checked.faults:
                 shown = messages[: MAX_RECORD_FAULTS - len(found)]
                 found += [f"record {first + row}: {message}" for message in shown]

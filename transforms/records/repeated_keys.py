@@ -144,16 +144,13 @@ class RepeatedKeys:
         return [f"{have}; all are kept; {remedy}, fail stops the job"]
 
 
-def find_repeated_keys(
-    sections: Iterable[Section], temporary: str | None = None, at_once: int = CONTENTS_AT_ONCE
-) -> RepeatedKeys:
+def find_repeated_keys(sections: Iterable[Section], temporary: str | None = None) -> RepeatedKeys:
     """Count keys that occur more than once; with `temporary`, also list there all records but the first of each.
 
-    The first one has the least file name, and the least line in it. About `at_once` keys are examined at
-    once.
+    The first one has the least file name, and the least line in it.
     """
     sections = sorted(sections, key=lambda section: (section.split, section.path))
-    number = count_ranges(sum(section.examples for section in sections), at_once)
+    number = count_ranges(sum(section.examples for section in sections), CONTENTS_AT_ONCE)
     found = RepeatedKeys()
     example: tuple[tuple[Source, Source], Section, int] | None = None
     with ThreadPoolExecutor(MAX_READERS, "shardmill-keys") as pool:

@@ -300,7 +300,8 @@ def stage_task(
     out: list[Any] = []
     staged, size = StagedFindings(), 0
     max_run_bytes = staging.run_size(total_bytes(task[0].file))
-    self_contained, least = not storage.is_local(temporary), _least_reference(total_bytes(task[0].file))
+    self_contained, is_cached = not storage.is_local(temporary), total_bytes(task[0].file) < container_bytes() // 2
+    least = _LEAST_CACHED if is_cached else _LEAST_UNCACHED
     run = RunWriter(_make_run_path(temporary), self_contained)
     names = encode_names(dict.fromkeys(block.file.name for block in task))
     contents = TaskContentsWriter(storage.join(temporary, _CONTENTS), names, layout.splits)
@@ -347,16 +348,9 @@ def stage_task(
 
 # Of images that stay in their files. From an SSD, 25 KiB pieces in random places came at 314 MB/s, those of 512 KiB at
 # 499, of 8 KiB at 223 and of 4 KiB at 95. Copied to a run, a byte is written and read once more. A cloud's disk of
-# 3,000 requests and 125 MB a second prefers copies below 20 KiB.
+# 3,000 requests and 125 MB a second prefers copies below 20 KiB. The first limit is for an input that fits into half of
+# the memory, where the system's cache still has it. Of a larger one each image is a request to a disk.
 _LEAST_CACHED, _LEAST_UNCACHED = 4 << 10, 32 << 10
-
-
-def _least_reference(total: int) -> int:
-    """Return the bytes from which an image is not copied to a run but read again, in an input of `total` bytes.
-
-    If the whole input fits into memory, the system's cache still has it. If not, each image is a request to a disk.
-    """
-    return _LEAST_CACHED if total < container_bytes() // 2 else _LEAST_UNCACHED
 
 
 def _leave_images(records: KeyedRecords, rows: PreparedRows, encoded: EncodedRows, least: int) -> KeyedRecords:
@@ -515,8 +509,8 @@ def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:
     return [kinds]
 
 
-_BATCH_BYTES = 4 << 20  # of framed records
-_BATCH_ROWS = 1 << 14
+BATCH_BYTES = 4 << 20  # of framed records
+BATCH_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,10 +569,8 @@ def _decode_run(run: Run, analysis: ModuleAnalysis, counted: Iterable[dict[str, 
         yield decode(records)
 
 
-def read_record_batches(
-    run: Run, splits: Iterable[str], at_once: int = _BATCH_BYTES, most: int = _BATCH_ROWS
-) -> Iterator[list[bytes]]:
-    """Yield the records of `splits` in a run, in batches of about `at_once` bytes and at most `most` records."""
+def read_record_batches(run: Run, splits: Iterable[str]) -> Iterator[list[bytes]]:
+    """Yield the records of `splits` in a run, in batches."""
     wanted = set(splits)
     gap = ENTRY.itemsize if run.self_contained else 0
     _, _, entries = read_keys_at(run.path, run.index_offset, run.rows)
@@ -588,16 +580,17 @@ def read_record_batches(
         mine = sizes[first : first + part.rows]
         first += part.rows
         if part.group in wanted:
-            yield from _read_part(run.path, place, mine, gap, at_once, most)
+            yield from _read_part(run.path, place, mine, gap)
         place += part.size_bytes + gap * part.rows
 
 
-def _read_part(path: str, place: int, sizes: np.ndarray, gap: int, at_once: int, most: int) -> Iterator[list[bytes]]:
+def _read_part(path: str, place: int, sizes: np.ndarray, gap: int) -> Iterator[list[bytes]]:
     ends = np.cumsum(sizes + gap)
     start = 0
     while start < len(sizes):
         before = int(ends[start - 1]) if start else 0
-        stop = min(max(int(np.searchsorted(ends, before + at_once, "right")), start + 1), start + most, len(sizes))
+        fitting = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
+        stop = min(max(fitting, start + 1), start + BATCH_ROWS, len(sizes))
         size = int(ends[stop - 1]) - before
         yield strip_frames(bytes(storage.read_range(path, place + before, size)), sizes[start:stop], gap)
         start = stop

@@ -241,15 +241,12 @@ CONTENTS_AT_ONCE = 1 << 23  # looked through at once: 64 MB of halves, and as mu
 MAX_READERS = 32  # at once, for each may be a request to a store
 
 
-def find_duplicates(
-    content: str, sections: Sequence[Section], class_names: Sequence[str] = (), at_once: int = CONTENTS_AT_ONCE
-) -> Duplicates:
+def find_duplicates(content: str, sections: Sequence[Section], class_names: Sequence[str] = ()) -> Duplicates:
     """Find contents that occur more than once, with the file names of some of their examples.
 
-    `content` says what was compared, `class_names` are in the order of ids, and about `at_once` contents are examined
-    at once.
+    `content` says what was compared, and `class_names` are in the order of ids.
     """
-    number = count_ranges(sum(section.examples for section in sections), at_once)
+    number = count_ranges(sum(section.examples for section in sections), CONTENTS_AT_ONCE)
     counted = DuplicateCounts()
     with ThreadPoolExecutor(MAX_READERS, "shardmill-contents") as pool:
         for index in range(number):

@@ -243,10 +243,6 @@ class _Pending(NamedTuple):
     labels: tuple[str, ...]
     label: str | None
 
-    def can_join(self, other: "_Pending") -> bool:
-        """Return True if the batches can be counted as one."""
-        return self[2:] == other[2:] and self.batch.schema.equals(other.batch.schema)
-
 
 @dataclass(slots=True)
 class TableStats:
@@ -307,7 +303,8 @@ class TableStats:
         self._wait(_Pending(batch, ties, tuple(labels), label))
 
     def _wait(self, batch: _Pending) -> None:
-        if self.pending and not self.pending[-1].can_join(batch):
+        last = self.pending[-1] if self.pending else batch
+        if last[2:] != batch[2:] or not last.batch.schema.equals(batch.batch.schema):
             self._count_pending()
         self.label = batch.label or self.label
         self.examples += batch.batch.num_rows

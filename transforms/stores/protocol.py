@@ -222,11 +222,6 @@ def os_error_text(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
-def is_out_of_space(error: OSError) -> bool:
-    """Return True if there is no room for the output, which is no mistake of the user's."""
-    return error.errno in (*_DISK_FULL_ERRNOS, errno.EFBIG)
-
-
 def file_error(action: str, error: OSError) -> UserError | JobError:
     """Return the error of a command that cannot read or write a file in `action`.
 
@@ -235,7 +230,8 @@ def file_error(action: str, error: OSError) -> UserError | JobError:
     causes = list(_causes(error))
     is_refused = any(code in _REFUSALS for cause in causes for code in _codes(cause))
     has_given_up = any(isinstance(cause, GivenUpError) for cause in causes)
-    is_failure = is_out_of_space(error) or is_transient(error) or is_refused or has_given_up
+    has_no_room = error.errno in (*_DISK_FULL_ERRNOS, errno.EFBIG)  # which is no mistake of the user's
+    is_failure = has_no_room or is_transient(error) or is_refused or has_given_up
     return (JobError if is_failure else UserError)(f"{action}: {error.strerror or error}")
 
 

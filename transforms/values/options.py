@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +12,6 @@ from shardmill.transforms.options.job_options import TRAINING, parse_names
 
 if TYPE_CHECKING:
     from shardmill.transforms.values.analyzers import Analysis
-    from shardmill.transforms.values.user_function import UserFunction
 
 
 def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
@@ -43,46 +41,6 @@ def read_module(value: Any) -> Any:
     if isinstance(value, PreprocessingModule):
         return value
     return PreprocessingModule.read(str(value), OPTION)
-
-
-def _read_function(option: str, value: Any) -> Any:
-    from shardmill.transforms.values.user_function import UserFunction
-
-    return UserFunction.parse(option, value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MapOptions(Options):
-    """Options that change records by a user's function before they are encoded."""
-
-    title: ClassVar[str] = "features"
-
-    map: Any = newer_flag(
-        None,
-        "Function of a dictionary that returns one, None to leave the record out, or a list of dictionaries, for"
-        " example clean.py:clean_row",
-        parse=partial(_read_function, "--map"),
-        reads_file=True,
-        metavar="FILE.py:FUNCTION",
-    )
-    map_batches: Any = newer_flag(
-        None,
-        "Function of a pyarrow.RecordBatch that returns one, for example clean.py:clean_batch; faster than --map",
-        parse=partial(_read_function, "--map_batches"),
-        reads_file=True,
-        metavar="FILE.py:FUNCTION",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.map is not None and self.map_batches is not None:
-            raise UserError("--map and --map_batches: records are changed by one function; leave one of them out")
-
-    @property
-    def function(self) -> "UserFunction | None":
-        """The function of --map or --map_batches."""
-        found: UserFunction | None = self.map if self.map is not None else self.map_batches
-        return found
 
 
 def read_previous_graph(value: Any) -> Any:

@@ -252,7 +252,8 @@ class _Folder:
         installed = _find_installed(top)
         if installed and files[0][0] not in (f"{top}.py", f"{top}/{_INIT}"):
             return []  # a folder without __init__.py gives way to what is installed
-        if installed and not _is_same_file(installed, places[root]):
+        is_local = storage.is_local(places[root]) and os.path.exists(installed)
+        if installed and not (is_local and os.path.samefile(installed, places[root])):
             raise UserError(
                 f"{where} imports {each.module!r}, which could be {places[root]} and the installed {installed};"
                 " rename the file"
@@ -303,10 +304,6 @@ def _find_installed(name: str) -> str:
     except (ImportError, ValueError):  # ValueError: a module without a specification, as that of a program
         return ""
     return (spec.origin or "") if spec is not None else ""
-
-
-def _is_same_file(installed: str, path: str) -> bool:
-    return storage.is_local(path) and os.path.exists(installed) and os.path.samefile(installed, path)
 
 
 class _Importer(MetaPathFinder, Loader):

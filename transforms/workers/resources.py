@@ -54,30 +54,27 @@ class Budget:
                 self._changed.notify_all()
 
 
-CGROUPS, PROCESS_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")  # mount point of the control groups
+PROCESS_CGROUPS = Path("/proc/self/cgroup")  # lists those of this process
 
 
-def cgroup_settings(
-    controller: str, unified: str, single: Sequence[str], cgroups: Path, process_cgroups: Path
-) -> Iterator[list[str]]:
+def cgroup_settings(controller: str, unified: str, single: Sequence[str]) -> Iterator[list[str]]:
     """Yield the words of one setting, for the process's control group and each of its ancestors.
 
     Args:
         controller: name in cgroup version 1, such as `cpu`.
         unified: file name in version 2 (docs.kernel.org/admin-guide/cgroup-v2.html).
         single: file names in version 1, whose words are joined.
-        cgroups: mount point of the control groups.
-        process_cgroups: file that lists this process's control groups.
     """
-    for line in _read_lines(process_cgroups):
+    for line in _read_lines(PROCESS_CGROUPS):
         _, controllers, name = line.split(":", 2)
         path = PurePosixPath(name.lstrip("/"))
         # In a container the group's own folder may be mounted in place of all, under which its name is not there.
         groups = dict.fromkeys([path, *path.parents, PurePosixPath(".")])
         if not controllers:
-            mounts, files = (cgroups, cgroups / "unified"), [unified]
+            mounts, files = (CGROUPS, CGROUPS / "unified"), [unified]
         elif controller in controllers.split(","):
-            mounts, files = (cgroups / controllers, cgroups / controller), list(single)
+            mounts, files = (CGROUPS / controllers, CGROUPS / controller), list(single)
         else:
             continue
         for mount in mounts:
@@ -94,7 +91,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 @cache
-def core_count(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS) -> int:
+def core_count() -> int:
     """Return the number of cores that this process may use, at least one.
 
     It is the least of the CPU affinity and the quotas of the process's control group and its ancestors, as Docker and
@@ -103,7 +100,7 @@ def core_count(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS)
     because it is read from kernel files and needed for each block.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), cgroups, process_cgroups)
+    found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
     quotas = [math.ceil(quota) for words in found for quota in _read_quota(words)]
     return max(1, min([bound, *quotas]))
 
@@ -161,14 +158,14 @@ def _budget(process_bytes: int) -> Budget:
 
 
 @cache
-def container_bytes(cgroups: Path = CGROUPS, process_cgroups: Path = PROCESS_CGROUPS) -> int:
+def container_bytes() -> int:
     """Return the memory in bytes available to all processes of this container.
 
     It is the least of the machine's memory and the limits of the process's control group and its ancestors:
     `memory.max` in version 2, `memory.limit_in_bytes` in version 1, where a huge number means no limit.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = cgroup_settings("memory", "memory.max", ("memory.limit_in_bytes",), cgroups, process_cgroups)
+    found = cgroup_settings("memory", "memory.max", ("memory.limit_in_bytes",))
     return min([machine, *(int(words[0]) for words in found if len(words) == 1 and words[0].isdigit())])
 
 

@@ -39,6 +39,7 @@ class AddOn:
     units: tuple[str, ...] = ()  # kinds of records, or commands over files, with the OPTIONS of its module `options`
     has_pages: bool = False  # True if its module `page` writes the page of a version
     quantity: Quantity | None = None  # which its options count
+    code: tuple[str, ...] = ()  # flags that bring code, which may use Beam itself
     # by name: help of the checks that its section of stats.json makes, and the value above which they warn by default
     checks: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
@@ -53,6 +54,9 @@ class AddOn:
 
 
 ADD_ONS = (
+    AddOn(
+        "mapping", units=("row", "line", "example", "images", "arrays", "audio", "text"), code=("map", "map_batches")
+    ),
     AddOn(
         "near_duplicates",
         stats_section="near_duplicates",

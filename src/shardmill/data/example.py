@@ -131,7 +131,7 @@ def message_kind(record: bytes | memoryview) -> str:
         is_known = len(fields) == sum(map(len, parts))
         if is_known and not parts[1] and all(map(_is_feature_map, parts[0])):
             return EXAMPLE
-        if is_known and all(_is_example(part) for part in (*parts[0], *parts[1])):
+        if is_known and all(_has_only(part, _is_feature_map) for part in (*parts[0], *parts[1])):
             return EXAMPLE_LIST
         if parts[1]:
             return SEQUENCE_EXAMPLE if is_known and all(map(_is_feature_map, parts[0])) else ""
@@ -143,10 +143,6 @@ def message_kind(record: bytes | memoryview) -> str:
 def _is_feature_map(view: memoryview) -> bool:
     """Return True if these are the features of an Example: entries of a name and a feature each."""
     return _has_only(view, lambda entry: [field for field, _, _ in _fields(entry)] == [1, 2])
-
-
-def _is_example(view: memoryview) -> bool:
-    return _has_only(view, _is_feature_map)
 
 
 def _has_only(view: memoryview, is_right: Callable[[memoryview], bool]) -> bool:

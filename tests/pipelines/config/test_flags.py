@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.flags import OUTPUT_FLAGS, BuildOutputOptions, Parser, beam_options
@@ -175,7 +176,8 @@ def test_every_field_has_a_flag() -> None:
     others = {"imagefolder", "labels", "source_version", "split_shards", "add_ons", "checks"}
 
     found = {field.name for field in dataclasses.fields(ImagesConfig) if field.compare}
-    assert flags | others == found | {"near_duplicates"}
+    of_add_ons = {option.field for options in registry.options_for("images") for option in options_of(options)}
+    assert flags | others == found | of_add_ons
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A job over records inside files: its options, and several --input of `shardmill text`, each with a name."""
 
-from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,12 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.pipelines.config.record_options import read_schema
-from shardmill.pipelines.config.records import MappedConfig, RecordsConfig, parse_inputs
+from shardmill.pipelines.config.records import RecordsConfig, parse_inputs
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.documents import DocumentsFormat
 from shardmill.transforms.formats.lines import LinesFormat
-from shardmill.transforms.options.declare import OptionValueError, options_of
+from shardmill.transforms.options.declare import OptionValueError
 from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, TableEncoder
 from shardmill.transforms.workers.running import TWICE_THE_CORES
 from tests.support.command import write_files
@@ -143,17 +142,3 @@ def test_one_with_a_name_lacks_the_others(given: str, tmp_path: Path, monkeypatc
         parse_inputs([given])
     Path("de=a.de").write_text("x")
     assert parse_inputs(given) == (("", given),)
-
-
-def test_what_a_function_returns_is_read_without_the_options_about_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The heading of an option in --help decides nothing."""
-    about_files = {"delimiter": ";", "quote": "'", "encoding": "latin-1", "skip_lines": 1, "decimal": ","}
-    kept = {"exclude": ("b.csv",), "types": (("id", "bytes"),), "label": ("class",), "block_size": 1 << 20}
-    config, plain = make("csv", map=dict, **about_files, **kept), make("csv")
-    mapped = MappedConfig.of(config)
-
-    assert {name: getattr(mapped, name) for name in about_files} == {name: getattr(plain, name) for name in about_files}
-    assert {name: getattr(mapped, name) for name in kept} == kept
-    moved = tuple(replace(option, group="elsewhere") for option in options_of(RecordsConfig))
-    monkeypatch.setattr("shardmill.pipelines.config.records.options_of", lambda _: moved)
-    assert MappedConfig.of(config) == mapped

@@ -334,7 +334,7 @@ def test_a_faulty_record_among_others(tmp_path: Path, name: str, values: Any, wh
     with ThreadPoolExecutor(2) as pool, pytest.MonkeyPatch.context() as patch:
         for executor, compiled in ((None, True), (pool, True), (None, False)):
             patch.setattr(spans, "COMPILED", compiled)
-            found = verify_shard(dataset, "train", shard, False, executor, 2)
+            found = verify_shard(dataset, "train", shard, False, executor)
             assert [fault.message for fault in found] == expected
 
 
@@ -389,7 +389,7 @@ def test_a_damaged_end_does_not_hide_faulty_records_before_it(tmp_path: Path) ->
         "record 5",
     ]
     with ThreadPoolExecutor(4) as pool:
-        assert verify_shard(dataset, "train", shard, False, pool, 8) == alone
+        assert verify_shard(dataset, "train", shard, False, pool) == alone
 
 
 def test_size_is_that_of_the_file_however_early_its_records_end(tmp_path: Path) -> None:

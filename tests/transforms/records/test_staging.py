@@ -67,7 +67,10 @@ def test_records_are_those_of_the_splits(
     keyed = KeyedRecords(framed, numbers, numbers, groups, NAMES)
     run = write_sorted(str(tmp_path_factory.mktemp("runs") / "run"), sort_records(keyed), self_contained)
 
-    batches = list(read_record_batches(run, splits, at_once, most))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage_runs, "BATCH_BYTES", at_once)
+        patch.setattr(stage_runs, "BATCH_ROWS", most)
+        batches = list(read_record_batches(run, splits))
 
     expected = [record for name in NAMES for record, group in rows if NAMES[group] == name and name in splits]
     assert [record for batch in batches for record in batch] == expected

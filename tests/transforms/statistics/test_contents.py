@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.quality.duplicates import MAX_PAIRS, Duplicates, ExampleSource, RepeatedContents
+from shardmill.transforms.statistics import duplicates
 from shardmill.transforms.statistics.contents import (
     PART_BITS,
     Contents,
@@ -54,7 +55,9 @@ def sections(rows: list[Row], path: Path, cuts: list[int]) -> list[Section]:
 
 
 def found(sections: list[Section], at_once: int = 1 << 20) -> Duplicates:
-    return find_duplicates("rows", sections, at_once=at_once)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicates, "CONTENTS_AT_ONCE", at_once)
+        return find_duplicates("rows", sections)
 
 
 def expected(rows: list[Row]) -> tuple[dict[str, RepeatedContents], dict[str, dict[str, int]], dict[str, int]]:

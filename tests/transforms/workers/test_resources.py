@@ -6,9 +6,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ NO_QUOTA = {"cpu/cpu.cfs_quota_us": b"-1\n", "cpu/cpu.cfs_period_us": b"100000\n
 def test_the_least_limit_counts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    limit: Callable[[Path, Path], int],
+    limit: Any,
     own: str,
     files: dict[str, bytes],
     expected: int,
@@ -137,7 +138,9 @@ def test_the_least_limit_counts(
     """Of the memory of a container, and of the cores of a process that is bound to eight."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     write_files(tmp_path, {"own": own.encode(), **{f"cgroup/{name}": data for name, data in files.items()}})
-    assert limit(tmp_path / "cgroup", tmp_path / "own") == expected
+    monkeypatch.setattr(resources, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(resources, "PROCESS_CGROUPS", tmp_path / "own")
+    assert limit.__wrapped__() == expected
 
 
 def test_threads_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:

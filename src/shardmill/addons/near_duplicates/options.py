@@ -22,9 +22,9 @@ class NearDuplicatesOptions(AddOnOptions):
     def check(self, config: Any) -> None:
         if find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
-        if config.function is not None:
+        if config.stream is not None:
             raise UserError(
-                f"{config.function} and --near_duplicates: the function makes the examples; leave one of them out"
+                f"{config.stream} and --near_duplicates: the function makes the examples; leave one of them out"
             )
 
 

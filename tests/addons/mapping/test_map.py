@@ -2,6 +2,7 @@
 
 import io
 import wave
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,15 @@ import pytest
 from PIL import Image
 
 import shardmill
+from shardmill.addons.mapping.changes import MappedConfig
+from shardmill.addons.mapping.records import RecordMap, map_task, needs_types
 from shardmill.errors import UserError
 from shardmill.pipelines.commands import convert
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.jobs import registry
 from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.records.staging import infer_columns_of_task
-from shardmill.transforms.rows.mapping import RecordMap, map_task, needs_types
 from tests.support.archives import tar
 from tests.support.avro_files import avro, record
 from tests.support.command import REPOSITORY, Run, npy
@@ -153,11 +158,10 @@ def test_a_function_gets_the_records_of_text(
     reader = config.input_format
     task = tuple(block for file in config.files.list_files(config.kind) for block in reader.index(file))
     (types,) = infer_columns_of_task(reader, None, (), task) if needs_types(reader, as_batches=False) else (Inferred(),)
-    mapping = RecordMap(config.function, reader, config.seed, config.types)
+    mapping = RecordMap(config.stream.function, reader, config.seed, config.types)
     mapped, *_ = map_task(mapping, str(jobs.folder / "temporary"), task, types)
-    read = (
-        rows for block in mapped for rows in config.mapped.format.read(block, {"shown": ColumnType("bytes", None, 1)})
-    )
+    made, shown_type = MappedConfig.of(config).format, {"shown": ColumnType("bytes", None, 1)}
+    read = (rows for block in mapped for rows in made.read(block, shown_type))
     assert sorted(row.as_py().decode() for rows in read for row in rows.batch["shown"]) == sorted(shown)
 
 
@@ -504,3 +508,20 @@ def test_the_functions_of_the_example(pets: Jobs) -> None:
         ]
     built = pets.build(f"images --map {example}:augment {SPLITS}")
     assert sum(built.splits.values()) == 40
+
+
+def test_what_a_function_returns_is_read_without_the_options_about_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heading of an option in --help decides nothing."""
+    about_files = {"delimiter": ";", "quote": "'", "encoding": "latin-1", "skip_lines": 1, "decimal": ","}
+    kept = {"exclude": ("b.csv",), "types": (("id", "bytes"),), "label": ("class",), "block_size": 1 << 20}
+    given = {"name": "n", "input": "x", "output": "/out"}
+    config = registry.KINDS["csv"].make_config({**given, "map": dict, **about_files, **kept})
+    plain = registry.KINDS["csv"].make_config(given)
+    assert isinstance(config, RecordsConfig)
+    mapped = MappedConfig.of(config)
+
+    assert {name: getattr(mapped, name) for name in about_files} == {name: getattr(plain, name) for name in about_files}
+    assert {name: getattr(mapped, name) for name in kept} == kept
+    moved = tuple(replace(option, group="elsewhere") for option in options_of(RecordsConfig))
+    monkeypatch.setattr("shardmill.addons.mapping.changes.options_of", lambda _: moved)
+    assert MappedConfig.of(config) == mapped

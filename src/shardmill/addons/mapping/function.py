@@ -1,6 +1,5 @@
 """A user's function for --map and --map_batches: where it is, how it is called, and what it may return."""
 
-import copy
 import hashlib
 import inspect
 import re
@@ -272,11 +271,6 @@ def record_seed(source: str, line: int, seed: int) -> int:
 def is_sampled(record: int, input_bytes: int) -> bool:
     """Return True if a record, given its `record_seed`, is run twice; all records of a small input are."""
     return input_bytes < _SMALL_INPUT or record % _SAMPLE == 0
-
-
-def copy_value(value: Any) -> Any:
-    """Return a copy of an argument, which a function may change."""
-    return copy.deepcopy(value)
 
 
 def is_same(one: Any, other: Any) -> bool:

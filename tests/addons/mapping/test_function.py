@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.errors import UserError
-from shardmill.transforms.options.declare import OptionValueError
-from shardmill.transforms.values.user_function import (
+from shardmill.addons.mapping.function import (
     MAP,
     MAP_BATCHES,
     FunctionError,
@@ -23,6 +21,8 @@ from shardmill.transforms.values.user_function import (
     is_sampled,
     record_seed,
 )
+from shardmill.errors import UserError
+from shardmill.transforms.options.declare import OptionValueError
 
 TEXT = """
 import numpy as np
@@ -225,7 +225,7 @@ def test_a_callable_is_called_and_has_a_digest(function: Any, name: str, digits:
 def test_a_function_of_an_imported_module_is_sent_as_its_source() -> None:
     found = UserFunction.parse(MAP, _top_level)
     assert found.module is not None
-    assert (found.module.name, found.pickled) == ("test_user_function.py", b"")
+    assert (found.module.name, found.pickled) == ("test_function.py", b"")
 
 
 def test_a_callable_that_cannot_be_sent_is_refused() -> None:

@@ -3,21 +3,23 @@
 import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import xxhash
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import TaggedOutput
 from PIL import Image
 
+from shardmill.addons.mapping.findings import MapCalls
+from shardmill.addons.mapping.function import FunctionError, UserFunction, is_same, is_sampled, record_seed
+from shardmill.addons.mapping.records import FINDINGS, STAGE
+from shardmill.addons.mapping.spool import MappedSpool, make_key, name_file
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
-from shardmill.transforms.findings import Findings, MapCalls
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
 from shardmill.transforms.inputs.folders import find_file_group, normalize_split
 from shardmill.transforms.inputs.found_files import columns_of
@@ -27,13 +29,8 @@ from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY
 from shardmill.transforms.records.encoding import PreparedRows, TableEncoder
-from shardmill.transforms.rows.mapped import MappedSpool, make_key, name_file
-from shardmill.transforms.rows.mapping import FINDINGS, FUNCTION_LOCK_SHARE, STAGE, MappedRecords
 from shardmill.transforms.rows.values import RefusedRow, image_columns, to_plain_rows
-from shardmill.transforms.values.user_function import FunctionError, UserFunction, is_same, is_sampled, record_seed
-from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsWriter
-from shardmill.transforms.workers.running import ThreadedFlatMap
 
 _FILES_AT_ONCE = 64
 _LARGE = 1 << 30  # bytes: so that a sample of files is run twice, and not all
@@ -41,7 +38,7 @@ _LARGE = 1 << 30  # bytes: so that a sample of files is run twice, and not all
 
 @dataclass(frozen=True)
 class FileMap:
-    """Parameters of MapFiles: how files are read, and the function."""
+    """Parameters of `map_files`: how files are read, and the function."""
 
     function: UserFunction
     encoder: FileEncoder  # reads and checks a file; its value is what the function gets
@@ -50,28 +47,8 @@ class FileMap:
     quality: int = 95  # of JPEG, for images that the function has changed
 
 
-@dataclass(eq=False)
-class MapFiles(beam.PTransform):
-    """Call a function with each file, and spool what it returns: batches of found files -> MappedRecords."""
-
-    mapping: FileMap
-    layout: beam.PCollection[Layout]  # side input: labels and splits of the files
-    temporary: str  # the job's temporary directory
-    threads: int = 0  # per worker, see ThreadedFlatMap
-
-    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:  # MappedRecords; Beam reads annotations
-        call = ThreadedFlatMap(
-            partial(map_files, self.mapping, self.temporary), self.threads, lock_share=FUNCTION_LOCK_SHARE
-        )
-        slices = pcoll | "Slice" >> beam.FlatMap(_slice).with_output_types(pa.RecordBatch)
-        spread = slices | "Spread" >> Spread(lambda batch: batch["name"][0].as_py())
-        outputs = beam.ParDo(call, AsSingleton(self.layout)).with_outputs(REJECTS, FINDINGS, main="tasks")
-        mapped = spread | "MapFiles" >> outputs
-        merge = beam.CombineGlobally(MergeFn(Findings))
-        return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[FINDINGS] | "Merge" >> merge)
-
-
-def _slice(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def slice_files(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the parts of a batch of found files that are called one after the other."""
     for start in range(0, len(batch), _FILES_AT_ONCE):
         yield batch.slice(start, _FILES_AT_ONCE)
 

@@ -2,16 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, cast
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
+from shardmill.addons.mapping.findings import MapCalls
+from shardmill.addons.mapping.function import (
+    FunctionError,
+    UserFunction,
+    is_same,
+    is_sampled,
+    record_seed,
+)
+from shardmill.addons.mapping.spool import MappedSpool, UnorderedSpool
 from shardmill.data.example import decode_example
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
@@ -22,7 +30,7 @@ from shardmill.transforms.columns.types import (
     Inferred,
     ScalarType,
 )
-from shardmill.transforms.findings import Findings, MapCalls, OddTexts
+from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import (
@@ -40,19 +48,8 @@ from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.rows.formats import DictionariesFormat, SpooledFormat, name_rejects
-from shardmill.transforms.rows.mapped import MappedSpool, UnorderedSpool
 from shardmill.transforms.rows.values import RefusedRow, describe_row, image_columns, to_plain_rows
-from shardmill.transforms.values.user_function import (
-    FunctionError,
-    UserFunction,
-    copy_value,
-    is_same,
-    is_sampled,
-    record_seed,
-)
-from shardmill.transforms.workers.elements import MergeFn
-from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
-from shardmill.transforms.workers.running import ThreadedFlatMap
+from shardmill.transforms.workers.rejects import RejectsWriter
 
 STAGE = "map"  # of the rejects of records on which the function failed
 FINDINGS = "findings"  # the tag of Findings
@@ -119,7 +116,10 @@ def read_records(
         for rows in format_.read(block, {}):
             yield _decode_examples(rows, block)
     else:
-        for rows in format_.read(block, _exact_types(types)):
+        # Numbers with a fraction are read as their texts, for float32 rounds them
+        texts = {name for name, column in types.items() if column.dtype == "float32" and column.length is None}
+        exact = {name: replace(each, dtype="bytes") if name in texts else each for name, each in types.items()}
+        for rows in format_.read(block, exact):
             found = _to_native(rows, types, format_, block)
             yield found if as_batches else found._replace(values=found.values.to_pylist())  # type: ignore[union-attr]
 
@@ -157,14 +157,6 @@ def _make_column(name: str, rows: Sequence[Mapping[str, Any]], column: ColumnTyp
             f"--map_batches: column {name!r} cannot be a column of Arrow: {error}; give the function to --map, which"
             " takes each object as it is"
         ) from None
-
-
-def _exact_types(types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
-    """Return the types as which a table is read: numbers with a fraction as their texts, for float32 rounds them."""
-    return {
-        name: replace(column, dtype="bytes") if column.dtype == "float32" and column.length is None else column
-        for name, column in types.items()
-    }
 
 
 def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordFormat, block: BlockRef) -> Records:
@@ -239,44 +231,12 @@ def _with_folders(
 
 @dataclass(frozen=True)
 class RecordMap:
-    """Parameters of MapRecords: how records are read, and the function."""
+    """Parameters of `map_task`: how records are read, and the function."""
 
     function: UserFunction
     format: RecordFormat  # of the input
     seed: int  # of random numbers
     types: tuple[tuple[str, str], ...] = ()  # types of columns that are not inferred, by name
-
-
-class MappedRecords(NamedTuple):
-    """The outputs of MapRecords: tasks of spooled rows, rejects, and one Findings with MapCalls."""
-
-    tasks: beam.PCollection[Task]
-    rejects: beam.PCollection[RejectsPart]
-    findings: beam.PCollection[Findings]
-
-
-# Part of the core time of map_task under Python's lock: 0.87 with a function that does nothing (bench_lock.py), and
-# what a function does is mostly Python, too
-FUNCTION_LOCK_SHARE = 0.87
-
-
-@dataclass(eq=False)
-class MapRecords(beam.PTransform):
-    """Call a function with each record, and spool what it returns: Tasks -> MappedRecords."""
-
-    mapping: RecordMap
-    inferred: Any  # Inferred or a side input of one: the types of the input's columns
-    temporary: str  # the job's temporary directory
-    threads: int = 0  # per worker, see ThreadedFlatMap
-
-    def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # MappedRecords; Beam reads annotations as element types
-        call = ThreadedFlatMap(
-            partial(map_task, self.mapping, self.temporary), self.threads, lock_share=FUNCTION_LOCK_SHARE
-        )
-        outputs = beam.ParDo(call, self.inferred).with_outputs(REJECTS, FINDINGS, main="tasks")
-        mapped = pcoll | "MapTask" >> outputs
-        merge = beam.CombineGlobally(MergeFn(Findings))
-        return MappedRecords(mapped["tasks"], mapped[REJECTS], mapped[FINDINGS] | "Merge" >> merge)
 
 
 def map_task(mapping: RecordMap, temporary: str, task: Task, inferred: Inferred) -> list[Any]:
@@ -329,7 +289,7 @@ def _map_rows(
             name, at = place = (describe_row(row), 0)
             record = record_seed(repr(sorted(row.items())), 0, seed)
         try:
-            again = call(copy_value(row), record) if is_sampled(record, input_bytes) else None
+            again = call(deepcopy(row), record) if is_sampled(record, input_bytes) else None
             returned = call(row, record)
         except FunctionError as error:
             rejects.append(Reject(name, at or None, STAGE, str(error)))
