@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardmill.data.features import LANGUAGES_KEY, Features, translated_features
-from shardmill.errors import CorruptDataError, UserError
+from shardmill.errors import CorruptDataError, UserError, describe_damage
 from shardmill.filesystem import read_if_exists
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import DATASET_INFO, FEATURES, MANIFEST
@@ -102,7 +102,8 @@ def _read_tfds(files: Any, folder: str, described: bytes, data: bytes) -> InputD
         features = parse_features(described, read_names)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(
-            f"--input {folder}: {DATASET_INFO} or {FEATURES} is not as TFDS writes it: {error}; --input"
+            f"--input {folder}: {DATASET_INFO} or {FEATURES} is not as TFDS writes it:"
+            f" {describe_damage(error)}; --input"
             f" '{folder}/*record*' reads the files without them"
         ) from None
     return InputDataSet(folder, shards, features, path)

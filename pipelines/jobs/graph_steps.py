@@ -190,7 +190,6 @@ def published_features(layout: TableLayout, staged: StagedFindings, table: Table
 
 
 def _set_encodings(features: Features, formats: Formats) -> Features:
-    """Set the encoding of image features whose values all have one format."""
     return tuple(
         replace(feature, encoding=next(iter(formats[feature.name])))
         if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and NO_IMAGE not in formats[feature.name]

@@ -261,7 +261,6 @@ def _check_suffix(config: JobConfig, path: str) -> None:
 
 
 def _check_archive(config: JobConfig, path: str) -> None:
-    """Check that --input is not an archive that the command cannot read."""
     found = _ARCHIVE.search(path)
     is_folder = storage.is_local(path) and os.path.isdir(path)
     if found is None or is_folder or config.kind.accepts(path) or path.startswith(SCHEME):

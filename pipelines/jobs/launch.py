@@ -483,7 +483,6 @@ def _hide_notebook() -> Iterator[None]:
 
 
 def _make_pipeline(options: PipelineOptions, scratch: str, workers: WorkerProcesses | None = None) -> beam.Pipeline:
-    """Return a pipeline with its temporary folder in `scratch`, which the next run deletes after a kill."""
     try:
         pipeline = beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
     except ValueError as error:  # an option that is missing, or no good, for this runner

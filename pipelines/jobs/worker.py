@@ -2,12 +2,16 @@
 
 import logging
 import os
+import select
+import signal
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 
 HOST = "127.0.0.1"
+_WATCH_INTERVAL_S, _GRACE_S = 0.2, 0.4
 
 
 def end_with_launcher(port: int) -> None:
@@ -15,6 +19,16 @@ def end_with_launcher(port: int) -> None:
     try:
         connection = socket.create_connection((HOST, port))
     except OSError:
+        os._exit(0)
+    worker = os.getpid()
+    if os.fork() == 0:  # a function may keep Python's lock for minutes, and the thread below waits for that
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        while os.getppid() == worker and not select.select([connection], [], [], _WATCH_INTERVAL_S)[0]:
+            pass
+        time.sleep(_GRACE_S)
+        if os.getppid() == worker:
+            os.kill(worker, signal.SIGKILL)
         os._exit(0)
     threading.Thread(target=_wait, args=(connection,), name="shardmill-launcher", daemon=True).start()
 

@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from json import JSONDecodeError
 from typing import ClassVar
 
 from shardmill.text import mask_urls, to_printable
@@ -77,6 +78,20 @@ class OutdatedError(JobError):
 
 class CorruptDataError(_PrintableError, ValueError):
     """A shard, record or manifest on disk differs from what was written. The message names file and record."""
+
+
+def describe_damage(error: Exception) -> str:
+    """Return what is wrong with metadata that raised `error`, without the words of Python's parsers."""
+    if isinstance(error, RecursionError):
+        return "its brackets are nested too deep"
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start:,} is not UTF-8"
+    if isinstance(error, JSONDecodeError):
+        return f"it is not JSON from line {error.lineno}, column {error.colno} on"
+    if isinstance(error, KeyError):
+        return f"it has no {str(error.args[0])[:60]!r}"
+    is_python = type(error) is not ValueError or str(error).startswith(("invalid literal", "could not convert"))
+    return "a value has another type than expected" if is_python else str(error)
 
 
 # By their names, which outlive a way between processes

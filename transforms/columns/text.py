@@ -398,7 +398,6 @@ def _are_integers(codes: npt.NDArray[np.uint8], offsets: _Integers, signs: Flags
 
 
 def _fit_64_bits(column: pa.Array) -> bool:
-    """Return True if all decimal integers, without leading zeros, fit 64 bits."""
     try:
         _strip_plus(column).view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:

@@ -383,7 +383,6 @@ class FileEncoder(ABC):
     def _frame_record(
         self, feature_names: Sequence[str], name: str, encoded: Encoded, label: int | list[int] | None, entries: bytes
     ) -> tuple[bytes, bytes, bytes]:
-        """Return the parts of a framed record: the bytes before the value, the value, and those after it."""
         value_name, label_name, filename_name = feature_names
         filename, size = name.encode(), len(encoded.value)
         after = label_entry(label_name, tuple(label) if isinstance(label, list) else label)

@@ -535,8 +535,6 @@ class AvroFormat(RecordFormat):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Avro records decoded together: the requested columns, and the records' numbers in the file."""
-
     batch: pa.RecordBatch
     numbers: np.ndarray
     parallel: frozenset[str] = frozenset()  # the columns that a list of records was divided into

@@ -332,7 +332,6 @@ class CocoFile:
         return item
 
     def _join_images(self) -> None:
-        """Join images that are listed under several ids, with their annotations."""
         first: dict[str, int] = {}
         others = {}
         for image in self.images:

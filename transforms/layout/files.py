@@ -256,7 +256,6 @@ def _unnamed_notices(summary: InputSummary, options: FileLayoutOptions) -> list[
 
 
 def _box_notices(columns: Mapping[str, ColumnType], options: FileLayoutOptions) -> list[str]:
-    """Return a notice if four columns of a manifest of images look like the edges of a box."""
     edges = [name for name, column in columns.items() if _BOX.fullmatch(name) and column.dtype != "bytes"]
     if options.kind != IMAGES or len(edges) != 4 or not options.source.startswith("--manifest "):
         return []

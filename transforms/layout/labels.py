@@ -189,7 +189,6 @@ def find_label_map(records: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _read_texts(root: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each of the files `names` that is there."""
     for name in names:
         path = storage.join(root, name)
         try:

@@ -386,7 +386,6 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
 
 
 def _class_notices(class_names: ClassNames | None) -> list[str]:
-    """Return a notice if class names are numbers that differ from the class ids."""
     names: Sequence[str] = class_names.names if class_names else ()
     are_numbers = all(map(str.isdecimal, names))
     return [
@@ -448,7 +447,6 @@ def describe_folders(source: str, folders: Mapping[str, int], noun: str) -> list
 
 
 def _suggest_readings(paths: Paths) -> list[_Reading]:
-    """Return the most plausible readings; one has the files of all folders, without classes."""
     outer, deepest = count_wrappers(paths), max(map(len, paths))
     levels = range(outer, min(deepest, _MOST_LEVELS))
     found = [

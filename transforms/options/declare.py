@@ -87,7 +87,6 @@ def _command_line_text(value: Any) -> str:
 
 
 def _convert_scalar(value: Any, kind: type) -> Any:
-    """Convert a value or a text to a bool, int, float or str."""
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

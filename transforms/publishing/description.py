@@ -225,7 +225,6 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
 
 
 def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any], are_gathered: bool) -> list[str]:
-    """Return notices about contents that splits share, and about equal contents with different labels."""
     notices = shorten_overlaps(duplicates.describe(), "share contents")
     drawn = configuration.get("splits") is not None and not are_gathered  # else by keys
     if notices and drawn and configuration.get("group_by") != CONTENT:

@@ -10,7 +10,7 @@ from functools import partial
 
 import google_crc32c
 
-from shardmill.errors import CorruptDataError, JobError, LockedError
+from shardmill.errors import CorruptDataError, JobError, LockedError, describe_damage
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, success_text
 from shardmill.transforms.publishing import build_records, lease
@@ -64,7 +64,7 @@ class Journal:
         except CorruptDataError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise CorruptDataError(f"{path} is not the journal of a publication: {error}") from None
+            raise CorruptDataError(f"{path} is not the journal of a publication: {describe_damage(error)}") from None
         return journal
 
     def _check(self) -> None:

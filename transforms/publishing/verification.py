@@ -24,7 +24,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.data.shard_index import REMEDY, IndexedShard, ShardIndex, bounds_count, bounds_header, parse_index_json
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.data.tfrecord import OVERHEAD
-from shardmill.errors import CorruptDataError
+from shardmill.errors import CorruptDataError, describe_damage
 from shardmill.filesystem import ChecksummedFile
 from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.file_names import ShardName, is_shard
@@ -485,8 +485,10 @@ def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check
     except OSError as error:
         raise_if_store_failed(error, dataset.directory)
         return [f"cannot be read: {error.strerror or error}"]
-    except (*_MALFORMED, text_format.ParseError, DecodeError) as error:
-        return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
+    except text_format.ParseError as error:
+        return [f"is not such a file: {' '.join(str(error).split())}"]
+    except (*_MALFORMED, DecodeError) as error:
+        return [f"is not such a file: {describe_damage(error)}"]
 
 
 def _check_lines(dataset: Dataset, name: str) -> list[str]:

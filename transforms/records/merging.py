@@ -272,7 +272,6 @@ def _cut_piece(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
 
 
 def _sample_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
-    """Return about `number` - 1 cuts between segments of about as many bytes."""
     keys, ties, sizes = (concatenate_column(pieces, name) for name in ("keys", "ties", "sizes"))
     # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
     step = max(1, len(keys) // (32 * number))

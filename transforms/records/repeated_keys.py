@@ -195,7 +195,6 @@ def find_repeated_keys(sections: Iterable[Section], temporary: str | None = None
 
 
 def _file_ranks(contents: Contents, owners: np.ndarray, sections: Sequence[Section]) -> tuple[list[str], np.ndarray]:
-    """Return the distinct file names in order, and the index of each record's file in them."""
     code = (owners.astype(np.uint64) << np.uint64(24)) | (contents.positions >> _FILE_SHIFT)
     distinct, inverse = np.unique(code, return_inverse=True)
     by_section: dict[int, list[bytes]] = {}

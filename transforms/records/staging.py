@@ -453,7 +453,6 @@ class SliceRuns(beam.PTransform):
 
 
 def _slice_batches(slices: list[tuple[ShardKey, Slice]]) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-    """Yield slices of runs as batches, one or more for each shard."""
     of_shard: dict[ShardKey, list[Slice]] = {}
     for shard, part in slices:
         of_shard.setdefault(shard, []).append(part)

@@ -219,7 +219,6 @@ def _open_pandas(data: Any) -> Batches:
 
 @contextmanager
 def _report_column(source: str, name: str, kind: Any) -> Iterator[None]:
-    """Within this context, raise a UserError if a column cannot be converted to Arrow."""
     try:
         yield
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -231,7 +230,6 @@ def _report_column(source: str, name: str, kind: Any) -> Iterator[None]:
 
 
 def _check_columns(source: str, schema: pa.Schema) -> None:
-    """Check that the columns have names that differ and can be stored; raises UserError."""
     if not schema.names:
         raise UserError(f"{source} has no columns")
     _check_unique(source, schema.names)

@@ -257,7 +257,6 @@ def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
 
 
 def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
-    """Merge mappings of group -> key -> wanted ranks among the records of that key."""
     merged: BinRanks = {}
     for part in parts:
         for group, keys in part.items():

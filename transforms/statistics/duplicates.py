@@ -210,7 +210,6 @@ def _count_conflicts(
     names: Sequence[str],
     place: Callable[[int], ExamplePosition],
 ) -> None:
-    """Count the contents that occur with several classes; examples without a label are ignored."""
     starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
     greatest = np.maximum.reduceat(labels, starts)
     least = np.minimum.reduceat(np.where(labels == 0, _NO_LABEL, labels), starts)

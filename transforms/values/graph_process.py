@@ -27,7 +27,10 @@ _UNUSED = (
 )
 # Garbage is not looked for: modules make none, and the process ends soon
 _PROGRAM = f"""
-import gc, runpy, sys
+import gc, os, runpy, signal, sys
+launcher = os.getppid()
+signal.signal(signal.SIGALRM, lambda *_: os.getppid() == launcher or os._exit(1))
+signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
 gc.disable()
 sys.modules.update(dict.fromkeys({_UNUSED!r}))
 runpy.run_module({MODULE!r}, run_name="__main__")

@@ -4,13 +4,14 @@
 open processes, such as on a cluster's workers, it calls the function in the calling thread.
 
 All workers are forked from one process that has imported what they need, so start-up is paid once and memory is shared.
-They end when the launcher closes its connections, or when the system does so because the launcher has ended.
+They end when the launcher closes its connections. The process above them kills them once the launcher has ended, for a
+function that keeps Python's lock would not let them notice.
 """
 
+import ctypes
 import importlib
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -29,7 +30,10 @@ from shardmill.transforms.workers.resources import BASE_BYTES, container_bytes, 
 
 START_AFTER_S = 4.0  # core seconds of calls in the launcher until worker processes start: twice what their start takes
 _EXIT_TIMEOUT_S = 10.0
-_PROGRAM = "import sys; from shardmill.transforms.workers.processes import main; main(sys.argv[1], sys.argv[2:])"
+_WATCH_INTERVAL_S = 0.2
+_WATCHES = (signal.SIGALRM, signal.SIGTERM)  # signals at which the process above the workers may kill them
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_PROGRAM = "import sys; from shardmill.transforms.workers.processes import main; main(*sys.argv[1:])"
 _ENDED = (
     "a worker process ended before it answered: it was killed, perhaps for lack of memory, or it crashed; fewer"
     " --workers need less memory"
@@ -139,14 +143,13 @@ class WorkerPool:
             self._changed.notify_all()
 
     def _start(self) -> None:
-        """Start the processes; a thread waits until they are ready."""
         ours, theirs = zip(*(socket.socketpair() for _ in range(self.count)), strict=True)
         path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
         for end in (*ours, *theirs):
             end.setblocking(True)  # unlike other sockets after socket.setdefaulttimeout, which some libraries call
         descriptors = [end.fileno() for end in theirs]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, ",".join(self._modules), *map(str, descriptors)],
+            [sys.executable, "-P", "-c", _PROGRAM, str(os.getpid()), ",".join(self._modules), *map(str, descriptors)],
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             pass_fds=descriptors,
@@ -157,8 +160,10 @@ class WorkerPool:
         threading.Thread(target=self._wait_until_ready, name="shardmill-workers", daemon=True).start()
 
     def _wait_until_ready(self) -> None:
+        from shardmill.transforms.stores.beam_filesystems import process_options
+
         try:
-            options = _process_options()
+            options = pickle.dumps(process_options())
             for worker in self._workers:
                 worker.connection.send_bytes(options)
                 worker.connection.recv_bytes()
@@ -181,11 +186,9 @@ class WorkerPool:
             with suppress(OSError):  # it has ended
                 worker.end.shutdown(socket.SHUT_RDWR)
             worker.end.close()
-        try:
+        self._process.terminate()  # which kills its workers
+        with suppress(subprocess.TimeoutExpired):  # a disk holds one
             self._process.wait(_EXIT_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
 
 _pool: WorkerPool | None = None
@@ -235,38 +238,48 @@ def offload(function: Callable[..., Any], lock_share: float) -> Callable[..., An
     return lambda *arguments: pool.call(token, function, pickled, arguments)
 
 
-def _process_options() -> bytes:
-    from shardmill.transforms.stores.beam_filesystems import process_options
+def main(launcher: str, modules: str, *descriptors: str) -> None:
+    """Import modules, fork a worker for each connection, and kill all of them once the launcher has ended."""
+    workers: set[int] = set()
 
-    return pickle.dumps(process_options())
+    def end_with_launcher(number: int, _: object) -> None:
+        if number == signal.SIGTERM or os.getppid() != int(launcher):
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+                os.waitpid(worker, 0)
+            os._exit(0)
 
-
-def main(modules: str, descriptors: Sequence[str]) -> None:
-    """Import modules, fork a worker for each connection, and wait for their end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the launcher, which ends the workers
+    for number in _WATCHES:
+        signal.signal(number, end_with_launcher)
+    signal.setitimer(signal.ITIMER_REAL, _WATCH_INTERVAL_S, _WATCH_INTERVAL_S)
     for module in modules.split(","):
         importlib.import_module(module)
     connections = [Connection(int(descriptor)) for descriptor in descriptors]
     for connection in connections:
-        if os.fork() == 0:
+        worker = os.fork()
+        if worker == 0:
+            for number in _WATCHES:  # a fork has no timer
+                signal.signal(number, signal.SIG_DFL)
             for other in connections:
                 if other is not connection:
                     other.close()
             _serve(connection)
+        workers.add(worker)
     for connection in connections:
         connection.close()
     with suppress(ChildProcessError):
         while True:
-            os.wait()
+            workers.discard(os.wait()[0])
 
 
 def _serve(connection: Connection) -> None:
-    """Answer calls until the launcher closes the connection."""
     from apache_beam.io.filesystems import FileSystems
 
     from shardmill.transforms.stores import patience
 
-    threading.Thread(target=_end_with_launcher, args=(connection,), daemon=True).start()
+    # Where the system can do so, it kills this process with the one above it
+    getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(_PR_SET_PDEATHSIG, signal.SIGKILL)
     functions: dict[bytes, Callable[..., Any]] = {}
     try:
         FileSystems.set_options(pickle.loads(connection.recv_bytes()))
@@ -279,14 +292,6 @@ def _serve(connection: Connection) -> None:
             connection.send_bytes(_answer(functions[token], connection.recv_bytes()))
     except (EOFError, OSError):
         pass
-    os._exit(0)
-
-
-def _end_with_launcher(connection: Connection) -> None:
-    """End this process, also within a call, as soon as the launcher closes the connection."""
-    poll = select.poll()
-    poll.register(connection.fileno(), getattr(select, "POLLRDHUP", select.POLLHUP))
-    poll.poll()
     os._exit(0)
 
 

@@ -122,7 +122,6 @@ class ProgressReporter:
     """Counts the work of some threads, and periodically writes the counts to a file in the launcher's folder."""
 
     def __init__(self, folder: str, counter: str = "examples") -> None:
-        """Count written `examples`, or `staged` records."""
         self._path = os.path.join(folder, f"{counter}-{os.getpid()}-{threading.get_ident()}.json")
         self._counter = counter
         self._examples = self._bytes = 0

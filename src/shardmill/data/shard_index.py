@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmill.errors import CorruptDataError
+from shardmill.errors import CorruptDataError, describe_damage
 from shardmill.filesystem import Files, LocalFiles, read_range
 
 Positions = NDArray[np.int64]
@@ -230,7 +230,7 @@ def parse_index_json(text: bytes, name: str) -> dict[str, tuple[IndexedShard, ..
     except CorruptDataError:
         raise
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptDataError(f"{name} is not the list of an index: {error}; {REMEDY}") from None
+        raise CorruptDataError(f"{name} is not the list of an index: {describe_damage(error)}; {REMEDY}") from None
     return splits
 
 

@@ -10,7 +10,7 @@ from operator import or_
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from shardmill.errors import CorruptDataError
+from shardmill.errors import CorruptDataError, describe_damage
 from shardmill.text import is_unicode
 
 Json = dict[str, Any]
@@ -239,8 +239,8 @@ def parse_json(text: str | bytes) -> Value:
     """Parse a JSON file; raise ValueError if it is not JSON, or nested too deeply."""
     try:
         return Value(json.loads(text))
-    except RecursionError:
-        raise ValueError("its brackets are nested too deep") from None
+    except (RecursionError, ValueError) as error:
+        raise ValueError(describe_damage(error)) from None
 
 
 def parse_file(text: str | bytes, name: str, newest: int, problem: str, parse: Callable[[Value], Content]) -> Content:

@@ -267,7 +267,6 @@ def _parse_split(value: Value, name: str, codec: Codec, template: str) -> SplitE
 
 
 def _parse_shard(value: Value, name: str) -> ShardEntry:
-    """Parse a shard, whose file must be `name`: no other folder, no other shard."""
     file = value["file"].matching(name.__eq__, repr(name))
     crc32c = _parse_crc32c(value["crc32c"])
     return ShardEntry(file, value["examples"].integer(), value["size_bytes"].integer(), crc32c)

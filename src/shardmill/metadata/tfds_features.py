@@ -6,6 +6,7 @@ from typing import Any
 
 from shardmill.data.feature_kind import ELEMENT_TYPES
 from shardmill.data.features import DType, Feature, Features
+from shardmill.errors import describe_damage
 from shardmill.metadata import file_names
 
 _FILES = ("jpeg", "png")  # encodings of images
@@ -19,8 +20,8 @@ def parse_features(text: str | bytes, read_names: ReadNames) -> Features:
     """
     try:
         return tuple(_walk(json.loads(text), (), (), False, read_names))
-    except (AttributeError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"no features.json of TFDS: {error!r}") from None
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"no features.json of TFDS: {describe_damage(error)}") from None
 
 
 def _walk(

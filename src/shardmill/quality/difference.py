@@ -132,7 +132,6 @@ def _compare_presence(new: Profile, old: Profile) -> Iterator[Difference]:
 
 
 def _compare_leakage(new: Profile, old: Profile) -> Iterator[Difference]:
-    """Yield the features that began or ceased to look like the label."""
     for name, feature in new.features.items():
         if name not in old.features or feature.role == "source":
             continue

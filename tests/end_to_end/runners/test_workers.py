@@ -11,15 +11,23 @@ from shardmill.transforms.workers import processes
 from shardmill.transforms.workers.processes import WorkerPool
 from tests.support.command import Process, Run, image_tree, write_files
 from tests.support.golden_cases import digests_in
+from tests.support.processes import is_there
 
 pytestmark = pytest.mark.slow
 # A worker process is one whose program was given by -c
 MODULE = """
-import os, signal, sys, time
+import os, re, signal, sys, time
 
 def kill(row):
     if sys.argv[0] == "-c":
         os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    return row
+
+def hold(row):
+    if sys.argv[0] == "-c" or sys.argv[0].endswith("worker.py"):
+        open(f"FOLDER/pid-{os.getpid()}", "w").close()
+        re.match("(a|aa)+$", "a" * 60 + "b")  # keeps Python's lock for years
     time.sleep(0.02)
     return row
 
@@ -74,11 +82,11 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path, run: Run, m
         assert set(calls) == {1, 2}, name  # processes of both jobs were called
 
 
-def make_command(folder: Path, function: str) -> tuple[object, ...]:
+def make_command(folder: Path, function: str, *more: str) -> tuple[object, ...]:
     (folder / "user.py").write_text(MODULE.replace("FOLDER", str(folder)))
     (folder / "rows.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(8000)))
     words = ("csv", "--input", folder / "rows.csv", "--map", f"{folder}/user.py:{function}", "--block_size", "1KiB")
-    return (*words, "--output", folder / "out", "--name", "n", "--workers", "2")
+    return (*words, "--output", folder / "out", "--name", "n", *(more or ("--workers", "2")))
 
 
 def test_a_killed_worker_fails_the_job(tmp_path: Path) -> None:
@@ -91,19 +99,19 @@ def test_a_killed_worker_fails_the_job(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("out/n/1.0.0/*"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_no_worker_outlives_the_job(tmp_path: Path, number: int) -> None:
-    process = Process(tmp_path / "process", *make_command(tmp_path, "wait"))
+_BEAMS = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(("function", "more"), [("wait", ()), ("hold", ()), ("hold", _BEAMS)])
+def test_no_worker_outlives_the_job(tmp_path: Path, function: str, more: tuple[str, ...], number: int) -> None:
+    process = Process(tmp_path / "process", *make_command(tmp_path, function, *more))
     while not (found := list(tmp_path.glob("pid-*"))):
         assert process.is_alive(), process.result()
         time.sleep(0.05)
     process.send_signal(number)
     result = process.result()
 
-    assert result.status == (130 if number == signal.SIGINT else -number)
-    pids = [path.name.removeprefix("pid-") for path in found]
-    for _ in range(400):
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            break
-        time.sleep(0.05)
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert result.status == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(signal.Signals(number), -number)
+    time.sleep(1)
+    assert not [path.name for path in found if is_there(int(path.name.removeprefix("pid-")))]

@@ -133,7 +133,7 @@ def _faults(directory: Path) -> list[str]:
 )
 def test_metadata_missing_and_damaged(directory: Path, name: str) -> None:
     assert _faults(directory) == []
-    kind = "DecodeError" if name == "FeatureStats.pb" else "UnicodeDecodeError"
+    kind = "a value has another type" if name == "FeatureStats.pb" else "byte 0 is not UTF-8"
     (directory / name).write_bytes(b"\xff\xfe")
     (fault,) = _faults(directory)
     assert fault.startswith(f"{name}: is not such a file: {kind}")
@@ -142,6 +142,7 @@ def test_metadata_missing_and_damaged(directory: Path, name: str) -> None:
         (directory / name).write_text(text)
         (fault,) = _faults(directory)
         assert fault.startswith(f"{name}: is not such a file: ")
+        assert "Error" not in fault
         assert "\n" not in fault
     (directory / name).unlink()
     assert _faults(directory) == [f"{name}: is missing"]

@@ -125,7 +125,6 @@ def read_records(
 
 
 def _decode_examples(rows: Rows, block: BlockRef) -> Records:
-    """Return tf.train.Examples as dictionaries of lists of int, float or bytes."""
     examples, good, rejects = [], np.ones(len(rows.lines), bool), list(rows.rejects)
     for number, record in enumerate(rows.batch[RECORD].to_pylist()):
         try:

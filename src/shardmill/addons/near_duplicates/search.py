@@ -202,7 +202,6 @@ class _ListedPairs:
         ]
 
     def _choose_images(self, one: int, other: int) -> tuple[int, int]:
-        """Return the rows of two images of different contents, from two splits if possible."""
         mine = self._find_representatives(one)
         theirs = self._find_representatives(other)
         ranked = (

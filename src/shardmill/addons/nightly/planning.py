@@ -15,7 +15,7 @@ from shardmill.addons import registry
 from shardmill.addons.nightly.inputs import FILES, QUERY, Inputs, check_freshness, find_inputs
 from shardmill.addons.nightly.recipe import AUTO, KEEP, NEXT, OVERWRITE, FreshnessOptions, RebuildOptions, Recipe
 from shardmill.data.features import Feature
-from shardmill.errors import CorruptDataError, LockedError, OutdatedError, UserError
+from shardmill.errors import CorruptDataError, LockedError, OutdatedError, UserError, describe_damage
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, resolve_version, version_numbers
 from shardmill.pipelines.config.job import JobConfig
@@ -165,8 +165,8 @@ def decode_inputs(content: bytes, path: str) -> Inputs:
         return Inputs(table.cast(FILES), code, metadata["newest"])
     except CorruptDataError:
         raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptDataError(f"{path} is not the list of a version's inputs: {error}") from None
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptDataError(f"{path} is not the list of a version's inputs: {describe_damage(error)}") from None
 
 
 # Of a version's options those by which its schema is not that of its input

@@ -112,7 +112,6 @@ def load_for_rebuild(
 def _run_recipe(
     recipe: Recipe | InvalidRecipe, flags: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
 ) -> tuple[str, int]:
-    """Build by one recipe; return a word on how that ended, and the exit status."""
     if isinstance(recipe, InvalidRecipe):
         return _report_invalid(recipe.name, recipe.error, flags)
     from shardmill.pipelines.jobs.outcome import Interrupted, interruption_of_report
@@ -130,7 +129,6 @@ def _run_recipe(
 def _finish(
     recipe: Recipe, built: "Built", flags: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
 ) -> tuple[str, int]:
-    """Report how a build ended; return a word on that, and the exit status."""
     if debug and built.error is not None and not flags.dry_run:
         raise built.error
     status = 0 if built.error is None else built.error.exit_status
@@ -351,7 +349,6 @@ def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], pa
 
 
 def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", flags: RebuildOptions) -> NoReturn:
-    """End the process after an interrupt; notify the recipe's webhook as for a failure."""
     from shardmill.pipelines.jobs.outcome import exit_interrupted
 
     record = interrupted.record

@@ -382,7 +382,6 @@ def _parse_optional_section(cls: type[Section], entries: Mapping[str, Node], rec
 
 
 def _parse_checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
-    """Return the checks of the build; constraints of the command's --schema hold unless the section has its own."""
     checks = _parse_optional_section(CheckOptions, entries, recipe)
     if schema is not None and checks.schema is None:
         with suppress(OptionValueError):  # which the flag tells, with its line

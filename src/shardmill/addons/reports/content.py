@@ -10,7 +10,7 @@ from typing import Any
 from shardmill.addons.reports.pictures import Picture, Pictures, find_pictures
 from shardmill.data.features import Feature
 from shardmill.data.kinds import kind_of
-from shardmill.errors import CorruptDataError, UserError
+from shardmill.errors import CorruptDataError, UserError, describe_damage
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.versions import BuildRecord, record_path
@@ -189,7 +189,6 @@ def report_content(sources: ReportSources, with_statistics: bool = True) -> dict
 
 
 def _suggest_commands(record: BuildRecord | None, folder: str) -> list[dict[str, str]]:
-    """Return the commands to look at a version that failed its checks, and to publish it; [] for any other."""
     if record is None or record.status != "checks_failed" or not is_failed_folder(folder):
         return []
     commands = failed_version_commands(parent_folder(parent_folder(folder)), record.version, record.baseline)
@@ -277,7 +276,9 @@ def _describe_rejects(sources: ReportSources) -> dict[str, Any]:
             unsaid.add(reason, int(reject.get("records") or 1), source)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             deque(lines, 0)  # at whose end it is known whether the file is the one that was written
-            raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
+            raise CorruptDataError(
+                f"rejects/ has a line that is no rejected record: {describe_damage(error)}"
+            ) from error
         known = reason in counts if has_counts else unsaid.is_counted(reason)
         if known and len(names[reason]) < _NAMES:  # lists only the most frequent reasons
             of = f" in {reject['manifest']}" if "manifest" in reject else ""
