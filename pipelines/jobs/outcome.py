@@ -417,7 +417,6 @@ def _is_version_folder(directory: str) -> bool:
 
 
 def _complete_version(directory: str, discard: bool, job: str) -> str | None:
-    """Complete the publication in a version directory leased by `job`, and return a sentence on it, or None."""
     if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
         return None
     with storage.locked(directory):  # a worker of the dead job may live, and publish

@@ -366,7 +366,6 @@ class ImageEncoder(FileEncoder):
         return annotated
 
     def _with_companions(self, file: Encoded | Exception, paths: Sequence[str]) -> Encoded | Exception:
-        """Add companions to an image; read them unless they were recalled with it."""
         if isinstance(file, Exception) or self.companions is None:
             return file
         annotations: _Annotations = file.annotations

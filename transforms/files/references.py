@@ -205,7 +205,6 @@ def _make_order_keys(names: list[str], lines: list[int | None], seed: int) -> tu
 
 
 def _key_texts(batch: pa.RecordBatch, column: str, labels: list[str | None]) -> list[str | None]:
-    """Return a column's values as texts of groups or strata, None for missing ones."""
     columns = columns_of(batch)
     if column == "label" and column not in columns:  # names of classes, among which "1" and "1.0" are two
         return labels

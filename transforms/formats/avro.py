@@ -319,7 +319,6 @@ def _with_texts(batch: pa.RecordBatch, schema: Any) -> pa.RecordBatch:
 
 
 def _flatten_types(fields: Mapping[str, FlatColumnType], nesting: Nesting) -> dict[str, FlatColumnType]:
-    """Return those of a file's fields that the job reads, as columns."""
     flat = nesting.flatten_types({name: field.kind for name, field in fields.items() if field.kind != _NO_TYPE})
     others = {name: field for name, field in fields.items() if field.kind == _NO_TYPE}
     others |= {name: FlatColumnType(name, _TEXT) for name in others if name in nesting.json}

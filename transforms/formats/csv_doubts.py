@@ -221,7 +221,6 @@ def _comment_problem(first: _Row, following: Sequence[_Row]) -> str | None:
 
 
 def _count_problem(sample: str, line: int, dialect: Dialect, first: _Row, following: Sequence[_Row]) -> str | None:
-    """Return the flags for rows that have other numbers of fields than the header."""
     count, usual = len(first.fields), _usual_count(following)
     if usual in (0, count) or (usual == count + 1 and all(not row.fields[-1] for row in following)):
         return None
@@ -267,7 +266,6 @@ def _kind(text: str) -> str:
 
 
 def _column_kind(values: Sequence[str]) -> str:
-    """Return the kind of most of a column's values; "" if none is most frequent enough."""
     kinds = Counter(kind for value in values if (kind := _kind(value)))
     if not kinds:
         return ""

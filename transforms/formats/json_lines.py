@@ -242,7 +242,6 @@ class JsonObjects:
         return f"; {self.nesting.remedy({name: _has_objects(value)})}"
 
     def _key_values(self, name: str, refused: dict[int, str]) -> list[Any]:
-        """Return the values of a key column; rows whose value no feature could hold are added to `refused`."""
         values = self.column_values(name)
         if set(map(type, values)) <= {str, int, bool, NoneType}:
             return values

@@ -633,7 +633,6 @@ class RecordFiles:
         yield from assign_key_shares(sorted(refs, key=lambda file: file.name))
 
     def _list_splits(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
-        """List the files of each split as if they were in a folder called after it."""
         refs: dict[str, FileRef] = {}
         for split, pattern in self.patterns:
             for item in list_input(pattern, kind):

@@ -189,7 +189,6 @@ def _with_bin_keys(found: list[tuple[int, FoundKeys]]) -> list[Any]:
 
 
 def _split_groups(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
-    """Divide the keys of each group into pieces, because a run may have millions."""
     return [
         {name: (keys[start:stop], ties[start:stop], sizes[start:stop])}
         for name, (keys, ties, sizes) in group(keyed).items()

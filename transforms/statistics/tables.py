@@ -127,7 +127,6 @@ class LabelPairs:
 
 
 def _count_pairs(pairs: Numbers, most: int) -> tuple[Numbers, Numbers]:
-    """Return the distinct numbers among integers below `most`, and their counts."""
     if most > max(4 * len(pairs), MAX_PAIRS):
         return np.unique(pairs, return_counts=True)
     counts = np.bincount(pairs, minlength=most)

@@ -219,7 +219,6 @@ def _make_step(given: _Parameters) -> Step:
 
 
 def _check_pattern(pattern: str) -> None:
-    """Check a pattern with RE2, which also runs it: other engines accept other expressions."""
     if pattern:
         try:
             of_nothing = pc.replace_substring_regex(pa.array([""]), pattern, "-")

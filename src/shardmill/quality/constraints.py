@@ -92,7 +92,6 @@ def _compare_to_bound(
 
 
 def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
-    """Report comparators whose distance is not measured for the feature's type."""
     kind = new.features[feature.name]
     is_numeric = kind.dtype != "bytes" and not kind_of(kind).has_classes
     for check in COMPARISONS:

@@ -230,7 +230,6 @@ def feature_row(
 
 
 def _format_figures(summary: FeatureSummary) -> tuple[str, ...]:
-    """Return one split's figures: missing, zeros, distinct values, and the range with its quantiles."""
     _, numbers = main_numbers(summary)
     total = (summary.count or 0) + (summary.missing or 0)
     missing = "" if summary.missing is None else format_share(summary.missing, total) if summary.missing else "none"
