@@ -7,14 +7,15 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import example
 from shardmill.data.features import Feature
-from shardmill.transforms.columns.arrow import to_batch
-from shardmill.transforms.columns.conversion import convert_value, converted_array
+from shardmill.transforms.columns.arrow import arrow_type, to_batch
+from shardmill.transforms.columns.conversion import convert_value
 from shardmill.transforms.columns.example_encoding import encode_entries
 from shardmill.transforms.columns.types import (
     MAX_RANK,
@@ -120,7 +121,7 @@ def test_features(column: ColumnType, rows: int, feature: Feature) -> None:
 
 
 def encode_row(row: dict[str, Any], types: dict[str, ColumnType]) -> bytes:
-    arrays = {name: converted_array([convert_value(row.get(name), kind)], kind) for name, kind in types.items()}
+    arrays = {name: pa.array([convert_value(row.get(name), kind)], arrow_type(kind)) for name, kind in types.items()}
     entries: bytes = encode_entries(to_batch(arrays, 1))[0].as_py()
     return entries
 
