@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from shardmill.errors import UserError
 from shardmill.pipelines.config.files import AUDIO_RESERVED, ArraysConfig, AudioConfig
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.kind import Kind
@@ -12,6 +13,7 @@ from shardmill.transforms.features.options import load
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
     from shardmill.transforms.files.image_objects import ObjectNames
+    from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.summary import InputSummary
     from shardmill.transforms.layout.files import Layout
     from shardmill.transforms.layout.options import FileLayoutOptions
@@ -52,7 +54,9 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
     # Boxes of annotations are moved with the picture, columns of a manifest are not
     moved = mode if source is None else None
-    layout = partial(_make_image_layout, coordinates=declared, mode=moved, names=names, action=config.on_bad_box)
+    layout = partial(
+        _make_image_layout, source=source, coordinates=declared, mode=moved, names=names, action=config.on_bad_box
+    )
     if source is None:
         index = find_files(config, RESERVED)
     else:
@@ -66,6 +70,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
 def _make_image_layout(
     summary: "InputSummary",
     options: "FileLayoutOptions",
+    source: "AnnotationSource | None",
     coordinates: Mapping[str, str],
     mode: str | None,
     names: "ObjectNames",
@@ -74,6 +79,8 @@ def _make_image_layout(
     from shardmill.transforms.layout.files import make_layout
     from shardmill.transforms.layout.objects import check_boxes, check_coordinates
 
+    if source is not None and (problem := source.find_problem(summary)):
+        raise UserError(f"{options.source}: {problem}")
     check_boxes(summary, options.source, action)
     layout = make_layout(summary, options)
     if mode is not None:

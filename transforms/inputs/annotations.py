@@ -1,9 +1,10 @@
-"""Objects in images, as every annotation format is converted to, and the protocol of such formats."""
+"""Objects in images, as every annotation format is converted to, and the base of such formats."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -188,19 +189,18 @@ class ListedImage(NamedTuple):
     split: str | None = None  # None if unknown
 
 
-class AnnotationSource(Protocol):
+class AnnotationSource(ABC):
     """An annotation format with the location of its files."""
 
     members: ClassVar[tuple[ObjectField, ...]]  # fields of Object that the format provides
-    columns: ClassVar[tuple[str, ...]]  # features of each image that the format provides
+    columns: ClassVar[tuple[str, ...]] = ()  # features of each image that the format provides
+    root: str  # folder that file names are relative to
 
-    @property
-    def root(self) -> str:
-        """Folder that file names are relative to."""
-
+    @abstractmethod
     def list_extra_files(self) -> Iterator[str]:
         """Yield the paths of the files read in addition to images and their own annotation files."""
 
+    @abstractmethod
     def list_images(self) -> Iterator[AnnotatedImages | ListedImage | InputSummary | Reject | Skipped | str]:
         """List the input on one worker: images with their objects, or with the names of their annotation files.
 
@@ -208,13 +208,18 @@ class AnnotationSource(Protocol):
         if the input is missing or not of this format. Raise an OSError if a store failed.
         """
 
+    def find_problem(self, summary: InputSummary) -> str:
+        """Return what all annotations together show to be wrong; "" if nothing."""
+        return ""
 
-@runtime_checkable
-class AnnotationFileSource(Protocol):
+
+class AnnotationFileSource(AnnotationSource):
     """An annotation source whose images have annotation files of their own."""
 
     def prepare(self) -> Self:
         """Return the source with everything that `parse_annotation` needs; each worker calls this once."""
+        return self
 
+    @abstractmethod
     def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
         """Parse the bytes of an image's annotation file."""

@@ -26,6 +26,7 @@ from shardmill.transforms.inputs.annotations import (
     IMAGE_ID,
     AnnotatedImage,
     AnnotatedImages,
+    AnnotationSource,
     ObjectField,
     build_lists_of_columns,
 )
@@ -519,7 +520,7 @@ _MAX_PROBED_IMAGES = 20  # images that are looked for in every folder they may b
 
 
 @dataclass(frozen=True, slots=True)
-class CocoSource:
+class CocoSource(AnnotationSource):
     """COCO annotation files, each read as a stream."""
 
     members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
@@ -556,19 +557,29 @@ class CocoSource:
             image_offset += len(coco_file.images)
 
     def _find_folder(self, coco_file: CocoFile, split: str, path: str) -> str:
-        """Return the folder of a file's images, relative to the root: the first that holds one of the first images."""
+        """Return the folder of a file's images, relative to the root: the one that holds some of the first images."""
         folders = self._list_candidate_folders(split, path)
         names = [image.name for image in coco_file.images if image.name][:_MAX_PROBED_IMAGES]
         if len(folders) == 1 or not names:
             return folders[0]
-        for folder in folders:
-            if any(storage.exists(storage.join(self.root, join_folder(folder, name))) for name in names):
-                return folder
-        searched = ", ".join(storage.join(self.root, folder) if folder else self.root for folder in folders)
-        raise UserError(
-            f"--coco {path}: its images, such as {names[0]!r}, were not found in {searched}; give the folder"
-            " that their names begin in: --input FOLDER, or --file_root relative to the folder of that file"
-        )
+        there = [
+            folder
+            for folder in folders
+            if any(storage.exists(storage.join(self.root, join_folder(folder, name))) for name in names)
+        ]
+        if len(there) == 1:
+            return there[0]
+        searched = [storage.join(self.root, folder) if folder else self.root for folder in there or folders]
+        problem = f"were not found in {', '.join(searched)}"
+        advice = "give the folder that their names begin in: --input FOLDER, or --file_root relative to the folder of"
+        advice += " that file"
+        if there:
+            problem = f"may be those in {' or in '.join(searched)}"
+            roots = [posixpath.relpath(folder, posixpath.dirname(path) or ".") for folder in searched]
+            advice = f"give --file_root {' or --file_root '.join(roots)}"
+            if len(self.files) > 1:  # which one --file_root would be for
+                advice = "move all but one of these folders away"
+        raise UserError(f"--coco {path}: its images, such as {names[0]!r}, {problem}; {advice}")
 
     def _list_candidate_folders(self, split: str, path: str) -> list[str]:
         """Return the folders in which a file's images may be, by the folder names that data sets use."""

@@ -23,6 +23,7 @@ from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import RELATIVE, Object
 from shardmill.transforms.inputs.coco import is_finite_number
+from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import is_file, report_unreadable_flag_file
 from shardmill.transforms.stores import storage
 
@@ -363,7 +364,8 @@ _BOX_NAMES: dict[str, tuple[str, ...]] = {  # columns of tables of boxes, in sma
 _SHAPES = (("left", "top", "right", "bottom"), ("x", "y", "width", "height"), ("box",))  # columns that make a box
 
 
-_RETINANET = ["filename", "x1", "y1", "x2", "y2", "class"]  # github.com/fizyr/keras-retinanet, without a header
+# Of tables without a header: github.com/fizyr/keras-retinanet has six of these columns, SKU-110K all
+_UNNAMED = ["filename", "x1", "y1", "x2", "y2", "class", "image_width", "image_height"]
 
 
 CLASS_NAMES = "class-descriptions-boxable.csv"  # of Open Images, next to its tables: id and name in each line
@@ -375,17 +377,21 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
     Boxes are fractions of their image if no coordinate of a file is above 1.
     """
     beside = {storage.join(posixpath.dirname(path) or ".", CLASS_NAMES) for path in files}
-    texts = (storage.read_bytes(path).decode() for path in sorted(beside) if is_file(path))
+    texts = (_read_text(path) for path in sorted(beside) if is_file(path))
     names = dict(row for text in texts for row in csv.reader(io.StringIO(text)) if len(row) == 2)
     for path in files:
-        with report_unreadable_flag_file("--boxes_csv", path):
-            text = storage.read_bytes(path).decode("utf-8-sig")
+        text = _read_text(path)
         delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
         (header, *records), first = rows or [[]], 2
-        if len(header) == len(_RETINANET) and all(re.fullmatch(r"\d+(\.\d*)?", cell) for cell in header[1:5]):
-            header, records, first = _RETINANET, rows, 1
-            export.notices.append(f"{path} has no header: its columns are {', '.join(_RETINANET)}, as RetinaNet's")
+        if IMAGES.accepts(f"/{header[0]}" if header else ""):
+            if len(header) not in (6, 8) or not all(re.fullmatch(r"(\d+(\.\d*)?)?", cell) for cell in header[1:5]):
+                raise UserError(
+                    f"--boxes_csv {path}: its first line is no header, but a row: {', '.join(header)}; write the names"
+                    f" of the columns above it, such as {','.join(_UNNAMED[:6])}"
+                )
+            header, records, first = _UNNAMED[: len(header)], rows, 1
+            export.notices.append(f"{path} has no header: its columns are {', '.join(header)}")
         columns, shape = _find_box_columns(header, path, attribute)
         named, largest = set(columns.values()), 0.0
         images: dict[str, ExportedImage] = {}
@@ -414,6 +420,11 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
         if is_relative:
             export.notices.append(f"no coordinate in {path} is above 1: boxes are fractions of their images")
         export.images += [each._replace(size=RELATIVE) if is_relative else each for each in images.values()]
+
+
+def _read_text(path: str) -> str:
+    with report_unreadable_flag_file("--boxes_csv", path):
+        return storage.read_bytes(path).decode("utf-8-sig")
 
 
 def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dict[str, str], tuple[str, ...]]:

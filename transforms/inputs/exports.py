@@ -22,6 +22,7 @@ from shardmill.text import did_you_mean, listed, plural
 from shardmill.transforms.inputs.annotations import (
     AnnotatedImage,
     AnnotatedImages,
+    AnnotationSource,
     Object,
     ObjectField,
     build_object_lists,
@@ -41,28 +42,28 @@ from shardmill.transforms.inputs.listing import Skipped, is_file
 from shardmill.transforms.inputs.summary import InputSummary, encode_label_list
 from shardmill.transforms.inputs.unused_annotations import (
     ANNOTATIONS,
+    WRITE,
     find_annotations,
     find_exports,
     find_tool_files,
+    own_flags,
 )
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 _IMAGES_PER_BATCH = 2_000
-_OWN_FLAGS = {".json": "--coco", ".yaml": "--yolo", ".yml": "--yolo"}  # formats that --annotations does not read
 _NO_CLASS = "object"  # the class of all objects where no annotation names a class
 _UNCOUNTED = "image without an annotation"
 
 
 @dataclass(frozen=True, slots=True)
-class ExportSource:
+class ExportSource(AnnotationSource):
     """The export of a labelling tool: a file, or a folder of files.
 
     LabelMe's, VIA's, CreateML's and Label Studio's JSON are read here, all other formats with datumaro.
     """
 
     members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
-    columns: ClassVar[tuple[str, ...]] = ()
 
     path: str  # file or folder of the export
     format: str  # a name in READERS or of datumaro's; "" to detect it
@@ -114,9 +115,12 @@ class ExportSource:
         found = find_tool_files(self.path, alike, format_)
         if not found:
             raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
-        if others := sorted(name for name in {*alike} - {*found} if not name.endswith(CLASS_NAMES)):
+        others = [
+            name for name in alike if storage.join(self.path, name) not in found if not name.endswith(CLASS_NAMES)
+        ]
+        if others:
             export.notices.append(f"not read as {format_}: {plural(len(others), 'file')}, such as {others[0]!r}")
-        return [storage.join(self.path, name) for name in found]
+        return found
 
     def _detect(self) -> str:
         if self.path.lower().endswith((".zip", ".tar", ".gz", ".tgz", ".rar", ".7z")):
@@ -134,9 +138,8 @@ class ExportSource:
         if len(found) == 1:
             return found.pop()
         if not found:
-            own = _OWN_FLAGS.get(posixpath.splitext(self.path)[1].lower())
-            example = f"{own or '--annotations cvat='}{' ' if own else ''}{self.path}"
-            raise UserError(f"{self._flag}: its format is not recognised; name it, for example {example}")
+            example = next(own_flags(folder, names), f"--annotations cvat={self.path}")
+            raise UserError(f"{self._flag}: its format is not recognised; name it, for example {example}; or {WRITE}")
         flags = " or ".join(f"--annotations {name}={self.path}" for name in sorted(found))
         raise UserError(f"{self._flag}: it can be read as different formats; give {flags}")
 
@@ -173,17 +176,17 @@ def join_export(
         left_out = f": it has {kinds}" if omitted else ""
         reason = f", such as {export.rejects[0].reason}" if export.rejects else left_out
         raise UserError(f"--annotations {source.path}: {format_} has no image in it{reason}")
-    first_files: dict[str, str] = {}
-    annotated: set[str] = set()
+    places: dict[str, list[str]] = {}  # annotation files that name an image
+    names = [finder.find(image.name, image.file) for image in export.images]
+    for name, image in zip(names, export.images, strict=True):
+        places.setdefault(name, []).append(image.file)
     kept: list[AnnotatedImage] = []
     missing, number = 0, 0
-    for position, image in enumerate(export.images, 1):
-        found = finder.find(image.name, image.file)
+    for position, (found, image) in enumerate(zip(names, export.images, strict=True), 1):
         name, problem = (found, "") if found in finder.files else (image.name, found)
         missing += bool(problem)
-        annotated.add(name)
-        if not problem and name in first_files:
-            problem = f"it is annotated twice: in {first_files[name]}, which is read, and in {image.file}"
+        if not problem and len(places[name]) > 1:
+            problem = f"it is annotated {len(places[name])} times: in {' and in '.join(dict.fromkeys(places[name]))}"
         problem = problem or image.problem
         if not problem and image.boxless and not drops_boxless:
             problem = f"an object in it is of the kind {image.boxless[0]}, which has no box"
@@ -192,7 +195,6 @@ def join_export(
         if problem:
             yield Reject(name, position, "index", problem)
             continue
-        first_files[name] = image.file
         objects = []
         for item in image.objects:
             number += 1
@@ -215,7 +217,7 @@ def join_export(
     if finder.unprefixed:
         found = plural(finder.unprefixed, "image was", "images were")
         yield f"{found} found without the prefix of Label Studio's uploads"
-    yield from (Skipped(name, _UNCOUNTED) for name in files if name not in annotated)
+    yield from (Skipped(name, _UNCOUNTED) for name in files if name not in places)
 
 
 def _batch(images: Sequence[AnnotatedImage]) -> AnnotatedImages:
@@ -330,13 +332,15 @@ _ELSEWHERE = {
     **dict.fromkeys(("cifar", "mnist_csv"), "images that are not files of their own; write each to a file"),
     "tabular": "a table, which `shardmill csv --input` reads",
     **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "videos; write their frames as image files"),
-    **dict.fromkeys(("kitti_raw", "kitti3d", "sly_pointcloud"), "point clouds, which shardmill does not read"),
+    **dict.fromkeys(("kitti_raw", "kitti3d"), "point clouds, which shardmill does not read"),
+    "sly_pointcloud": "a project of Supervisely's; export its images as COCO, for --coco",
 }
 _FACTS = ("caption", "depth_annotation", "feature_vector", "hash_key", "tabular")  # about the whole image
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
-_KNOWN_ATTRIBUTES = frozenset(("frame", "id", "is_crowd", "is_group_of", "outside", "score"))
+_KNOWN_ATTRIBUTES = frozenset(("frame", "id", "is_crowd", "is_group_of", "outside"))
 # Files with annotations of formats in which they are easily counted, and what an annotation in a line begins with
 _COUNTED = {
+    "dota": ("**/labelTxt/*.txt", re.compile(rb"^[-\d]")),
     "kitti_detection": ("**/label_2/*.txt", re.compile(rb"^\S")),
     "label_me": ("**/*.xml", re.compile(rb"<object>")),
     "mot_seq": ("**/gt.txt", re.compile(rb"^\S")),
@@ -407,6 +411,7 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
         except Exception as error:  # datumaro raises errors of many classes, or those of libraries
             cause = error.__cause__ or error
             what = " ".join(str(cause).split()) or type(cause).__name__
+            what = f"it does not find {what}" if isinstance(cause, KeyError) else what
             raise UserError(f"--annotations {format_}={path}: datumaro cannot read it as {format_}: {what}") from None
     for text, count in sorted(logs.items()):
         export.notices.append(f"datumaro: {text}" + (f" ({count:,} such messages)" if count > 1 else ""))
@@ -551,7 +556,7 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
 
 def _is_said(name: str, value: Any) -> bool:
     """Return True if an attribute says something that is not stored otherwise."""
-    return name not in _KNOWN_ATTRIBUTES and value not in (None, False, "", 0)
+    return name not in _KNOWN_ATTRIBUTES and value not in (None, False, "", 0, *([1] if name == "score" else []))
 
 
 def _group(annotation: Any, format_: str, number: int) -> Any:

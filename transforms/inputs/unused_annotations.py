@@ -6,8 +6,9 @@ import posixpath
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from shardmill.text import listed, plural
 from shardmill.transforms.formats.conventions import describe_foreign_format
@@ -31,62 +32,99 @@ from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
+WRITE = "write the annotations as COCO for --coco, or as a table with a row for each box for --boxes_csv"
 _HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
 _PROBED = 20  # files of one suffix whose contents are looked at
 _SHOWN = 3  # names in a message
 
-_COCO = re.compile(r'"images"\s*:\s*\[')
-_COCO_OTHERS = re.compile(r'"(?:annotations|categories|licenses|info)"\s*:')
 _NO_OBJECTS = ("captions_", "image_info_", "panoptic_", "stuff_")  # files of MS COCO that have no boxes
-_YOLO_LINE = re.compile(r"\d+(?:\s+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*")
-# What labelling tools write: the suffix of a file, a pattern in its head, the tool, and its name for --annotations
-_TOOLS = (
-    ("json", re.compile(r'"imagePath"\s*:|"shapes"\s*:\s*\[\s*\{[^{}]*"(?:label|points)"'), "LabelMe", "labelme"),
-    (
+_YOLO_LINE = r"\d+(?:[ \t]+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*(?:\n|\Z)"
+
+
+class Format(NamedTuple):
+    """What the files of a format of annotations are known by, and the flag that reads them."""
+
+    what: str
+    suffixes: str  # alternatives of a regular expression
+    head: str = ""  # regular expression that is found in the beginning of each file; `.` is any character
+    name: str = ""  # its name for --annotations; "" if it has a flag of its own
+    flag: str = "--annotations {name}={folder}"  # {folder} and {file} are those of the files
+    path: str = "()"  # regular expression of the files' names, whose group is the folder to give
+
+    def matches(self, root: str, names: Iterable[str], most: int | None = None) -> list[tuple[str, str]]:
+        """Return (file, folder to give) of each file of the format; looks at the first `most` with its suffix."""
+        pattern = re.compile(rf"(?is)(?={self.path}).*\.(?:{self.suffixes})")
+        alike = [(name, match) for name in sorted(names) if (match := pattern.fullmatch(name))]
+        return [
+            (storage.join(root, name), storage.join(root, match[1].rstrip("/")) if match[1] else root)
+            for name, match in alike[:most]
+            if not self.head or re.search(self.head, _head(storage.join(root, name)), re.DOTALL)
+        ]
+
+
+FORMATS = (
+    Format("the data.yaml of YOLO", "yaml|yml", r"(?m)\A(?=.*^names\s*:)(?=.*^train\s*:)", flag="--yolo {file}"),
+    Format(
+        "COCO annotations",
         "json",
-        re.compile(r'"_via_|"regions"\s*:\s*[\[{]|"shape_attributes"\s*:|"metadata"\s*:\s*\{.*"xy"\s*:', re.DOTALL),
-        "the VGG Image Annotator",
+        r'\A\s*\{(?=.*"images"\s*:\s*\[)(?=.*"(?:annotations|categories|licenses|info)"\s*:)',
+        flag="--coco {file}",
+    ),
+    Format("YOLO as Darknet writes it", "txt", name="yolo", path=r"(|.*/)obj_\w+_data/[^/]+$"),
+    Format("classes as Roboflow writes them", "csv", r"\Afilename,", "roboflow_multiclass", path=r"()(?:|.*/)_classes"),
+    Format(
+        "annotations of Open Images", "csv", name="open_images", path=r"(|.*/)annotations/[^/]*class-descriptions[^/]*$"
+    ),
+    Format("annotations of the MOT benchmark", "txt", name="mot_seq", path=r"()(?:|.*/)gt/gt\."),
+    Format(
+        "annotations of LabelMe", "json", r'"imagePath"\s*:|"shapes"\s*:\s*\[\s*\{[^{}]*"(?:label|points)"', "labelme"
+    ),
+    Format(
+        "annotations of the VGG Image Annotator",
+        "json|csv",
+        r'"_via_|"regions"\s*:\s*[\[{]|"shape_attributes"\s*:|"metadata"\s*:\s*\{.*"xy"\s*:'
+        r"|\A[^\n]*\bregion_shape_attributes\b",
         "via",
     ),
-    ("csv", re.compile(r"\A[^\n]*\bregion_shape_attributes\b"), "the VGG Image Annotator", "via"),
-    (
+    Format(
+        "annotations of CreateML",
         "json",
-        re.compile(
-            r'"coordinates"\s*:\s*\{\s*"|\A\s*\[\s*\{\s*"image(?:filename)?"\s*:\s*"[^"]*"\s*,\s*"annotations?"\s*:'
-        ),
-        "CreateML",
+        r'"coordinates"\s*:\s*\{\s*"|\A\s*\[\s*\{\s*"image(?:filename)?"\s*:\s*"[^"]*"\s*,\s*"annotations?"\s*:',
         "createml",
     ),
-    (
+    Format(
+        "annotations of Label Studio",
         "json",
-        re.compile(
-            r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"'
-            r'|"(?:brush|ellipse|keypoint|polygon|rectangle)labels"',
-            re.DOTALL,
-        ),
-        "Label Studio",
+        r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"'
+        r'|"(?:brush|ellipse|keypoint|polygon|rectangle)labels"',
         "label_studio",
     ),
-    ("xml", re.compile(r"<annotations>\s*<version>1\.1|<annotations>.*<(?:image|track) ", re.DOTALL), "CVAT", "cvat"),
-    ("xml", re.compile(r"<annotation>.*<object>.*<(?:polygon|segm)>.*<username>", re.DOTALL), "LabelMe", "label_me"),
-    (
+    Format("annotations of CVAT", "xml", r"<annotations>\s*<version>1\.1|<annotations>.*<(?:image|track) ", "cvat"),
+    Format("annotations of LabelMe", "xml", r"<annotation>.*<object>.*<(?:polygon|segm)>.*<username>", "label_me"),
+    Format(
+        "annotations of KITTI",
         "txt",
-        re.compile(r"\A[A-Za-z_]+ -?\d(?:\.\d+)? -?\d(?: -?\d+(?:\.\d+)?){12,13}\s*(?:\n|\Z)"),
-        "KITTI",
+        r"\A[A-Za-z_]+ -?\d(?:\.\d+)? -?\d(?: -?\d+(?:\.\d+)?){12,13}\s*(?:\n|\Z)",
         "kitti_detection",
     ),
-    (
+    Format("annotations of WIDER FACE", "txt", r"\A\S+\.jpg\s*\n\d+\s*\n(?:\d+ ){4}", "wider_face"),
+    Format("annotations of DOTA", "txt", r"(?:-?[\d.]+ ){8}[A-Za-z]\S* \d+\s*(?:\n|\Z)", "dota"),
+    Format(
+        "annotations of boxes in CSV",
         "csv",
-        re.compile(r"\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|bbox|left\W+top|x\W+y\W+w(?:idth)?)\b", re.IGNORECASE),
-        "boxes in CSV",
-        "boxes_csv",
+        r"(?i)\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|bbox|left\W+top|x\W+y\W+w(?:idth)?)\b"
+        r"|\A[^\n,]+\.[a-z]+(?:,[\d.]*){4},[^\n,]*(?:,\d+,\d+)?\r?(?:\n|\Z)",
+        BOXES_CSV,
+        "--boxes_csv {folder}",
     ),
-)
-# What tools name their files: a pattern, whose group is the folder to give, the tool, and its name for --annotations
-_NAMED = (
-    (re.compile(r"((?:.*/)?)obj_\w+_data/[^/]+\.txt"), "YOLO as Darknet writes it", "yolo"),
-    (re.compile(r"()(?:.*/)?_classes\.csv"), "classes as Roboflow writes them", "roboflow_multiclass"),
-    (re.compile(r"((?:.*/)?)annotations/[^/]*class-descriptions[^/]*\.csv"), "Open Images", "open_images"),
+    Format("annotations of Pascal VOC", "xml", r"<annotation\b", flag="--voc {folder}"),
+    Format(
+        "boxes as YOLO writes them",
+        "txt",
+        rf"\A\s*(?:(?:{_YOLO_LINE}){{20}}|(?:{_YOLO_LINE})+\Z)",
+        flag="--yolo a data.yaml with names: (the classes, from id 0) and train: (the folder of the images)",
+        path=r"()(?!(?:.*/)?classes\.)",
+    ),
 )
 _SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
 
@@ -106,6 +144,8 @@ def describe_unused_files(
     if advice is None:
         given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
         advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
+        if kind == IMAGES and not given and not hints:
+            advice = f"if they annotate the images, {WRITE}"
     patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
     return f"{problem}; {advice}{'; or, ' if advice else ''}to leave such files out, {'' if advice else 'give '}{flags}"
@@ -123,7 +163,10 @@ def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str
 def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]:
     """Return the flags that read tables and lists below `root` which name files of `sample`, or classes."""
     tables = list_input(root, replace(TABLES, exclude=kind.exclude))
-    names = sorted(item.name for item in tables if isinstance(item, FoundFile))[:_PROBED]
+    named = {posixpath.basename(each) for name in sample for each in (name, remove_suffix(name))}
+    names = sorted(item.name for item in tables if isinstance(item, FoundFile))
+    # A file that is named after one image says something of that alone
+    names = [name for name in names if remove_suffix(posixpath.basename(name)) not in named][:_PROBED]
     flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
     manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
     lists = " ".join(each for each in flags if each.startswith("--split_lists"))
@@ -134,59 +177,32 @@ def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]
 def find_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
     """Return the annotations of a tool below `root`, a folder of images, and the flags that read them; None if none."""
     listing = list_input(root, replace(ANNOTATIONS, exclude=exclude))
-    names = sorted(item.name for item in listing if isinstance(item, FoundFile))
-    by_suffix: dict[str, list[str]] = {}
-    for name in names:
-        by_suffix.setdefault(name.rpartition(".")[2].lower().replace("yml", "yaml"), []).append(name)
-
-    def matching(suffix: str, matches: Callable[[str], object]) -> list[str]:
-        return [name for name in by_suffix.get(suffix, ())[:_PROBED] if matches(_head(storage.join(root, name)))]
-
-    if yaml := matching(
-        "yaml", lambda head: re.search(r"^names\s*:", head, re.M) and re.search(r"^train\s*:", head, re.M)
-    ):
-        return _describe(yaml, "the data.yaml of YOLO", [f"--yolo {storage.join(root, name)}" for name in yaml])
-    if coco := matching(
-        "json", lambda head: head.lstrip().startswith("{") and _COCO.search(head) and _COCO_OTHERS.search(head)
-    ):
-        return _describe_coco(root, coco)
-    for pattern, tool, export in _NAMED:
-        matches = [match for name in names if (match := pattern.fullmatch(name))]
-        if matches:
-            folder = storage.join(root, matches[0][1].rstrip("/")) if matches[0][1] else root
-            what = f"annotations of {tool}" if export == "open_images" else tool
-            return _describe([match[0] for match in matches], what, [f"--annotations {export}={folder}"])
-    for suffix, pattern, tool, export in _TOOLS:
-        if found := matching(suffix, pattern.search):
-            flag = f"--{export} {root}" if export == BOXES_CSV else f"--annotations {export}={root}"
-            return _describe(found, f"annotations of {tool}", [flag])
-    if voc := matching("xml", lambda head: re.search(r"<annotation\b", head)):
-        return _describe(voc, "annotations of Pascal VOC", [f"--voc {root}"])
-    if yolo := [name for name in matching("txt", _is_yolo) if posixpath.basename(name) != "classes.txt"]:
-        return (
-            f"{_subject(yolo)} boxes as YOLO writes them; give --yolo a data.yaml with names: (the classes, from id 0)"
-            f" and train: (the folder of the images)"
-        )
+    names = [item.name for item in listing if isinstance(item, FoundFile)]
+    for each in FORMATS:
+        if found := each.matches(root, names, _PROBED):
+            files = [path.removeprefix(storage.join(root, "")) for path, _ in found]
+            if each.flag.startswith("--coco"):
+                return _describe_coco(root, files)
+            flags = (each.flag.format(name=each.name, file=file, folder=folder) for file, folder in found)
+            return _describe(files, each.what, dict.fromkeys(flags))
     return None
 
 
-def find_tool_files(folder: str, names: Iterable[str], export: str, most: int | None = None) -> list[str]:
-    """Return the files of a folder that hold what a tool exports, by the first 64 KiB of their contents.
+def find_tool_files(folder: str, names: Iterable[str], export: str) -> list[str]:
+    """Return the paths of the files below a folder that hold what a tool exports, named as for --annotations."""
+    return [path for each in FORMATS if each.name == export for path, _ in each.matches(folder, names)]
 
-    `export` is the tool's name for --annotations; `most` the number of files with its suffix to look at, None for all.
-    """
-    found = []
-    for suffix, pattern, _, name in _TOOLS:
-        if name == export:
-            alike = [each for each in sorted(names) if each.lower().endswith(f".{suffix}")][:most]
-            found += [each for each in alike if pattern.search(_head(storage.join(folder, each)))]
-    return found
+
+def own_flags(folder: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the flags that read files below a folder whose format has a flag of its own."""
+    for each in FORMATS:
+        found = [] if each.name else each.matches(folder, names, _PROBED)
+        yield from (each.flag.format(file=file, folder=place) for file, place in found)
 
 
 def find_exports(folder: str, names: Sequence[str]) -> set[str]:
     """Return the names, for --annotations, of the tools whose exports are among the first files of each suffix."""
-    exports = {export for *_, export in _TOOLS}
-    return {export for export in exports if find_tool_files(folder, names, export, _PROBED)}
+    return {each.name for each in FORMATS if each.name and each.matches(folder, names, _PROBED)}
 
 
 def _head(path: str) -> str:
@@ -220,11 +236,6 @@ def _split_of(name: str) -> str | None:
     """Return the split that a file's name or its folder names."""
     found = next(filter(None, map(_SPLIT_WORD.search, reversed(name.split("/")))), None)
     return SPLIT_FOLDERS[found[1].lower()] if found else None
-
-
-def _is_yolo(head: str) -> bool:
-    lines = [line for line in head.splitlines()[:_PROBED] if line.strip()]
-    return bool(lines) and all(_YOLO_LINE.fullmatch(line) for line in lines)
 
 
 TABLES = FileKind("tables", "csv|tsv|txt|parquet|jsonl|ndjson")

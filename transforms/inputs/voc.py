@@ -3,14 +3,21 @@
 import posixpath
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 from xml.etree import ElementTree
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.inputs.annotations import AnnotatedImage, ListedImage, Object, ObjectField, list_files_below
+from shardmill.transforms.inputs.annotations import (
+    AnnotatedImage,
+    AnnotationFileSource,
+    ListedImage,
+    Object,
+    ObjectField,
+    list_files_below,
+)
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
-from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.inputs.listing import Skipped, report_unreadable_flag_file
 from shardmill.transforms.stores import storage
 
 _ANNOTATIONS = "Annotations"
@@ -27,7 +34,7 @@ _NO_ANNOTATION = "image without an annotation"
 
 
 @dataclass(frozen=True, slots=True)
-class VocSource:
+class VocSource(AnnotationFileSource):
     """A folder of Pascal VOC annotations, or the folder that contains it.
 
     See host.robots.ox.ac.uk/pascal/VOC/voc2012. Edges such as `xmin` are pixels counted from 1. Like TFDS and
@@ -35,7 +42,6 @@ class VocSource:
     """
 
     members: ClassVar[tuple[ObjectField, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
-    columns: ClassVar[tuple[str, ...]] = ()
 
     path: str  # as the user gave it
     root: str  # folder that names are relative to
@@ -58,7 +64,7 @@ class VocSource:
         known = {_find_stem(name) for name in files if name.lower().endswith(_XML)}
         sets: dict[str, list[str]] = {}
         if self.uses_image_sets:
-            sets = {name: _parse_list(storage.read_bytes(path), known) for name, path in lists.items()}
+            sets = {name: _parse_list(f"--voc {self.path}:", path, known) for name, path in lists.items()}
         by_folder, odd = _find_split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
         if odd:
             yield f"{odd}: all images are of one split"
@@ -92,9 +98,6 @@ class VocSource:
         for stem in sorted(named.keys() - stems):
             what = f"{where}/{named[stem][0]}.txt names {stem!r}, which has no annotation"
             yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
-
-    def prepare(self) -> Self:
-        return self
 
     def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
         try:
@@ -223,9 +226,10 @@ def _find_stem(name: str) -> str:
     return posixpath.basename(name).rpartition(".")[0]
 
 
-def _parse_list(data: bytes, stems: Collection[str]) -> list[str]:
+def _parse_list(flag: str, path: str, stems: Collection[str]) -> list[str]:
     """Return the image names in a list, without suffix: each line's first word, or the whole line if it is a name."""
-    lines = map(str.strip, data.decode("utf-8-sig", errors="replace").split("\n"))
+    with report_unreadable_flag_file(flag, path):
+        lines = map(str.strip, storage.read_bytes(path).decode("utf-8-sig").split("\n"))
     names = (line if line in stems or _find_stem(line) in stems else line.split()[0] for line in lines if line)
     return [_find_stem(name) if name not in stems and _find_stem(name) in stems else name for name in names]
 

@@ -17,6 +17,7 @@ from shardmill.transforms.inputs.annotations import (
     RELATIVE,
     AnnotatedImage,
     AnnotatedImages,
+    AnnotationFileSource,
     ListedImage,
     Object,
     ObjectField,
@@ -92,13 +93,13 @@ def _parse_points(value: Any, path: str) -> int | None:
 _FILE = "data.yaml"
 _LIST = ".txt"
 _WORDS_OF_A_BOX = 5  # in a line: the class, the centre's two coordinates, width and height
-POLYGON = "the corners of a polygon"  # of which the box around it is kept
+_POLYGON = "the corners of a polygon"  # of which the box around it is kept
 _POINTS = "key points"
 _TOOL_FILES = ("classes.txt", "notes.txt")  # what tools write into the folder of annotations
 
 
 @dataclass(frozen=True, slots=True)
-class YoloSource:
+class YoloSource(AnnotationFileSource):
     """The YOLO data set that a data.yaml describes.
 
     See docs.ultralytics.com/datasets/detect. A line is `class x_center y_center width height`, as fractions of the
@@ -107,7 +108,6 @@ class YoloSource:
     """
 
     members: ClassVar[tuple[ObjectField, ...]] = ("bbox", "label")
-    columns: ClassVar[tuple[str, ...]] = ()
 
     path: str  # of data.yaml
     root: str  # folder of data.yaml, which names are relative to
@@ -183,6 +183,21 @@ class YoloSource:
             listed_image.image, listed_image.position, RELATIVE, objects, listed_image.split, ignored_properties=ignored
         )
 
+    def find_problem(self, summary: InputSummary) -> str:
+        shapes = [name for name in summary.ignored_properties if name.startswith(_POLYGON)]
+        if len(shapes) == 1 and shapes != [_POLYGON]:
+            return (
+                f"{plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]}; give this kpt_shape"
+                " in data.yaml, or kpt_shape: [0, 2] if they are polygons"
+            )
+        names = read_data_yaml(self.path).names
+        if names[0] not in summary.objects and any(_beyond(len(names), names) in each for each in summary.reasons):
+            return (
+                f"class ids seem to begin at 1, for none is 0, and some are {len(names)} with"
+                f" {plural(len(names), 'name')}; begin them at 0, or put a name before {names[0]!r} in names"
+            )
+        return ""
+
     def _find_folder(self, described: DataYaml) -> str:
         first = next(iter(described.splits.values()))[0]
         for folder_name in [described.folder, ""] if described.folder else [""]:
@@ -199,8 +214,9 @@ class YoloSource:
         for entry in entries:
             name = self._resolve_entry(folder, entry)
             if name.endswith(_LIST):
-                base = posixpath.dirname(name)
-                lines = storage.read_bytes(self._find_path(name)).decode("utf-8-sig").split("\n")
+                base, path = posixpath.dirname(name), self._find_path(name)
+                with report_unreadable_flag_file(f"--yolo {self.path}:", path):
+                    lines = storage.read_bytes(path).decode("utf-8-sig").split("\n")
                 for line in filter(None, map(str.strip, lines)):
                     yield self._make_relative(base if line.startswith("./") else folder, line)
             else:
@@ -261,8 +277,13 @@ def _describe_polygon(numbers: list[float], points: int | None) -> str:
             found, (x, y, width, height) = np.reshape(numbers[4:], (-1, size)), numbers[:4]
             inside = (abs(found[:, :2] - (x, y)) <= (width / 2, height / 2)).all()
             if inside if size == 2 else set(numbers[6::3]) <= {0, 1, 2}:
-                return f"{POLYGON} or key points of kpt_shape: [{len(found)}, {size}]"
-    return POLYGON
+                return f"{_POLYGON} or key points of kpt_shape: [{len(found)}, {size}]"
+    return _POLYGON
+
+
+def _beyond(index: int, names: tuple[str, ...]) -> str:
+    """Return why an object of a class id without a name is rejected."""
+    return f"is of class {index}; {_FILE} names {len(names)}, from 0"
 
 
 def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int | None) -> Object:
@@ -271,10 +292,13 @@ def _parse_object(words: list[str], number: int, names: tuple[str, ...], points:
     except ValueError:
         raise ValueError(f"line {number} holds {shorten(' '.join(words))!r}; expected an id and numbers") from None
     if not 0 <= index < len(names):
-        raise ValueError(f"line {number} is of class {index}; {_FILE} names {len(names)}")
+        raise ValueError(f"line {number} {_beyond(index, names)}")
     if len(numbers) in (4, 4 + (points or 0)):
         x, y, width, height = numbers[:4]
         return Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
+    if not points and (len(numbers) == 5 or (len(numbers) == 6 and words[-1].isdecimal() and numbers[-1])):
+        what = "a confidence" if len(numbers) == 5 else "a confidence and a track"
+        raise ValueError(f"line {number} looks like a prediction, a box with {what}; keep the first five words of each")
     if len(numbers) % 6 == 1 and set(numbers[6::3]) <= {0, 1, 2} and not points:  # x, y and visibility of each point
         raise ValueError(f"line {number} looks like a box with key points; give their number as kpt_shape in {_FILE}")
     if points or len(numbers) < 6 or len(numbers) % 2:

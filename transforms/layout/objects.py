@@ -8,7 +8,6 @@ from shardmill.data.features import Feature, Features
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
-from shardmill.text import plural
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
@@ -20,7 +19,6 @@ from shardmill.transforms.columns.types import (
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColumn
 from shardmill.transforms.inputs.summary import REACHING, InputSummary
-from shardmill.transforms.inputs.yolo import POLYGON
 from shardmill.transforms.layout.columns import check_same_classes
 from shardmill.transforms.layout.files import resolve_object_classes
 from shardmill.transforms.layout.options import TableOptions, is_objects_column, unnamed_classes_notice
@@ -183,12 +181,6 @@ def check_boxes(summary: InputSummary, source: str, action: str) -> None:
 
     `action` is the value of --on_bad_box: boxes may reach out of their pictures if it is not `reject`.
     """
-    shapes = [name for name in summary.ignored_properties if name.startswith(POLYGON)]
-    if len(shapes) == 1 and shapes != [POLYGON]:
-        raise UserError(
-            f"{source}: {plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]}; give this"
-            " kpt_shape in data.yaml, or kpt_shape: [0, 2] if they are polygons"
-        )
     total = sum(summary.objects.values())
     for fault, (number, name) in summary.boxes.items():
         if 20 * number > total and (fault != REACHING or (action == "reject" and number > 1)):

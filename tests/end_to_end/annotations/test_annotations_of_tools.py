@@ -376,7 +376,7 @@ def test_tables_of_other_columns_are_read(jobs: Jobs, tmp_path: Path, coco: dict
         assert f"a.csv, line {len(rows) + 1}: the row has no class" in reject["reason"]
         jobs.write({"a.csv": "\n".join(rows)})
         made = jobs.build("images --boxes_csv in/a.csv --overwrite")
-        assert "a.csv has no header: its columns are filename, x1, y1, x2, y2, class, as RetinaNet's" in made.said
+        assert "a.csv has no header: its columns are filename, x1, y1, x2, y2, class" in made.said
     else:
         jobs.write({"a.csv": "\n".join(["filename,x1,y1,x2,y2,kind", *rows])})
         jobs.refuse("images --boxes_csv in/a.csv", "(or --label_column)")

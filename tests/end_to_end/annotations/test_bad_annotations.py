@@ -395,7 +395,7 @@ def test_mistakes_of_yolo_s_files(jobs: Jobs, tmp_path: Path) -> None:
     assert sorted(reject["reason"] for reject in made.rejects) == [
         "no annotation of YOLO's: line 1 has 3 numbers; expected 4 of a box, or the corners of a polygon",
         "no annotation of YOLO's: line 1 holds 'red 0.5 0.5 0.1 0.1'; expected an id and numbers",
-        "no annotation of YOLO's: line 1 is of class 9; data.yaml names 3",
+        "no annotation of YOLO's: line 1 is of class 9; data.yaml names 3, from 0",
         "there is no image to these annotations",
     ]
     (example,) = made.examples()
