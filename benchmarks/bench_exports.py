@@ -17,8 +17,8 @@ import tables
 from options import add_folder, add_rounds, add_write
 
 from shardmill.transforms.inputs.annotations import AnnotatedImages
-from shardmill.transforms.inputs.coco import CocoSource
-from shardmill.transforms.inputs.exports import ExportSource
+from shardmill.addons.annotations.coco import CocoSource
+from shardmill.addons.annotations.exports import ExportSource
 
 COCO, COCO_DATUMARO = "COCO with `--coco`", "the same file with datumaro"
 _SIDE = 640  # pixels

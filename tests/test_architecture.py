@@ -56,7 +56,7 @@ ROOMS = (
     Room("transforms/statistics", 6, 2_500),  # columns of wide tables are counted together
     Room("transforms/values", 7, 2_590),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_650),  # strata of sequences, positions of records, parts of shards as a PCollection
-    Room("transforms/inputs", 9, 6_610),  # tables that name images, revisions of files, files that are left out
+    Room("transforms/inputs", 9, 4_080),  # tables that name images, revisions of files, files that are left out
     Room("transforms/rows", 10, 1_100),  # rows of memory
     Room("transforms/layout", 10, 2_170),  # other columns
     Room("transforms/features", 11, 220),  # hooks of add-ons
@@ -68,6 +68,7 @@ ROOMS = (
     Room("pipelines/jobs", 15, 4_630),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 1_590),  # with the functions for Python, of which no room counted the module
     Room("src/shardmill/addons/mapping", 18, 1_500),
+    Room("src/shardmill/addons/annotations", 18, 2_600),
     Room("src/shardmill/addons/near_duplicates", 18, 480),
     Room("src/shardmill/addons/nightly", 18, 2_700),
     Room("src/shardmill/addons/reports", 18, 2_450),  # contact sheets, the page, and the commands that show data sets
@@ -81,6 +82,7 @@ REGISTRY = "shardmill.addons.registry"
 # Words of add-ons, by folder, which no name of the core contains
 ADD_ON_WORDS = {
     "mapping": ("map_batches", "user_function", "userfunction", "mapcalls", "maprecords", "mapfiles", "mapped_"),
+    "annotations": ("datumaro", "labelme", "createml", "cocofile", "read_coco", "label_studio"),
     "near_duplicates": ("near_duplicate", "perceptual", "look_alike", "similar_contents"),
     "nightly": ("nightly", "retention", "rebuild"),
     "reports": ("contact_sheet", "picture_finder", "render_page", "report_content"),

@@ -491,7 +491,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.inputs.manifest_files import common_folder
         from shardmill.transforms.inputs.manifest_table import manifest_folder
 
-        return common_folder([manifest_folder(manifest.path) for manifest in self.manifests])
+        return common_folder([manifest_folder(manifest.path) for manifest in self.manifests], "--manifest")
 
     @property
     def is_remote(self) -> bool:

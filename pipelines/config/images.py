@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from shardmill.addons import registry
 from shardmill.data import features
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
@@ -317,25 +318,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
 
     @property
     def annotation_source(self) -> "AnnotationSource | None":
-        from shardmill.transforms.inputs.coco import CocoSource, coco_root
-        from shardmill.transforms.inputs.voc import VocSource, voc_root
-        from shardmill.transforms.inputs.yolo import YoloSource, yolo_root
-
-        if self.coco:
-            files = [path for _, path in self.coco]
-            root = coco_root(files) if self.input is None else self.input.rstrip("/") or "/"
-            drops_boxless = "drop" in (self.on_bad_box, self.unread_objects)
-            return CocoSource(self.coco, root, self.input is not None, self.file_root, drops_boxless)
-        if self.annotations is not None:
-            from shardmill.transforms.inputs.exports import ExportSource, export_root
-
-            name, path = self.annotations
-            root = export_root(path) if self.input is None else self.input.rstrip("/") or "/"
-            attribute = "" if self.label_column == "label" else self.label_column
-            return ExportSource(path, name, root, attribute, self.masks_folder, self.unread_objects == "drop")
-        if self.voc is not None:
-            return VocSource(self.voc, voc_root(self.voc), self.splits is None, self.masks_folder)
-        return YoloSource(self.yolo, yolo_root(self.yolo), self.masks_folder) if self.yolo is not None else None
+        modules = registry.modules("sources") if self.annotation_flag else []
+        return next((module.find_source(self) for module in modules), None)
 
     @property
     def has_objects(self) -> bool:

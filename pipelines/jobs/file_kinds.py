@@ -27,7 +27,6 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from shardmill.transforms.files.image_objects import ObjectEncoder
     from shardmill.transforms.inputs.manifest_table import RESERVED
     from shardmill.transforms.inputs.sources import ReadAnnotations
-    from shardmill.transforms.layout.objects import coordinate_columns
 
     declared, reencoding = dict(config.coordinates), config.reencode
     names, renames = config.object_names, config.renames
@@ -41,7 +40,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         config.verify,
         reencoding,
         config.max_pixels,
-        coordinate_columns(declared),
+        tuple(name for name, kind in config.coordinates if kind != "none"),
         renames,
         observer,
         objects,

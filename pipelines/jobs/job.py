@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from shardmill.addons.registry import page_writers
+from shardmill.addons import registry
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
@@ -517,7 +517,7 @@ def run_recorded(
                 ended = replace(ended, seconds=time.monotonic() - start_s)
                 is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
                 if is_recorded and (path := write_unpublished(config.parent, ended, record_first_failure)):
-                    for pages in page_writers():
+                    for pages in registry.modules("page"):
                         pages.write_page(config.parent, ended, path, previous_profile)
                 return Built(ended, None, error)
             if isinstance(published, Published):
@@ -553,14 +553,14 @@ def _write_published_record(
         read=None if index is None else index.read,
         seconds=time.monotonic() - start_s,
     )
-    for pages in page_writers():
+    for pages in registry.modules("page"):
         ended = pages.with_page_checks(ended, profile, previous_profile)
     path = record_path(config.parent, ended.version)
     try:
         path = write_record(config.parent, ended)
     except OSError as error:  # the job's own record stays, without the seconds
         log.warn(record_warning(error))
-    for pages in page_writers():
+    for pages in registry.modules("page"):
         pages.write_page(config.parent, ended, path, previous_profile, profile and (opened, profile))
     return Built(ended, published, index=index, profile=profile)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import shardmill
-from shardmill.addons.registry import page_writers
+from shardmill.addons import registry
 from shardmill.errors import (
     INTERRUPTED,
     TERMINATED,
@@ -311,7 +311,7 @@ def delete_folder(folder: str) -> None:
 
 def write_page_of(directory: str) -> None:
     """Write the page of the version in `directory` from its record, if it has one; a failure is a warning."""
-    for pages in page_writers():
+    for pages in registry.modules("page"):
         pages.write_page_of(directory)
 
 

@@ -1,7 +1,7 @@
 /* The annotations of COCO files, from JSON to columns: of an object with a polygon of forty numbers, eight are kept, and no Python
    object is made of the others.
 
-   shardmill/transforms/inputs/coco.py does the same in Python, and names every fault. This takes what RFC 8259 allows, and of that
+   shardmill/addons/annotations/coco.py does the same in Python, and names every fault. This takes what RFC 8259 allows, and of that
    only what is usual; None stands for everything else. */
 
 #include "_native.h"

@@ -1,10 +1,11 @@
 """Objects in images, as every annotation format is converted to, and the base of such formats."""
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -37,9 +38,6 @@ class Object(NamedTuple):
     pose: str | None = None
 
 
-_NO_COLUMNS: Mapping[str, Any] = {}
-
-
 class AnnotatedImage(NamedTuple):
     """An image and the objects in it. A frozen dataclass would take three times as long to create."""
 
@@ -48,7 +46,7 @@ class AnnotatedImage(NamedTuple):
     size: tuple[int, int] | None  # (width, height) in the boxes' unit: (1, 1) for fractions, None if unknown pixels
     objects: Sequence[Object] = ()
     split: str | None = None  # None if the annotations name none
-    columns: Mapping[str, Any] = _NO_COLUMNS  # other values of the image, by feature name
+    id: int | None = None  # None if the annotations have none
     ignored_properties: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
     label: str | None = None  # class of the whole image, or an encoded list of classes
 
@@ -124,11 +122,8 @@ def read_planned_objects(batch: pa.RecordBatch) -> PlannedObjects:
 
 def image_sizes(batch: pa.RecordBatch) -> list[tuple[int, int] | None]:
     """Return (width, height) of each image in the unit of its boxes; None if unknown."""
-    widths, heights = batch["box_width"].to_pylist(), batch["box_height"].to_pylist()
-    return [
-        None if width is None or height is None else (width, height)
-        for width, height in zip(widths, heights, strict=True)
-    ]
+    sides = zip(batch["box_width"].to_pylist(), batch["box_height"].to_pylist(), strict=True)
+    return [None if None in size else size for size in sides]
 
 
 def build_object_lists(objects: Sequence[Sequence[Object]]) -> pa.ListArray:
@@ -145,6 +140,31 @@ def build_lists_of_columns(columns: Iterable[Any], lengths: Sequence[int] | NDAr
     ]
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=list(_OBJECT)))
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Return True if a JSON value is an integer of 64 bits; a float without fraction, such as 640.0, counts.
+
+    A float beyond 2^53 does not: orjson reads integers beyond 64 bits as floats, which are then other numbers.
+    """
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) <= 1 << 53
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+def is_number(value: Any) -> bool:
+    """Return True if a JSON value is a finite number that fits a float, or NaN."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and not (isinstance(value, int) and abs(value) > 1 << 63)
+        and not math.isinf(value)
+    )
+
+
+def is_finite_number(value: Any) -> bool:
+    """Return True if a JSON value is a finite number that fits a float."""
+    return is_number(value) and not math.isnan(value)
 
 
 def list_files_below(root: str, masks: str | None) -> list[str]:
@@ -193,7 +213,6 @@ class AnnotationSource(ABC):
     """An annotation format with the location of its files."""
 
     members: ClassVar[tuple[ObjectField, ...]]  # fields of Object that the format provides
-    columns: ClassVar[tuple[str, ...]] = ()  # features of each image that the format provides
     root: str  # folder that file names are relative to
 
     @abstractmethod

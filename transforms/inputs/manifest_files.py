@@ -18,8 +18,15 @@ from shardmill.transforms.columns.arrow import BATCH_ROWS, as_text, split_large_
 from shardmill.transforms.columns.types import MAX_VALUES, DeclaredObjects, preview_value
 from shardmill.transforms.formats.format import BOX, KEY_PREFIX, LABELS
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
-from shardmill.transforms.inputs.annotations import OBJECTS, Object, ObjectField, build_object_lists
-from shardmill.transforms.inputs.coco import is_finite_number, is_integer, is_number
+from shardmill.transforms.inputs.annotations import (
+    OBJECTS,
+    Object,
+    ObjectField,
+    build_object_lists,
+    is_finite_number,
+    is_integer,
+    is_number,
+)
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.found_files import columns_of, with_columns
 from shardmill.transforms.inputs.listing import FoundFile, input_root, is_glob, list_input
@@ -74,20 +81,20 @@ def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]
         if paths.count(path) > 1:
             raise UserError(f"--manifest {path}: the file is there twice; give it once")
     folders = [posixpath.dirname(path) or "." for path in paths]
-    root = common_folder(folders)
+    root = common_folder(folders, "--manifest")
     return tuple(
         ManifestFile(path, split, _make_relative(folder, root))
         for (split, path), folder in zip(found, folders, strict=True)
     )
 
 
-def common_folder(folders: Sequence[str]) -> str:
+def common_folder(folders: Sequence[str], flag: str) -> str:
     """Return the deepest folder that contains all `folders`; raise a UserError if their stores or buckets differ."""
     if len(set(folders)) == 1:
         return folders[0]
     schemes = {path.partition("://")[0] if not storage.is_local(path) else "" for path in folders}
     if len(schemes) > 1:
-        raise UserError(f"--manifest: {folders[0]} and {folders[1]} are of different stores; give those of one")
+        raise UserError(f"{flag}: {folders[0]} and {folders[1]} are of different stores; give those of one")
     if schemes == {""}:
         if len({os.path.isabs(folder) for folder in folders}) > 1:
             folders = [os.path.abspath(folder) for folder in folders]
@@ -95,7 +102,7 @@ def common_folder(folders: Sequence[str]) -> str:
     parts = list(takewhile(lambda level: len(set(level)) == 1, zip(*(folder.split("/") for folder in folders))))
     shared = "/".join(part for part, *_ in parts)
     if not shared.partition("://")[2].strip("/"):
-        raise UserError(f"--manifest: {folders[0]} and {folders[1]} are of different buckets; give those of one")
+        raise UserError(f"{flag}: {folders[0]} and {folders[1]} are of different buckets; give those of one")
     return shared
 
 

@@ -46,7 +46,7 @@ from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
 from shardmill.transforms.inputs import summary
-from shardmill.transforms.inputs.coco import is_integer
+from shardmill.transforms.inputs.annotations import is_integer
 from shardmill.transforms.inputs.found_files import (
     COMPANIONS,
     FOUND,

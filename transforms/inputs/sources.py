@@ -383,7 +383,7 @@ def _annotated_batches(
             continue
         path, size, identity, revision = mask
         width, height = image.size or (None, None)
-        ids.append(str(image.columns.get(IMAGE_ID, name)).encode() if image_id else image.columns.get(IMAGE_ID))
+        ids.append(str(name if image.id is None else image.id).encode() if image_id else image.id)
         rows.append((name, size, uri, image.label, image.split, image.position, identity, width, height))
         kept_rows.append(index)
         companions.append([path])
@@ -395,7 +395,7 @@ def _annotated_batches(
         if masks is not None:
             batch = batch.append_column(COMPANIONS, pa.array(companions, COMPANIONS.type))
             batch = batch.append_column(REVISION, pa.array(revisions, REVISION.type))
-        if image_id or any(image.columns for image in files.images):
+        if image_id or any(image.id is not None for image in files.images):
             kind = pa.large_binary() if image_id else pa.int64()
             batch = with_columns(batch, {image_id or IMAGE_ID: pa.array(ids, kind)})
         yield from split_large_batch(batch)

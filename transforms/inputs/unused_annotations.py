@@ -8,16 +8,15 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from shardmill.text import listed, plural
+from shardmill.addons import registry
+from shardmill.text import plural
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
     AUDIO,
     DECODED_AUDIO,
     IMAGES,
     NO_ROLES,
-    SPLIT_FOLDERS,
     SPLITS,
     FileKind,
     FolderRoles,
@@ -28,105 +27,12 @@ from shardmill.transforms.inputs.folders import (
 from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
-from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
 WRITE = "write the annotations as COCO for --coco, or as a table with a row for each box for --boxes_csv"
-_HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
-_PROBED = 20  # files of one suffix whose contents are looked at
-_SHOWN = 3  # names in a message
-
-_NO_OBJECTS = ("captions_", "image_info_", "panoptic_", "stuff_")  # files of MS COCO that have no boxes
-_YOLO_LINE = r"\d+(?:[ \t]+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*(?:\n|\Z)"
-
-
-class Format(NamedTuple):
-    """What the files of a format of annotations are known by, and the flag that reads them."""
-
-    what: str
-    suffixes: str  # alternatives of a regular expression
-    head: str = ""  # regular expression that is found in the beginning of each file; `.` is any character
-    name: str = ""  # its name for --annotations; "" if it has a flag of its own
-    flag: str = "--annotations {name}={folder}"  # {folder} and {file} are those of the files
-    path: str = "()"  # regular expression of the files' names, whose group is the folder to give
-
-    def matches(self, root: str, names: Iterable[str], most: int | None = None) -> list[tuple[str, str]]:
-        """Return (file, folder to give) of each file of the format; looks at the first `most` with its suffix."""
-        pattern = re.compile(rf"(?is)(?={self.path}).*\.(?:{self.suffixes})")
-        alike = [(name, match) for name in sorted(names) if (match := pattern.fullmatch(name))]
-        return [
-            (storage.join(root, name), storage.join(root, match[1].rstrip("/")) if match[1] else root)
-            for name, match in alike[:most]
-            if not self.head or re.search(self.head, _head(storage.join(root, name)), re.DOTALL)
-        ]
-
-
-FORMATS = (
-    Format("the data.yaml of YOLO", "yaml|yml", r"(?m)\A(?=.*^names\s*:)(?=.*^train\s*:)", flag="--yolo {file}"),
-    Format(
-        "COCO annotations",
-        "json",
-        r'\A\s*\{(?=.*"images"\s*:\s*\[)(?=.*"(?:annotations|categories|licenses|info)"\s*:)',
-        flag="--coco {file}",
-    ),
-    Format("YOLO as Darknet writes it", "txt", name="yolo", path=r"(|.*/)obj_\w+_data/[^/]+$"),
-    Format("classes as Roboflow writes them", "csv", r"\Afilename,", "roboflow_multiclass", path=r"()(?:|.*/)_classes"),
-    Format(
-        "annotations of Open Images", "csv", name="open_images", path=r"(|.*/)annotations/[^/]*class-descriptions[^/]*$"
-    ),
-    Format("annotations of the MOT benchmark", "txt", name="mot_seq", path=r"()(?:|.*/)gt/gt\."),
-    Format(
-        "annotations of LabelMe", "json", r'"imagePath"\s*:|"shapes"\s*:\s*\[\s*\{[^{}]*"(?:label|points)"', "labelme"
-    ),
-    Format(
-        "annotations of the VGG Image Annotator",
-        "json|csv",
-        r'"_via_|"regions"\s*:\s*[\[{]|"shape_attributes"\s*:|"metadata"\s*:\s*\{.*"xy"\s*:'
-        r"|\A[^\n]*\bregion_shape_attributes\b",
-        "via",
-    ),
-    Format(
-        "annotations of CreateML",
-        "json",
-        r'"coordinates"\s*:\s*\{\s*"|\A\s*\[\s*\{\s*"image(?:filename)?"\s*:\s*"[^"]*"\s*,\s*"annotations?"\s*:',
-        "createml",
-    ),
-    Format(
-        "annotations of Label Studio",
-        "json",
-        r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"'
-        r'|"(?:brush|ellipse|keypoint|polygon|rectangle)labels"',
-        "label_studio",
-    ),
-    Format("annotations of CVAT", "xml", r"<annotations>\s*<version>1\.1|<annotations>.*<(?:image|track) ", "cvat"),
-    Format("annotations of LabelMe", "xml", r"<annotation>.*<object>.*<(?:polygon|segm)>.*<username>", "label_me"),
-    Format(
-        "annotations of KITTI",
-        "txt",
-        r"\A[A-Za-z_]+ -?\d(?:\.\d+)? -?\d(?: -?\d+(?:\.\d+)?){12,13}\s*(?:\n|\Z)",
-        "kitti_detection",
-    ),
-    Format("annotations of WIDER FACE", "txt", r"\A\S+\.jpg\s*\n\d+\s*\n(?:\d+ ){4}", "wider_face"),
-    Format("annotations of DOTA", "txt", r"(?:-?[\d.]+ ){8}[A-Za-z]\S* \d+\s*(?:\n|\Z)", "dota"),
-    Format(
-        "annotations of boxes in CSV",
-        "csv",
-        r"(?i)\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|bbox|left\W+top|x\W+y\W+w(?:idth)?)\b"
-        r"|\A[^\n,]+\.[a-z]+(?:,[\d.]*){4},[^\n,]*(?:,\d+,\d+)?\r?(?:\n|\Z)",
-        BOXES_CSV,
-        "--boxes_csv {folder}",
-    ),
-    Format("annotations of Pascal VOC", "xml", r"<annotation\b", flag="--voc {folder}"),
-    Format(
-        "boxes as YOLO writes them",
-        "txt",
-        rf"\A\s*(?:(?:{_YOLO_LINE}){{20}}|(?:{_YOLO_LINE})+\Z)",
-        flag="--yolo a data.yaml with names: (the classes, from id 0) and train: (the folder of the images)",
-        path=r"()(?!(?:.*/)?classes\.)",
-    ),
-)
-_SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])", re.IGNORECASE)
+HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
+PROBED = 20  # files of one suffix whose contents are looked at
 
 
 def describe_unused_files(
@@ -140,7 +46,8 @@ def describe_unused_files(
     shown = [f"{plural(number, what)}, such as {name!r}" for what, (number, name) in sorted(unused.items())]
     hints = "".join(dict.fromkeys(describe_foreign_format(name) for _, name in unused.values()))
     problem = f"it holds {'; '.join(shown)}, which are no {kind.plural}{hints}"
-    advice = find_annotations(root, kind.exclude) if kind == IMAGES else None
+    finders = registry.modules("formats") if kind == IMAGES else []
+    advice = next(filter(None, (finder.find_annotations(root, kind.exclude) for finder in finders)), None)
     if advice is None:
         given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
         advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
@@ -166,76 +73,12 @@ def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]
     named = {posixpath.basename(each) for name in sample for each in (name, remove_suffix(name))}
     names = sorted(item.name for item in tables if isinstance(item, FoundFile))
     # A file that is named after one image says something of that alone
-    names = [name for name in names if remove_suffix(posixpath.basename(name)) not in named][:_PROBED]
+    names = [name for name in names if remove_suffix(posixpath.basename(name)) not in named][:PROBED]
     flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
     manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
     lists = " ".join(each for each in flags if each.startswith("--split_lists"))
     labels = [each for each in flags if each.startswith(("--labels_file", "--masks"))]
     return [*filter(None, (f"{manifests} in place of --input" * bool(manifests), lists)), *labels]
-
-
-def find_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
-    """Return the annotations of a tool below `root`, a folder of images, and the flags that read them; None if none."""
-    listing = list_input(root, replace(ANNOTATIONS, exclude=exclude))
-    names = [item.name for item in listing if isinstance(item, FoundFile)]
-    for each in FORMATS:
-        if found := each.matches(root, names, _PROBED):
-            files = [path.removeprefix(storage.join(root, "")) for path, _ in found]
-            if each.flag.startswith("--coco"):
-                return _describe_coco(root, files)
-            flags = (each.flag.format(name=each.name, file=file, folder=folder) for file, folder in found)
-            return _describe(files, each.what, dict.fromkeys(flags))
-    return None
-
-
-def find_tool_files(folder: str, names: Iterable[str], export: str) -> list[str]:
-    """Return the paths of the files below a folder that hold what a tool exports, named as for --annotations."""
-    return [path for each in FORMATS if each.name == export for path, _ in each.matches(folder, names)]
-
-
-def own_flags(folder: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield the flags that read files below a folder whose format has a flag of its own."""
-    for each in FORMATS:
-        found = [] if each.name else each.matches(folder, names, _PROBED)
-        yield from (each.flag.format(file=file, folder=place) for file, place in found)
-
-
-def find_exports(folder: str, names: Sequence[str]) -> set[str]:
-    """Return the names, for --annotations, of the tools whose exports are among the first files of each suffix."""
-    return {each.name for each in FORMATS if each.name and each.matches(folder, names, _PROBED)}
-
-
-def _head(path: str) -> str:
-    with storage.open_read(path) as file:
-        return bytes(file.read(_HEAD_BYTES)).decode("utf-8-sig", "replace")
-
-
-def _subject(names: Sequence[str]) -> str:
-    return f"{listed([repr(name) for name in names], _SHOWN)} {'is' if len(names) == 1 else 'are'}"
-
-
-def _describe(names: Sequence[str], what: str, flags: Iterable[str]) -> str:
-    return f"{_subject(names)} {what}; give {' or '.join(flags)} in place of --input"
-
-
-def _describe_coco(root: str, names: Sequence[str]) -> str:
-    usable = [name for name in names if not posixpath.basename(name).startswith(_NO_OBJECTS)]
-    instances = [name for name in usable if posixpath.basename(name).startswith("instances")]
-    chosen = instances or usable
-    if not chosen:
-        return f"{_subject(names)} annotations of COCO without boxes, which shardmill does not read"
-    splits = [_split_of(name) for name in chosen]
-    if None in splits or len(set(splits)) < len(splits):
-        flags = [f"--coco {storage.join(root, name)}" for name in chosen]
-        return _describe(chosen, "COCO annotations", flags)
-    given = (f"--coco {split}={storage.join(root, name)}" for split, name in zip(splits, chosen, strict=True))
-    return _describe(chosen, "COCO annotations", [" ".join(given)])
-
-
-def _split_of(name: str) -> str | None:
-    """Return the split that a file's name or its folder names."""
-    found = next(filter(None, map(_SPLIT_WORD.search, reversed(name.split("/")))), None)
-    return SPLIT_FOLDERS[found[1].lower()] if found else None
 
 
 TABLES = FileKind("tables", "csv|tsv|txt|parquet|jsonl|ndjson")
@@ -252,12 +95,12 @@ def _read_rows(path: str) -> tuple[list[list[str]], str]:
 
             batch = next(pq.ParquetFile(file).iter_batches(batch_size=_ROWS))
             return [batch.schema.names, *(list(map(str, row.values())) for row in batch.to_pylist())], ""
-        lines = bytes(file.read(_HEAD_BYTES)).decode("utf-8-sig", "replace").splitlines()[:_ROWS]
+        lines = bytes(file.read(HEAD_BYTES)).decode("utf-8-sig", "replace").splitlines()[:_ROWS]
     if suffix in ("jsonl", "ndjson"):
         rows = [json.loads(line) for line in lines[: max(len(lines) - 1, 1)]]
         return [list(rows[0]), *(list(map(str, row.values())) for row in rows)], ""
     known = "\t" if suffix == "tsv" else f"{_DELIMITERS}{' ' * (suffix == 'txt')}"
-    delimiter = max(known, key=lambda mark: min((line.count(mark) for line in lines[:_PROBED]), default=0))
+    delimiter = max(known, key=lambda mark: min((line.count(mark) for line in lines[:PROBED]), default=0))
     return list(csv.reader(lines, delimiter=delimiter)), delimiter
 
 

@@ -227,11 +227,6 @@ def looks_like_coordinates(name: str, column: ColumnType) -> bool:
     return column.dtype != "bool" and _NAMES.search(name) is not None
 
 
-def coordinate_columns(declared: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns declared to hold coordinates."""
-    return tuple(name for name, kind in declared.items() if kind != "none")
-
-
 def rotation_reason(orientation: int, names: Sequence[str]) -> str:
     """Return the reason to reject an image that EXIF turns."""
     shown = ", ".join(map(repr, names))

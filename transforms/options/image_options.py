@@ -131,7 +131,7 @@ class AnnotationOptions(Options):
         super().__post_init__()
         if self.boxes_csv is not None and self.annotations is None:
             object.__setattr__(self, "annotations", (BOXES_CSV, self.boxes_csv))
-        if len(given := self._given) > 1:
+        if len(given := [*self._given]) > 1:
             raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
 
     def check_has_objects(self) -> None:
@@ -140,7 +140,7 @@ class AnnotationOptions(Options):
             value, about = getattr(self, name), "--coco, --voc, --yolo or --annotations name, or a column of a manifest"
             is_used = self.has_objects
             if name == "unread_objects":  # elsewhere every object has a box
-                is_used, about = self._given in (["--coco"], ["--annotations"]), "--coco or --annotations name"
+                is_used, about = bool({"--coco", "--annotations"} & {*self._given}), "--coco or --annotations name"
             if not is_used and value not in ("reject", "", TFDS):
                 raise UserError(f"--{name} {value} is about the objects that {about}")
 
@@ -150,21 +150,22 @@ class AnnotationOptions(Options):
         return bool(self._given)
 
     @property
-    def _given(self) -> list[str]:
+    def _given(self) -> dict[str, str]:
+        """The options that name annotations, as given on the command line."""
         is_csv = self.annotations == (BOXES_CSV, self.boxes_csv)
-        names = ("coco", "voc", "yolo", "boxes_csv") if is_csv else ("coco", "voc", "yolo", "annotations", "boxes_csv")
-        return [f"--{name}" for name in names if getattr(self, name)]
+        values = {
+            "--coco": " --coco ".join("=".join(filter(None, pair)) for pair in self.coco),
+            "--voc": self.voc,
+            "--yolo": self.yolo,
+            "--annotations": "=".join(filter(None, () if is_csv else self.annotations or ())),
+            "--boxes_csv": self.boxes_csv,
+        }
+        return {flag: value for flag, value in values.items() if value}
 
     @property
     def annotation_flag(self) -> str:
         """The annotation option as given on the command line; "" if none."""
-        if self.coco:
-            return " ".join(f"--coco {split}={path}" if split else f"--coco {path}" for split, path in self.coco)
-        if self.boxes_csv is not None:
-            return f"--boxes_csv {self.boxes_csv}"
-        if self.annotations is not None:
-            return f"--annotations {'='.join(filter(None, self.annotations))}"
-        return f"--voc {self.voc}" if self.voc is not None else f"--yolo {self.yolo}" if self.yolo is not None else ""
+        return " ".join(next(iter(self._given.items()), ()))
 
 
 def parse_mask_columns(value: Any) -> tuple[str, ...]:

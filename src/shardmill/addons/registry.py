@@ -37,7 +37,7 @@ class AddOn:
     recipes: bool = False  # True if its module `recipe` writes the flags of a converting command as a recipe
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
     units: tuple[str, ...] = ()  # kinds of records, or commands over files, with the OPTIONS of its module `options`
-    has_pages: bool = False  # True if its module `page` writes the page of a version
+    hooks: tuple[str, ...] = ()  # its modules that the core calls, of page, formats and sources
     quantity: Quantity | None = None  # which its options count
     code: tuple[str, ...] = ()  # flags that bring code, which may use Beam itself
     # by name: help of the checks that its section of stats.json makes, and the value above which they warn by default
@@ -54,6 +54,7 @@ class AddOn:
 
 
 ADD_ONS = (
+    AddOn("annotations", hooks=("formats", "sources")),
     AddOn(
         "mapping", units=("row", "line", "example", "images", "arrays", "audio", "text"), code=("map", "map_batches")
     ),
@@ -94,7 +95,7 @@ ADD_ONS = (
             }
         },
         leads=True,
-        has_pages=True,
+        hooks=("page",),
     ),
     AddOn(
         "sql",
@@ -119,6 +120,6 @@ def options_for(unit: str) -> list[Any]:
     return [import_module(add_on.module("options")).OPTIONS for add_on in ADD_ONS if unit in add_on.units]
 
 
-def page_writers() -> list[Any]:
-    """Return the modules that write a page about each version: `write_page`, `write_page_of`, `with_page_checks`."""
-    return [import_module(add_on.module("page")) for add_on in ADD_ONS if add_on.has_pages]
+def modules(name: str) -> list[Any]:
+    """Return the modules of a name, one of each add-on whose hooks name it."""
+    return [import_module(add_on.module(name)) for add_on in ADD_ONS if name in add_on.hooks]

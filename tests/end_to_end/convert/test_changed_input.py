@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shardmill.addons.annotations import coco
 from shardmill.errors import JobError
 from shardmill.transforms.files.encoding import FileEncoder
-from shardmill.transforms.inputs import coco, record_blocks, sources
+from shardmill.transforms.inputs import record_blocks, sources
 from shardmill.transforms.records import staging
 from shardmill.transforms.stores import local
 from tests.support.archives import zipped

@@ -26,7 +26,7 @@ def interrupt_and_hang(number: int) -> None:
 
 
 def hang_at_the_page(number: int) -> None:
-    for pages in registry.page_writers():
+    for pages in registry.modules("page"):
         setattr(pages, "write_page", lambda *_: interrupt_and_hang(number))  # noqa: B010
 
 

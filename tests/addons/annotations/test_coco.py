@@ -1,4 +1,4 @@
-"""Tests of transforms/inputs/coco.py."""
+"""Tests of COCO's files."""
 
 import io
 import json
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.addons.annotations import coco
+from shardmill.addons.annotations.coco import CocoFile, CocoSource, coco_root, read_arrays
 from shardmill.errors import UserError
-from shardmill.transforms.inputs import coco
-from shardmill.transforms.inputs.coco import CocoFile, CocoSource, coco_root, read_arrays
 
 
 @pytest.mark.parametrize(

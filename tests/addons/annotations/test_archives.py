@@ -140,7 +140,7 @@ def test_images_of_coco_that_two_folders_hold(jobs: Jobs) -> None:
     sentence = "such as 'a.jpg', may be those in in/train or in in/images; give --file_root ../train or"
     jobs.refuse(line, sentence, files=files | pictures("train/", "a.jpg") | pictures("images/", "a.jpg"))
     several = "images --coco train=in/annotations/instances_train.json --coco test=in/annotations/other.json"
-    jobs.refuse(several, "in in/train or in in/images; move all but one of these folders away")
+    jobs.refuse(several, "in in/train or in in/images; move all but one away")
     for folder in ("train", "images"):
         made = jobs.build(f"{line} --file_root ../{folder} --overwrite")
         assert [one["filename"] for one in made.examples()] == [f"{folder}/a.jpg".encode()]

@@ -190,7 +190,7 @@ class YoloSource(AnnotationFileSource):
                 f"{plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]}; give this kpt_shape"
                 " in data.yaml, or kpt_shape: [0, 2] if they are polygons"
             )
-        names = read_data_yaml(self.path).names
+        names = next(iter(summary.class_lists))
         if names[0] not in summary.objects and any(_beyond(len(names), names) in each for each in summary.reasons):
             return (
                 f"class ids seem to begin at 1, for none is 0, and some are {len(names)} with"
@@ -255,11 +255,6 @@ class YoloSource(AnnotationFileSource):
 
 def _is_outside(name: str) -> bool:
     return name.startswith(("/", "../")) or name == ".." or "://" in name
-
-
-def yolo_root(path: str) -> str:
-    """Return the folder of a data.yaml."""
-    return posixpath.dirname(path) or "."
 
 
 def label_file(image: str) -> str:

@@ -125,10 +125,9 @@ class VocSource(AnnotationFileSource):
         return storage.exists(storage.join(self.root, other))
 
     def _split_lists(self, files: list[str]) -> tuple[str, dict[str, str]]:
-        folder, names = _SETS, list[str]()
-        if self.masks is not None and (names := _select_split_lists(_list_names(files, _SETS_OF_MASKS))):
-            folder = _SETS_OF_MASKS
-        names = names or _select_split_lists(_list_names(files, _SETS))
+        for folder in (_SETS,) if self.masks is None else (_SETS_OF_MASKS, _SETS):
+            if names := _select_split_lists(_list_names(files, folder)):
+                break
         return folder, {name: storage.join(self.root, f"{folder}/{name}.txt") for name in names}
 
     def _image_set_notices(
@@ -214,12 +213,8 @@ def _find_candidate_images(annotation: str, images: list[str]) -> list[str]:
     """Return images that may belong to an annotation file: in its folder, else in the same inner folder, else all."""
     folder = posixpath.dirname(annotation)
     in_same_folder = [image for image in images if posixpath.dirname(image) == folder]
-    alike = [image for image in images if _find_inner_folder(image) == _find_inner_folder(annotation)]
-    return in_same_folder or alike or images
-
-
-def _find_inner_folder(name: str) -> str:
-    return posixpath.dirname(name).partition("/")[2]
+    inner = folder.partition("/")[2]
+    return in_same_folder or [each for each in images if posixpath.dirname(each).partition("/")[2] == inner] or images
 
 
 def _find_stem(name: str) -> str:

@@ -23,14 +23,17 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import is_unicode, plural
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import (
-    IMAGE_ID,
     AnnotatedImage,
     AnnotatedImages,
     AnnotationSource,
     ObjectField,
     build_lists_of_columns,
+    is_finite_number,
+    is_integer,
+    is_number,
 )
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
+from shardmill.transforms.inputs.manifest_files import common_folder
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
 
@@ -204,23 +207,14 @@ except ImportError:  # not compiled, or before an update
 
 _KNOWN_KEYS = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
 _KINDS_OF_IDS = {"id": "annotation", "image_id": "image", "category_id": "category"}  # of an annotation
-_WITHOUT_ID = "an annotation without an id"
 _LISTS = ("images", "annotations", "categories")
 _FIRST_OF_TEXTS = 1 << 40  # number of the first id that is a text
-# Notices, after 1 and after other numbers
-_BOX_OF_POLYGON = (
-    "annotation without a box has the one around its polygons",
-    "annotations without a box have the one around their polygons",
-)
-_NO_BOX = ("annotation without a box is left out", "annotations without a box are left out")
-_SEVERAL_IDS = (
-    "image is listed again under another id: the annotations of both ids are joined",
-    "images are listed again under other ids: the annotations of all ids are joined",
-)
-_REPEATED_IDS = (
-    "annotation has the id of another: all are numbered by their place there, from 1",
-    "annotations have the id of another: all are numbered by their place there, from 1",
-)
+# Notices, after a number
+_BOX_OF_POLYGON = "annotation without a box: each has the one around its polygons"
+_NO_BOX = "annotation without a box: left out"
+_SEVERAL_IDS = "image listed again under another id: the annotations of all its ids are joined"
+_NO_ID = "annotation without an id: all are numbered by their place there, from 1; pycocotools needs ids"
+_REPEATED_IDS = "annotation with the id of another: all are numbered by their place there, from 1"
 
 
 class CocoImage(NamedTuple):
@@ -248,11 +242,8 @@ class CocoFile:
     # number of annotations by ignored key, such as segmentation
     ignored_keys: Counter[str] = field(default_factory=Counter)
     is_unannotated: bool = False  # True if the file has no annotations, as for test sets
-    # rows in `ids` of annotations without an id
-    rows_without_id: "array[int]" = field(default_factory=lambda: array("q"))
-    has_generated_ids: bool = False  # True if annotations had no ids, or repeated ones; ids are then positions from 1
     drops_boxless: bool = False  # True to leave out annotations without a box; else their images are rejects
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # of what was put right, by its notice
+    counts: Counter[str] = field(default_factory=Counter)  # of what was put right, by its notice
     numbers_of_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # (kind of id, text) of ids with texts
     ids: "array[int]" = field(default_factory=lambda: array("q"))  # of annotations, in file order, as all columns below
     image_ids: "array[int]" = field(default_factory=lambda: array("q"))
@@ -347,43 +338,27 @@ class CocoFile:
     def check(self) -> None:
         """Find faults that only the whole file shows, such as undefined categories, and join images of one name."""
         self._join_images()
-        self.has_generated_ids = 0 < len(self.rows_without_id) == len(self.ids)
         # Sorting takes a thirtieth of the time that np.unique takes
         repeated = np.count_nonzero(np.diff(np.sort(np.frombuffer(self.ids, np.int64))) == 0)
-        if not self.rows_without_id and repeated:
+        if repeated and not self.counts[_NO_ID]:
             self.counts[_REPEATED_IDS] = int(repeated)
-        if self.has_generated_ids or _REPEATED_IDS in self.counts:
-            self.ids, self.rows_without_id = array("q", range(1, len(self.ids) + 1)), array("q")
+        if repeated or self.counts[_NO_ID]:
+            self.ids = array("q", range(1, len(self.ids) + 1))
         ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
-        without = np.frombuffer(self.rows_without_id, np.int64)
-        for row in without.tolist():
-            problem = f"{_WITHOUT_ID} has null for id; expected a whole number, as others have"
-            self.problems.setdefault(int(image_ids[row]), problem)
         used = np.frombuffer(self.category_ids, np.int64)
         for row in np.flatnonzero(~np.isin(used, list(self.categories))).tolist():
             category = self.show_id(int(used[row]))
             problem = f"annotation {ids[row]} is of category {category}, which is not among the categories"
             self.problems.setdefault(int(image_ids[row]), problem)
-        if not len(without):  # every id is there once, by now
-            return
-        order = np.argsort(ids, kind="stable")
-        order = order[~np.isin(order, without)]
-        for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
-            self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
 
     def show_id(self, number: int) -> str:
         """Return an id as the file has it."""
         texts = (text for (_, text), known in self.numbers_of_texts.items() if known == number)
         return json.dumps(next(texts, number))
 
-    def describe_annotation(self, row: int) -> str:
-        """Return the name of an annotation in messages, given its number among all."""
-        return _WITHOUT_ID if row in self.rows_without_id else f"annotation {self.ids[row]}"
-
     def _add_items(self, items: Sequence[Any]) -> None:
         columns = _columns(items)
-        first = len(self.ids)
-        self.rows_without_id.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
+        self.counts[_NO_ID] += sum(item.get("id") is None for item in items)
         for kept, new in zip(self._columns, columns, strict=True):
             kept.extend(new)
 
@@ -476,7 +451,7 @@ def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
 def _find_fault(item: Any) -> str:
     if not isinstance(item, dict):
         return f"an annotation is {preview_value(item)}; expected an object"
-    annotation = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else _WITHOUT_ID
+    annotation = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else "an annotation without id"
     for name in _KINDS_OF_IDS:
         if not is_integer(item.get(name)) and not (name == "id" and item.get(name) is None):
             return f"{annotation} has {preview_value(item.get(name))} for {name}; expected a whole number"
@@ -490,31 +465,6 @@ def _find_fault(item: Any) -> str:
     return ""
 
 
-def is_integer(value: Any) -> TypeGuard[int]:
-    """Return True if a JSON value is an integer of 64 bits; a float without fraction, such as 640.0, counts.
-
-    A float beyond 2^53 does not: orjson reads integers beyond 64 bits as floats, which are then other numbers.
-    """
-    if isinstance(value, float):
-        return value.is_integer() and abs(value) <= 1 << 53
-    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
-
-
-def is_number(value: Any) -> bool:
-    """Return True if a JSON value is a finite number that fits a float, or NaN."""
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and not (isinstance(value, int) and abs(value) > 1 << 63)
-        and not math.isinf(value)
-    )
-
-
-def is_finite_number(value: Any) -> bool:
-    """Return True if a JSON value is a finite number that fits a float."""
-    return is_number(value) and not math.isnan(value)
-
-
 _IMAGES_PER_BATCH = 2_000  # whose objects are looked for at once: with their objects, an element of some mebibyte
 _MAX_PROBED_IMAGES = 20  # images that are looked for in every folder they may be in
 
@@ -524,7 +474,6 @@ class CocoSource(AnnotationSource):
     """COCO annotation files, each read as a stream."""
 
     members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
-    columns: ClassVar[tuple[str, ...]] = (IMAGE_ID,)
 
     files: tuple[tuple[str, str], ...]  # (split, path) of each file; the split is "" if not given
     root: str  # folder that image names are relative to
@@ -543,15 +492,12 @@ class CocoSource(AnnotationSource):
             yield InputSummary(class_lists={classes: (1, path)}, ignored_properties=coco_file.ignored_keys)
             if coco_file.is_unannotated:
                 yield f"{path} has no annotations: its {len(coco_file.images):,} images are without objects"
-            yield from (f"{path}: {plural(number, *notice)}" for notice, number in coco_file.counts.items())
+            for notice, number in (+coco_file.counts).items():
+                noun, _, what = notice.partition(" ")
+                yield f"{path}: {plural(number, noun)} {what}"
             if coco_file.numbers_of_texts:
                 (_, text), number = next(iter(coco_file.numbers_of_texts.items()))
                 yield f"{path}: ids are texts, and are stored as numbers, such as {text!r} as {number}"
-            if coco_file.has_generated_ids:
-                yield (
-                    f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
-                    " needs ids"
-                )
             folder = self._find_folder(coco_file, split, path)
             yield from join_annotations(coco_file, folder, split or None, image_offset)
             image_offset += len(coco_file.images)
@@ -570,16 +516,18 @@ class CocoSource(AnnotationSource):
         if len(there) == 1:
             return there[0]
         searched = [storage.join(self.root, folder) if folder else self.root for folder in there or folders]
-        problem = f"were not found in {', '.join(searched)}"
-        advice = "give the folder that their names begin in: --input FOLDER, or --file_root relative to the folder of"
-        advice += " that file"
-        if there:
-            problem = f"may be those in {' or in '.join(searched)}"
-            roots = [posixpath.relpath(folder, posixpath.dirname(path) or ".") for folder in searched]
-            advice = f"give --file_root {' or --file_root '.join(roots)}"
-            if len(self.files) > 1:  # which one --file_root would be for
-                advice = "move all but one of these folders away"
-        raise UserError(f"--coco {path}: its images, such as {names[0]!r}, {problem}; {advice}")
+        problem = f"--coco {path}: its images, such as {names[0]!r},"
+        if not there:
+            raise UserError(
+                f"{problem} were not found in {', '.join(searched)}; give the folder that their names begin in:"
+                " --input FOLDER, or --file_root relative to the folder of that file"
+            )
+        roots = [posixpath.relpath(folder, posixpath.dirname(path) or ".") for folder in searched]
+        # With several files, one --file_root would be for all of them
+        advice = (
+            "move all but one away" if len(self.files) > 1 else f"give --file_root {' or --file_root '.join(roots)}"
+        )
+        raise UserError(f"{problem} may be those in {' or in '.join(searched)}; {advice}")
 
     def _list_candidate_folders(self, split: str, path: str) -> list[str]:
         """Return the folders in which a file's images may be, by the folder names that data sets use."""
@@ -624,7 +572,7 @@ def join_annotations(
                 yield Reject(name, place, "index", problem)
                 continue
             kept.append(index)
-            images.append(AnnotatedImage(name, place, image.size, split=split, columns={IMAGE_ID: image.id}))
+            images.append(AnnotatedImage(name, place, image.size, split=split, id=image.id))
         yield AnnotatedImages(images, _build_objects(coco_file, order, firsts[kept], lasts[kept]))
     yield from _reject_unmatched_annotations(coco_file, owners, order)
 
@@ -663,7 +611,7 @@ def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order
     referenced_ids, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
     for image_id, first, count in zip(referenced_ids.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         if image_id not in known:
-            first_annotation = coco_file.describe_annotation(int(order[first]))
+            first_annotation = f"annotation {coco_file.ids[order[first]]}"
             subject = f"{first_annotation} is" if count == 1 else f"{first_annotation} and {count - 1:,} more are"
             shown = coco_file.show_id(image_id)
             yield Reject(coco_file.path, None, "index", f"{subject} of image {shown}, which is not among the images")
@@ -677,14 +625,7 @@ def coco_root(paths: Sequence[str]) -> str:
     """Return the folder that holds the images of COCO files; raise a UserError if they have no folder in common."""
     folders = [posixpath.dirname(path) or "." for path in paths]
     starts = [(posixpath.dirname(each) or ".") if _is_annotation_folder(each) else each for each in folders]
-    if len(set(starts)) == 1:
-        return starts[0]
-    stores = [start.rpartition("://")[0] for start in starts]
-    folders = [posixpath.normpath(start.rpartition("://")[2]) for start in starts]
-    if len(set(stores)) > 1 or len({folder.startswith("/") for folder in folders}) > 1:
-        raise UserError("--coco: the files have no folder in common; give --input, the folder of their images")
-    common = posixpath.commonpath(folders) or "."
-    return f"{stores[0]}://{common}" if stores[0] else common
+    return common_folder(starts, "--coco")
 
 
 def _is_annotation_folder(folder: str) -> bool:

@@ -1,6 +1,5 @@
 """Read the exports of labelling tools and join them with their images; datumaro reads most formats."""
 
-import csv
 import glob
 import logging
 import os
@@ -12,9 +11,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
 
+from shardmill.addons.annotations.coco import coco_root, relative_folder
+from shardmill.addons.annotations.export_readers import (
+    CLASS_NAMES,
+    READERS,
+    Export,
+    ExportedImage,
+    box_around,
+    read_class_names,
+)
+from shardmill.addons.annotations.formats import FORMATS, find_annotations, recognise
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.metadata.manifest import Reject
@@ -28,26 +38,10 @@ from shardmill.transforms.inputs.annotations import (
     build_object_lists,
     list_files_below,
 )
-from shardmill.transforms.inputs.coco import coco_root, relative_folder
-from shardmill.transforms.inputs.export_readers import (
-    CLASS_NAMES,
-    READERS,
-    Export,
-    ExportedImage,
-    box_around,
-    name_without_upload_prefix,
-)
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import Skipped, is_file
 from shardmill.transforms.inputs.summary import InputSummary, encode_label_list
-from shardmill.transforms.inputs.unused_annotations import (
-    ANNOTATIONS,
-    WRITE,
-    find_annotations,
-    find_exports,
-    find_tool_files,
-    own_flags,
-)
+from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS, WRITE
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
@@ -73,12 +67,17 @@ class ExportSource(AnnotationSource):
     drops_boxless: bool = False  # True to leave out objects without a box; else their images are rejects
 
     def list_extra_files(self) -> Iterator[str]:
+        folder, names = self._files
+        return (storage.join(folder, name) for name in names if ANNOTATIONS.accepts(name) or is_file(self.path))
+
+    @property
+    def _files(self) -> tuple[str, list[str]]:
+        """The folder of the export, and the names of all files in it; UserError if there are none."""
         if is_file(self.path):
-            yield self.path
-            return
-        for name in list_files_below(self.path, self.masks):
-            if ANNOTATIONS.accepts(name):
-                yield storage.join(self.path, name)
+            return posixpath.dirname(self.path) or ".", [posixpath.basename(self.path)]
+        if not (names := list_files_below(self.path, self.masks)):
+            raise UserError(f"{self._flag}: there is no such file or folder")
+        return self.path, names
 
     def list_images(self) -> Iterator[AnnotatedImages | InputSummary | Reject | Skipped | str]:
         format_ = self.format or self._detect()
@@ -108,11 +107,8 @@ class ExportSource(AnnotationSource):
         """
         if is_file(self.path):
             return [self.path]
-        files = list_files_below(self.path, self.masks)
-        if not files:
-            raise UserError(f"{self._flag}: there is no such file or folder")
-        alike = [name for name in files if name.lower().endswith(suffixes)]
-        found = find_tool_files(self.path, alike, format_)
+        alike = [name for name in self._files[1] if name.lower().endswith(suffixes)]
+        found = [file for each in FORMATS if each.name == format_ for file, _ in each.matches(self.path, alike)]
         if not found:
             raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
         others = [
@@ -125,20 +121,15 @@ class ExportSource(AnnotationSource):
     def _detect(self) -> str:
         if self.path.lower().endswith((".zip", ".tar", ".gz", ".tgz", ".rar", ".7z")):
             raise UserError(f"{self._flag} is an archive; unpack it, and give the folder")
-        if is_file(self.path):
-            folder, names = posixpath.dirname(self.path) or ".", [posixpath.basename(self.path)]
-        else:
-            folder, names = self.path, list_files_below(self.path, self.masks)
-        if not names:
-            raise UserError(f"{self._flag}: there is no such file or folder")
-        found = find_exports(folder, names)
+        recognised = list(recognise(*self._files))
+        found = {each.name for each, *_ in recognised} - {""}
         found.update(detect_formats(self.path, bool(found)))
         if len(found) > 1:  # such as Open Images, whose boxes are in CSV
             found.discard(BOXES_CSV)
         if len(found) == 1:
             return found.pop()
         if not found:
-            example = next(own_flags(folder, names), f"--annotations cvat={self.path}")
+            example = next((flags[0] for *_, flags in recognised), f"--annotations cvat={self.path}")
             raise UserError(f"{self._flag}: its format is not recognised; name it, for example {example}; or {WRITE}")
         flags = " or ".join(f"--annotations {name}={self.path}" for name in sorted(found))
         raise UserError(f"{self._flag}: it can be read as different formats; give {flags}")
@@ -180,11 +171,15 @@ def join_export(
     names = [finder.find(image.name, image.file) for image in export.images]
     for name, image in zip(names, export.images, strict=True):
         places.setdefault(name, []).append(image.file)
+    if finder.files.isdisjoint(places):
+        raise UserError(
+            f"--annotations {source.path}: none of its {plural(len(names), 'image')}, such as"
+            f" {export.images[0].name!r}, is in {source.root}; give --input, the folder of the images"
+        )
     kept: list[AnnotatedImage] = []
-    missing, number = 0, 0
+    number = 0
     for position, (found, image) in enumerate(zip(names, export.images, strict=True), 1):
         name, problem = (found, "") if found in finder.files else (image.name, found)
-        missing += bool(problem)
         if not problem and len(places[name]) > 1:
             problem = f"it is annotated {len(places[name])} times: in {' and in '.join(dict.fromkeys(places[name]))}"
         problem = problem or image.problem
@@ -201,27 +196,15 @@ def join_export(
             objects.append(item._replace(id=number, label=item.label if has_classes else _NO_CLASS))
         split = splits.get(image.subset or "")
         kept.append(AnnotatedImage(name, position, image.size, objects, split, label=labels[position - 1]))
-        if len(kept) == _IMAGES_PER_BATCH:
-            yield _batch(kept)
-            kept = []
-    if missing == len(export.images):
-        first = export.images[0].name
-        raise UserError(
-            f"--annotations {source.path}: none of its {plural(missing, 'image')}, such as {first!r}, is in"
-            f" {source.root}; give --input, the folder of the images"
-        )
-    if kept:
-        yield _batch(kept)
+    for start in range(0, len(kept), _IMAGES_PER_BATCH):
+        images = kept[start : start + _IMAGES_PER_BATCH]
+        yield AnnotatedImages(images, build_object_lists([image.objects for image in images]))
     if finder.backslashes:
         yield f"{plural(finder.backslashes, 'file name has', 'file names have')} backslashes, which are read as /"
     if finder.unprefixed:
         found = plural(finder.unprefixed, "image was", "images were")
         yield f"{found} found without the prefix of Label Studio's uploads"
     yield from (Skipped(name, _UNCOUNTED) for name in files if name not in places)
-
-
-def _batch(images: Sequence[AnnotatedImage]) -> AnnotatedImages:
-    return AnnotatedImages(images, build_object_lists([image.objects for image in images]))
 
 
 def _label_texts(images: Sequence[ExportedImage]) -> list[str | None]:
@@ -265,7 +248,8 @@ class _ImageFinder:
         """Return the image called `name` in an annotation file, or else the reason why it is not found."""
         plain = name.replace("\\", "/")
         found = self._find(plain, self._folder_of(annotation))
-        if found not in self.files and (bare := name_without_upload_prefix(plain)) != plain:
+        bare = re.sub(r"(^|/)[0-9a-f]{8}-(?=[^/]*$)", r"\1", plain)  # before it was uploaded to Label Studio
+        if found not in self.files and bare != plain:
             found = self._find(bare, self._folder_of(annotation))
             self.unprefixed += found in self.files
         self.backslashes += plain != name and found in self.files
@@ -312,28 +296,34 @@ _OWN = {
     **dict.fromkeys(("voc_segmentation", "voc_instance_segmentation", "roboflow_voc"), "--voc FOLDER"),
     **dict.fromkeys(("yolo", "yolo_ultralytics", "roboflow_yolo"), "--yolo FOLDER/data.yaml"),
 }
-# Formats in which each pixel has a class
-_MASKS = frozenset(
-    (
-        *("ade20k2017", "ade20k2020", "camvid", "cityscapes", "common_semantic_segmentation", "kitti_segmentation"),
-        *("common_semantic_segmentation_with_subset_dirs", "icdar_text_segmentation", "mapillary_vistas"),
-        *("mvtec_segmentation", "nyu_depth_v2", "synthia_al", "synthia_rand", "synthia_sf"),
-        *("coco_stuff",),
-    )
-)
-_MASK_PATTERNS = {"cityscapes": "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"}
 # datumaro takes the centre of CreateML's boxes for their corner; of KITTI's two kinds it skips one
 _REPLACED = {"roboflow_create_ml": "createml", "kitti": "kitti_detection"}
 _FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subset_dirs"))
+_PIXELS = (
+    "its masks give each pixel a class; give --input the folder of the images, --masks the folder of the masks, and"
+)
 # Formats without annotated image files, with what to do instead
 _ELSEWHERE = {
-    **dict.fromkeys(("tf_detection_api", "roboflow_tfrecord"), "TFRecords, which `shardmill reshard --input` reads"),
-    "mnist": "idx files, which `shardmill arrays --stacked --input` reads",
-    **dict.fromkeys(("cifar", "mnist_csv"), "images that are not files of their own; write each to a file"),
-    "tabular": "a table, which `shardmill csv --input` reads",
-    **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "videos; write their frames as image files"),
-    **dict.fromkeys(("kitti_raw", "kitti3d"), "point clouds, which shardmill does not read"),
-    "sly_pointcloud": "a project of Supervisely's; export its images as COCO, for --coco",
+    **dict.fromkeys(
+        (
+            *("ade20k2017", "ade20k2020", "camvid", "coco_stuff", "common_semantic_segmentation", "kitti_segmentation"),
+            *("common_semantic_segmentation_with_subset_dirs", "icdar_text_segmentation", "mapillary_vistas"),
+            *("mvtec_segmentation", "nyu_depth_v2", "synthia_al", "synthia_rand", "synthia_sf"),
+        ),
+        f"{_PIXELS} --mask_pattern if names differ",
+    ),
+    "cityscapes": f"{_PIXELS} --mask_pattern '{{stem}}_leftImg8bit={{stem}}_gtFine_labelIds'",
+    **dict.fromkeys(
+        ("tf_detection_api", "roboflow_tfrecord"), "it holds TFRecords, which `shardmill reshard --input` reads"
+    ),
+    "mnist": "it holds idx files, which `shardmill arrays --stacked --input` reads",
+    **dict.fromkeys(("cifar", "mnist_csv"), "its images are not files of their own; write each to a file"),
+    "tabular": "it holds a table, which `shardmill csv --input` reads",
+    **dict.fromkeys(
+        ("video_frames", "video_keyframes", "kinetics"), "it holds videos; write their frames as image files"
+    ),
+    **dict.fromkeys(("kitti_raw", "kitti3d"), "it holds point clouds, which shardmill does not read"),
+    "sly_pointcloud": "it holds a project of Supervisely's; export its images as COCO, for --coco",
 }
 _FACTS = ("caption", "depth_annotation", "feature_vector", "hash_key", "tabular")  # about the whole image
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
@@ -384,16 +374,14 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
 
     Raise a UserError if datumaro is missing or cannot read `path`, or if the format has another flag or no boxes.
     """
-    _check_format(format_, path)
+    flag = f"--annotations {format_}={path}"
+    if problem := _find_problem(format_, path):
+        raise UserError(f"{flag}: {problem}")
     environment = _import_datumaro(format_)
     if format_ not in environment.importers:
         known = sorted({*READERS, *environment.importers} - _REPLACED.keys())
         hint = did_you_mean(format_, known) or f"the formats are {', '.join(known)}"
-        raise UserError(f"--annotations {format_}={path}: there is no format {format_!r}; {hint}")
-    if not storage.is_local(path):
-        raise UserError(f"--annotations {format_}={path}: datumaro reads local files; copy the annotations to a disk")
-    if not os.path.exists(path):
-        raise UserError(f"--annotations {format_}={path}: there is no such file or folder")
+        raise UserError(f"{flag}: there is no format {format_!r}; {hint}")
     expected: Counter[str] = Counter()
     found: Counter[str] = Counter()
     unread: dict[str, list[str]] = {}
@@ -404,7 +392,11 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
                     source = environment.make_extractor("cvat", file, subset=subset)
                     _read_items(format_, source, images, images, export, found)
             else:
-                for source in _sources(environment, format_, path):
+                described = environment.importers[format_]()(path)
+                for each in sorted(
+                    described, key=lambda one: (one["url"], str(sorted(one.get("options", {}).items())))
+                ):
+                    source = environment.make_extractor(each["format"], each["url"], **each.get("options", {}))
                     _read_items(format_, source, path, root, export, found)
         except UserError:
             raise
@@ -412,7 +404,7 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
             cause = error.__cause__ or error
             what = " ".join(str(cause).split()) or type(cause).__name__
             what = f"it does not find {what}" if isinstance(cause, KeyError) else what
-            raise UserError(f"--annotations {format_}={path}: datumaro cannot read it as {format_}: {what}") from None
+            raise UserError(f"{flag}: datumaro cannot read it as {format_}: {what}") from None
     for text, count in sorted(logs.items()):
         export.notices.append(f"datumaro: {text}" + (f" ({count:,} such messages)" if count > 1 else ""))
     if format_ in _COUNTED and (number := _count_annotations(format_, path)) != found.total():
@@ -428,38 +420,27 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
 
 def _count_annotations(format_: str, path: str) -> int:
     pattern, annotation = _COUNTED[format_]
-    number = 0
-    for file in [path] if os.path.isfile(path) else glob.glob(f"{glob.escape(path)}/{pattern}", recursive=True):
-        with open(file, "rb") as data:
-            number += sum(len(annotation.findall(line)) for line in data)
-    return number
+    files = [path] if os.path.isfile(path) else glob.glob(f"{glob.escape(path)}/{pattern}", recursive=True)
+    return sum(len(annotation.findall(line)) for file in files for line in Path(file).read_bytes().splitlines())
 
 
-def _check_format(format_: str, path: str) -> None:
-    if format_ in _OWN and not (format_ == "yolo" and _is_darknet(path)):
+def _find_problem(format_: str, path: str) -> str:
+    """Return why datumaro is not to read a file or folder, with what to do instead; "" if it is."""
+    is_darknet = format_ == "yolo" and glob.glob(f"{glob.escape(path)}/**/obj.data", recursive=True)
+    if format_ in _OWN and (not is_darknet or glob.glob(f"{glob.escape(path)}/**/*.yaml", recursive=True)):
         local = posixpath.dirname(path) if posixpath.splitext(path)[1] else path
         advice = find_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
         given = re.search(r"give (--.+?) in place of", advice or "")
-        problem = f"shardmill reads this itself, as a stream; give {given[1] if given else _OWN[format_]}"
-    elif format_ in _REPLACED:
-        problem = f"give --annotations {_REPLACED[format_]}={path}"
-    elif format_ in _FOLDERS:
-        problem = f"these are images in folders; give --input {path}"
-    elif format_ in _MASKS:
-        naming = _MASK_PATTERNS.get(format_, "--mask_pattern if names differ")
-        problem = "its masks give each pixel a class; give --input the folder of the images, --masks the folder of the"
-        problem += f" masks, and {naming}"
-    elif format_ in _ELSEWHERE:
-        problem = f"it holds {_ELSEWHERE[format_]}"
-    else:
-        return
-    raise UserError(f"--annotations {format_}={path}: {problem}")
-
-
-def _is_darknet(path: str) -> bool:
-    """Return True if a folder has the files of Darknet, as CVAT's export YOLO 1.1, and no data.yaml."""
-    files = glob.glob(f"{glob.escape(path)}/**/obj.data", recursive=True)
-    return bool(files) and not glob.glob(f"{glob.escape(path)}/**/*.yaml", recursive=True)
+        return f"shardmill reads this itself, as a stream; give {given[1] if given else _OWN[format_]}"
+    if format_ in _REPLACED:
+        return f"give --annotations {_REPLACED[format_]}={path}"
+    if format_ in _FOLDERS:
+        return f"these are images in folders; give --input {path}"
+    if format_ in _ELSEWHERE:
+        return _ELSEWHERE[format_]
+    if not storage.is_local(path):
+        return "datumaro reads local files; copy the annotations to a disk"
+    return "" if os.path.exists(path) else "there is no such file or folder"
 
 
 def _import_datumaro(format_: str) -> Any:
@@ -475,13 +456,6 @@ def _import_datumaro(format_: str) -> Any:
         ) from None
     IMAGE_BACKEND.set(ImageBackend.cv2)  # which datumaro sets for the thread alone that imports it first
     return Environment()
-
-
-def _sources(environment: Any, format_: str, path: str) -> Iterator[Any]:
-    importer = environment.importers[format_]()
-    described = importer(path)
-    for item in sorted(described, key=lambda item: (item["url"], str(sorted(item.get("options", {}).items())))):
-        yield environment.make_extractor(item["format"], item["url"], **item.get("options", {}))
 
 
 def _read_items(format_: str, source: Any, folder: str, root: str, export: Export, found: Counter[str]) -> None:
@@ -586,11 +560,9 @@ def _relative(path: str, folder: str) -> str:
 
 
 def _display_names(names: list[str], folder: str) -> list[str]:
-    """Return the names of Open Images' classes for their ids, such as /m/01yrx; the ids if no file names them."""
-    shown: dict[str, str] = {}
-    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*class-descriptions*.csv"), recursive=True)):
-        with open(path, encoding="utf-8", newline="") as file:
-            shown.update((row[0], row[1]) for row in csv.reader(file) if len(row) == 2 and row[0] not in shown)
+    """Return the names of Open Images' classes for their ids; the ids if no file names them."""
+    paths = glob.glob(os.path.join(glob.escape(folder), "**", "*class-descriptions*.csv"), recursive=True)
+    shown = read_class_names("--annotations", paths)
     described = [shown.get(name) or name for name in names]
     return described if len(set(described)) == len(names) else names
 
@@ -602,10 +574,9 @@ def _stage_cvat(
 
     Shapes that datumaro passes over are added to `unread`, by the name of their image.
 
-    datumaro stops at the first image that does not exist, and looks for images in `images` alone. Here each named
-    image is an empty file; which of them exist is checked later, as for all exports. datumaro's importer takes no
-    exports of jobs, and drops the images of a project's tasks without a subset, so the subsets are found here. Return
-    each subset of each file: the path, the folder that its images are named from, and the subset or None.
+    datumaro stops at the first image that does not exist, and looks for images in `images` alone, so each is an empty
+    file here. Its importer takes no exports of jobs, and drops the images of a project's tasks without a subset.
+    Return each subset of each file: the path, the folder that its images are named from, and the subset or None.
     """
     files = [path] if os.path.isfile(path) else sorted(glob.glob(f"{glob.escape(path)}/**/*.xml", recursive=True))
     staged: list[tuple[str, str, str | None]] = []

@@ -21,8 +21,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
-from shardmill.transforms.inputs.annotations import RELATIVE, Object
-from shardmill.transforms.inputs.coco import is_finite_number
+from shardmill.transforms.inputs.annotations import RELATIVE, Object, is_finite_number
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import is_file, report_unreadable_flag_file
 from shardmill.transforms.stores import storage
@@ -178,10 +177,8 @@ def _via_entries(path: str) -> list[dict[str, Any]]:
 
 
 def _via_rows(path: str) -> list[dict[str, Any]]:
-    with report_unreadable_flag_file("--annotations", path):
-        text = storage.read_bytes(path).decode("utf-8-sig")
     entries: dict[str, dict[str, Any]] = {}
-    for row in csv.DictReader(io.StringIO(text.removeprefix("#"))):
+    for row in csv.DictReader(io.StringIO(_read_text("--annotations", path).removeprefix("#"))):
         entry = entries.setdefault(row["filename"], {"filename": row["filename"], "regions": []})
         try:
             entry["file_attributes"] = orjson.loads(row.get("file_attributes") or "{}")
@@ -244,7 +241,6 @@ def _via_object(shape: Mapping[str, Any], label: str | None, export: Export) -> 
 
 _STUDIO_SHAPES = ("rectanglelabels", "polygonlabels", "ellipselabels")
 _STUDIO_FACTS = ("choices", "datetime", "number", "pairwise", "ranker", "rating", "relation", "taxonomy", "textarea")
-_UPLOAD_PREFIX = re.compile(r"[0-9a-f]{8}-")  # of files that were uploaded to Label Studio
 
 
 def read_label_studio(files: Sequence[str], export: Export, _: str) -> None:
@@ -338,12 +334,6 @@ def _studio_name(data: Mapping[str, Any]) -> str:
     return posixpath.basename(path) if address.scheme or path.startswith("/data/") else path
 
 
-def name_without_upload_prefix(name: str) -> str:
-    """Return the name that a file had before it was uploaded to Label Studio."""
-    folder, base = posixpath.split(name)
-    return posixpath.join(folder, _UPLOAD_PREFIX.sub("", base, count=1))
-
-
 _BOX_NAMES: dict[str, tuple[str, ...]] = {  # columns of tables of boxes, in small letters and without marks
     "file": ("filename", "imageid", "image", "imagename", "imagepath", "imagefilename", "path", "file", "img"),
     "label": ("class", "label", "labelname", "classname", "category", "categoryname", "name"),
@@ -377,10 +367,9 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
     Boxes are fractions of their image if no coordinate of a file is above 1.
     """
     beside = {storage.join(posixpath.dirname(path) or ".", CLASS_NAMES) for path in files}
-    texts = (_read_text(path) for path in sorted(beside) if is_file(path))
-    names = dict(row for text in texts for row in csv.reader(io.StringIO(text)) if len(row) == 2)
+    names = read_class_names("--boxes_csv", filter(is_file, beside))
     for path in files:
-        text = _read_text(path)
+        text = _read_text("--boxes_csv", path)
         delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
         (header, *records), first = rows or [[]], 2
@@ -422,9 +411,15 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
         export.images += [each._replace(size=RELATIVE) if is_relative else each for each in images.values()]
 
 
-def _read_text(path: str) -> str:
-    with report_unreadable_flag_file("--boxes_csv", path):
+def _read_text(flag: str, path: str) -> str:
+    with report_unreadable_flag_file(flag, path):
         return storage.read_bytes(path).decode("utf-8-sig")
+
+
+def read_class_names(flag: str, paths: Iterable[str]) -> dict[str, str]:
+    """Return the names of Open Images' classes for their ids, such as /m/01yrx, from files with both in each line."""
+    rows = (row for path in sorted(paths) for row in csv.reader(io.StringIO(_read_text(flag, path))))
+    return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
 def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dict[str, str], tuple[str, ...]]:
