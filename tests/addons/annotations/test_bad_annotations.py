@@ -157,7 +157,7 @@ def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: 
             with_note(bbox=None, segmentation=[]),
             "annotation 2 has null for bbox",
             "drop",
-            "1 annotation without a box is left",
+            "1 annotation without a box: left",
             0,
         ),
         (

@@ -30,8 +30,8 @@ def test_the_folder_that_all_images_lie_below(files: list[str], root: str) -> No
 
 
 def test_there_may_be_none() -> None:
-    for files in (["gs://b/a/x.json", "s3://b/a/y.json"], ["/a/x.json", "a/y.json"]):
-        with pytest.raises(UserError, match="give --input"):
+    for files in (["gs://b/a/x.json", "s3://b/a/y.json"], ["gs://a/x.json", "gs://b/y.json"]):
+        with pytest.raises(UserError, match="--coco without --input: "):
             coco_root(files)
 
 

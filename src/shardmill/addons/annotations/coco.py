@@ -625,7 +625,7 @@ def coco_root(paths: Sequence[str]) -> str:
     """Return the folder that holds the images of COCO files; raise a UserError if they have no folder in common."""
     folders = [posixpath.dirname(path) or "." for path in paths]
     starts = [(posixpath.dirname(each) or ".") if _is_annotation_folder(each) else each for each in folders]
-    return common_folder(starts, "--coco")
+    return common_folder(starts, "--coco without --input")
 
 
 def _is_annotation_folder(folder: str) -> bool:

@@ -129,8 +129,8 @@ class ExportSource(AnnotationSource):
         if len(found) == 1:
             return found.pop()
         if not found:
-            example = next((flags[0] for *_, flags in recognised), f"--annotations cvat={self.path}")
-            raise UserError(f"{self._flag}: its format is not recognised; name it, for example {example}; or {WRITE}")
+            example = next((flags[0] for *_, flags in recognised), f"--annotations cvat={self.path}; or {WRITE}")
+            raise UserError(f"{self._flag}: its format is not recognised; name it, for example {example}")
         flags = " or ".join(f"--annotations {name}={self.path}" for name in sorted(found))
         raise UserError(f"{self._flag}: it can be read as different formats; give {flags}")
 
@@ -317,7 +317,7 @@ _ELSEWHERE = {
         ("tf_detection_api", "roboflow_tfrecord"), "it holds TFRecords, which `shardmill reshard --input` reads"
     ),
     "mnist": "it holds idx files, which `shardmill arrays --stacked --input` reads",
-    **dict.fromkeys(("cifar", "mnist_csv"), "its images are not files of their own; write each to a file"),
+    **dict.fromkeys(("cifar", "mnist_csv"), "it holds images that are not files of their own; write each to a file"),
     "tabular": "it holds a table, which `shardmill csv --input` reads",
     **dict.fromkeys(
         ("video_frames", "video_keyframes", "kinetics"), "it holds videos; write their frames as image files"
