@@ -16,9 +16,9 @@ from pathlib import Path
 import tables
 from options import add_folder, add_rounds, add_write
 
-from shardmill.transforms.inputs.annotations import AnnotatedImages
 from shardmill.addons.annotations.coco import CocoSource
 from shardmill.addons.annotations.exports import ExportSource
+from shardmill.transforms.inputs.annotations import AnnotatedImages
 
 COCO, COCO_DATUMARO = "COCO with `--coco`", "the same file with datumaro"
 _SIDE = 640  # pixels

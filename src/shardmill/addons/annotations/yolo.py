@@ -95,6 +95,7 @@ _LIST = ".txt"
 _WORDS_OF_A_BOX = 5  # in a line: the class, the centre's two coordinates, width and height
 _POLYGON = "the corners of a polygon"  # of which the box around it is kept
 _POINTS = "key points"
+_BEYOND = f"is of class {{}}; {_FILE} names {{}}, from 0"
 _TOOL_FILES = ("classes.txt", "notes.txt")  # what tools write into the folder of annotations
 
 
@@ -191,7 +192,9 @@ class YoloSource(AnnotationFileSource):
                 " in data.yaml, or kpt_shape: [0, 2] if they are polygons"
             )
         names = next(iter(summary.class_lists))
-        if names[0] not in summary.objects and any(_beyond(len(names), names) in each for each in summary.reasons):
+        if names[0] not in summary.objects and any(
+            _BEYOND.format(*[len(names)] * 2) in each for each in summary.reasons
+        ):
             return (
                 f"class ids seem to begin at 1, for none is 0, and some are {len(names)} with"
                 f" {plural(len(names), 'name')}; begin them at 0, or put a name before {names[0]!r} in names"
@@ -276,18 +279,13 @@ def _describe_polygon(numbers: list[float], points: int | None) -> str:
     return _POLYGON
 
 
-def _beyond(index: int, names: tuple[str, ...]) -> str:
-    """Return why an object of a class id without a name is rejected."""
-    return f"is of class {index}; {_FILE} names {len(names)}, from 0"
-
-
 def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int | None) -> Object:
     try:
         index, *numbers = int(words[0]), *map(float, words[1:])
     except ValueError:
         raise ValueError(f"line {number} holds {shorten(' '.join(words))!r}; expected an id and numbers") from None
     if not 0 <= index < len(names):
-        raise ValueError(f"line {number} {_beyond(index, names)}")
+        raise ValueError(f"line {number} {_BEYOND.format(index, len(names))}")
     if len(numbers) in (4, 4 + (points or 0)):
         x, y, width, height = numbers[:4]
         return Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
