@@ -44,8 +44,7 @@ _LARGEST = 1 << 28  # characters of one item: more are no annotation
 TAIL = 1 << 13  # characters at the end of what is read in which a cut is looked for
 _CUT = re.compile(r"\}\s*,\s*(?=\{)")
 _SPACE = re.compile(r"[ \t\n\r]*")
-
-
+_DECODER = json.JSONDecoder()
 Scan = Callable[[str], bool]
 
 
@@ -191,9 +190,6 @@ class _Window:
         self._before += self._at
         self._buffer, self._at, self._tried = self._buffer[self._at :] + part, 0, self._ended
         return bool(part)
-
-
-_DECODER = json.JSONDecoder()
 
 
 try:

@@ -352,12 +352,8 @@ _BOX_NAMES: dict[str, tuple[str, ...]] = {  # columns of tables of boxes, in sma
     "image_height": ("imageheight", "imgheight", "imageh", "height"),
 }
 _SHAPES = (("left", "top", "right", "bottom"), ("x", "y", "width", "height"), ("box",))  # columns that make a box
-
-
 # Of tables without a header: github.com/fizyr/keras-retinanet has six of these columns, SKU-110K all
 _UNNAMED = ["filename", "x1", "y1", "x2", "y2", "class", "image_width", "image_height"]
-
-
 CLASS_NAMES = "class-descriptions-boxable.csv"  # of Open Images, next to its tables: id and name in each line
 
 

@@ -48,6 +48,7 @@ from shardmill.transforms.stores import storage
 _IMAGES_PER_BATCH = 2_000
 _NO_CLASS = "object"  # the class of all objects where no annotation names a class
 _UNCOUNTED = "image without an annotation"
+_FILE_SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".txt", ".yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +285,6 @@ class _ImageFinder:
 def export_root(path: str) -> str:
     """Return the folder that holds the images of an export, given its file or folder."""
     return coco_root([path]) if posixpath.splitext(path)[1].lower() in _FILE_SUFFIXES else path.rstrip("/") or "/"
-
-
-_FILE_SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".txt", ".yaml")
 
 
 # Formats that shardmill reads itself, with the flag that does

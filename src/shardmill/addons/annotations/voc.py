@@ -1,6 +1,7 @@
 """Read Pascal VOC annotations: an XML file for each image, and lists of names or folders as splits."""
 
 import posixpath
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,6 +30,7 @@ _XML = ".xml"
 _JOINT = "trainval"  # the list of both splits
 _KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
 _ROOT = "annotation"
+_CLASS_LIST = re.compile(r".+_(train|val|trainval|test)")  # such as cat_train, of images that show a cat
 _TRUTH = {"": False, "0": False, "false": False, "unspecified": False, "1": True, "true": True}
 _NO_ANNOTATION = "image without an annotation"
 
@@ -138,7 +140,9 @@ class VocSource(AnnotationFileSource):
             yield f"the lists in {where} are left aside, for --splits says the splits"
             return
         unused = [
-            name for name in lists if name not in sets and not _is_class_list(name) and not (name == _JOINT and sets)
+            name
+            for name in lists
+            if name not in sets and not _CLASS_LIST.fullmatch(name) and not (name == _JOINT and sets)
         ]
         if unused:
             shown = f"{unused[0]!r}" + (f" and {len(unused) - 1} more" if len(unused) > 1 else "")
@@ -172,11 +176,6 @@ def _select_split_lists(lists: list[str]) -> list[str]:
     there = [name for name in lists if name.lower() in SPLIT_FOLDERS]
     joint = _JOINT in lists and not {SPLIT_FOLDERS[name.lower()] for name in there} & {"train", "validation"}
     return [*there, *([_JOINT] if joint else [])]
-
-
-def _is_class_list(name: str) -> bool:
-    """Return True if a list is of one class; VOC's cat_train holds the images of a split that show a cat."""
-    return name.rpartition("_")[0] != "" and name.rpartition("_")[2] in ("train", "val", "trainval", "test")
 
 
 def _find_split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str, str], str]:
