@@ -232,14 +232,15 @@ class JoinedRows(Finding):
     inner: Occurrences | None = None  # other records whose lines, but the first and last, all have the fields of a row
 
     def notices(self, flags: TableFlags | None = None, rows: int = 0) -> list[str]:
-        if self.inner is not None and (self.first is None or 2 * self.suspects < self.several):
+        is_common = self.first is not None and 2 * self.suspects >= self.several
+        if self.inner is not None and not is_common:
             count, (name, begin, end, fields) = self.inner
             are = plural(count, "record has lines", "records have lines")
             return [
                 f"{are} within quotes that have the {fields} fields of a row, the first in {name}, lines {begin} to"
                 f" {end}; --quote '' makes rows of them, if quotes are part of the text"
             ]
-        if self.first is None or 2 * self.suspects < self.several:
+        if self.first is None or not is_common:
             return []
         name, begin, end, fields = self.first
         where = f"{name}, lines {begin} to {end}: one record, and each of its lines has the {fields} fields of a row"

@@ -200,7 +200,6 @@ def interval_texts(values: pa.Array) -> pa.Array:
 
 
 def _interval_text(months: int, days: int, nanoseconds: int) -> str:
-    """Return an interval as ISO 8601 has it, such as P1M2DT0.5S."""
     whole, fraction = divmod(abs(nanoseconds), 1_000_000_000)
     seconds = f"{'-' if nanoseconds < 0 else ''}{whole}.{fraction:09}".rstrip("0").rstrip(".")
     date = "".join(f"{number}{unit}" for number, unit in ((months, "M"), (days, "D")) if number)

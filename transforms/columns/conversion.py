@@ -34,6 +34,7 @@ from shardmill.transforms.columns.types import (
     Spelling,
     check_shape,
     common_type,
+    format_shape,
     json_spelling,
     leaf_values,
     preview_value,
@@ -42,6 +43,7 @@ from shardmill.transforms.columns.types import (
     values_of_type,
 )
 from shardmill.transforms.findings import Rounded, RoundedNumbers
+from shardmill.transforms.stores.protocol import error_text
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
@@ -367,7 +369,6 @@ def _number_text(number: int | float) -> str:
 
 
 def _are_large(narrow: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Flag the float32 numbers that may have been rounded by more than a fraction."""
     values = np.abs(narrow)
     return (values >= _EXACT) & (values < np.inf)
 
@@ -476,7 +477,7 @@ def _misfit_reason(value: Any, column: ColumnType) -> str:
         check_shape(value, column)
     except ColumnError as error:
         return str(error)
-    return "a list with a null in it"
+    return f"{preview_value(value)} does not fit the shape {format_shape(column.shape)}"
 
 
 def _fill_missing(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, problems: dict[int, str]) -> pa.Array:
@@ -496,12 +497,12 @@ _Problem = Callable[[int], str]
 
 def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
     """Return `items` as `dtype`, flags of those that do not fit, and a function that returns the reason for one."""
-    bad = items.is_null().to_numpy(zero_copy_only=False)
+    bad, failed = items.is_null().to_numpy(zero_copy_only=False), dict[int, str]()
     if pa.types.is_duration(items.type):
         items = items.cast(pa.int64())
     if any(test(items.type) for test in _IS_TEXTUAL):
         items, failed = _as_strings(items)
-        bad = bad | failed
+        bad = bad | np.isin(np.arange(len(items)), list(failed))
     kind = items.type
     target = arrow_type(ColumnType(dtype, None, 0))
     if pa.types.is_null(kind):
@@ -515,7 +516,7 @@ def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags,
     def why(position: int) -> str:
         value = found[position].as_py()
         if value is None:
-            return "a list with a null in it"
+            return failed.get(position, "a list with a null in it")
         if pa.types.is_uint64(kind) and value > _INT64_MAX:
             return f"{value} does not fit a 64-bit integer"
         if dtype == "float32" and isinstance(value, float):
@@ -527,9 +528,9 @@ def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags,
     return values, bad | misfit, why
 
 
-def _as_strings(items: pa.Array) -> tuple[pa.Array, Flags]:
-    """Cast dates, times and decimals to strings, and flag those that Arrow cannot cast."""
-    failed = np.zeros(len(items), bool)
+def _as_strings(items: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """Cast dates, times and decimals to strings; also return what Arrow says of those that it cannot cast."""
+    failed = dict[int, str]()
     try:
         return items.cast(pa.string()), failed
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -537,8 +538,8 @@ def _as_strings(items: pa.Array) -> tuple[pa.Array, Flags]:
         for position, item in enumerate(items):
             try:
                 texts.append(item.cast(pa.string()).as_py())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                failed[position] = True
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                failed[position] = f"a {item.type} that cannot be written as text: {error_text(error, lines=1)}"
                 texts.append(None)
         return pa.array(texts, pa.string()), failed
 

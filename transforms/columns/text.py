@@ -388,7 +388,6 @@ def _are_floats(column: pa.Array, codes: npt.NDArray[np.uint8]) -> bool:
 
 
 def _are_integers(codes: npt.NDArray[np.uint8], offsets: _Integers, signs: Flags, rows: npt.NDArray[np.int64]) -> Flags:
-    """Flag those of `rows`, numbers of many digits, that are integers."""
     integers = codes[offsets[rows] + signs[rows] + 1] != ord(".")  # 0.1234567890123456789 is what most are
     maybe = rows[integers]
     others = np.flatnonzero(_flag_non_digits(codes)) if len(maybe) else maybe
@@ -518,7 +517,6 @@ def _matches(column: pa.Array, pattern: str) -> pa.Array:
 
 
 def _null_unless(column: pa.Array, mask: pa.Array) -> pa.Array:
-    """Replace values by null where `mask` is not true."""
     return pc.if_else(mask, column, pa.scalar(None, column.type))
 
 
@@ -759,8 +757,8 @@ _SAMPLE = 1000  # values that are looked at first
 
 def text_remark(name: str, texts: pa.Array) -> str | None:
     """Return a remark on a column of texts that are all numbers or lists as another program writes them, or None."""
+    first = as_text(texts[int(texts.is_valid().to_numpy(zero_copy_only=False).argmax())].as_py()[:4])[:1]
     texts = texts.view(pa.large_string())
-    first = texts[int(texts.is_valid().to_numpy(zero_copy_only=False).argmax())].as_py()[:1]
     if first not in set("0123456789+-.,[($ £€"):
         return None
     for pattern, part, what, remedy in _SPELLINGS:

@@ -239,7 +239,7 @@ class CsvFormat(RecordFormat):
         for piece in self._pieces(block):
             if isinstance(piece, LostRecords):
                 damage = compressed_damage(piece.error, file.size_bytes)
-                reason = f"{damage.reason}; the records from line {piece.line} on are lost"
+                reason = f"{damage.reason}; any records from line {piece.line} on are lost"
                 lost = damage.make_reject(file.name, piece.line, reason, records, file.size_bytes)
                 yield empty_rows(types, [lost], keys)
             elif isinstance(piece, Reject):
@@ -519,7 +519,6 @@ class CsvFormat(RecordFormat):
 
 
 def _is_spaced(column: pa.Array) -> Positions:
-    """Return the rows whose text begins or ends with a space or a tab: bool, shape (rows,)."""
     found = pc.match_substring_regex(column.view(pa.string()), r"\A[ \t]|[ \t]\z")
     return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
 

@@ -99,7 +99,6 @@ def looks_like_row(columns: Sequence[str]) -> str:
 
 
 def _name_flags(count: int) -> str:
-    """Return the flags that read line 1 as a row of `count` fields."""
     names = "".join(f",column_{number}" for number in range(2, min(count, _NAMES_SHOWN) + 1))
     shown = f"column_1{names}" if count <= _NAMES_SHOWN else "column_1,column_2,…"
     return f"give --columns {shown} ({count} name{'' if count == 1 else 's'}), or --header none for these names"
@@ -154,7 +153,6 @@ def _bare(fields: Sequence[str]) -> list[str]:
 
 
 def _usual_count(rows: Sequence[_Row]) -> int:
-    """Return the number of fields that most rows have; 0 if too few agree."""
     if not rows:
         return 0
     count, times = Counter(len(row.fields) for row in rows).most_common(1)[0]
@@ -274,7 +272,6 @@ def _column_kind(values: Sequence[str]) -> str:
 
 
 def _is_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return True if a row has text above numbers or dates, as only a header has."""
     columns = [[row[index] for row in rows if index < len(row)] for index in range(len(names))]
     return any(
         _kind(name) == "text" and _column_kind(column) in ("number", "date") for name, column in zip(names, columns)

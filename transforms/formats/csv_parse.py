@@ -438,7 +438,6 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
 
 
 def _has_comments(piece: CsvPiece, table: Table) -> bool:
-    """Return True if a line may begin with the mark of comments."""
     if not table.comment:
         return False
     return piece.text.startswith(table.comment) or any(

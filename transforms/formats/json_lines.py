@@ -303,7 +303,6 @@ class JsonObjects:
 
 
 def _replace_nulls(lists: Sequence[Any]) -> list[Any]:
-    """Replace nulls in lists by a value that is in one of them, so that they have no effect on the type."""
     found = next((item for items in lists if isinstance(items, list) for item in items if item is not None), None)
     if found is None:
         return [None] * len(lists)
@@ -502,13 +501,21 @@ _ARRAY_HINT = "; expected one object on each line: jq -c '.[]' makes such lines 
 
 def _hint(line: bytes) -> str:
     """Return what makes JSON lines of a line that is not JSON: part of a longer text, a Python literal, or NaN."""
+    if b"\0" in line:
+        order = "be" if line.startswith(b"\0") else "le"
+        return f"; it has NUL bytes, as UTF-16 without a byte order mark has: give --encoding utf-16-{order}"
+    if line.startswith(b"\x1e"):
+        return "; it begins with the mark of JSON text sequences (RFC 7464): tr -d '\\036' makes lines of them"
+    if b"\r" in line:
+        return "; its lines end in CR alone: tr '\\r' '\\n' mends them"
     if line.startswith((b"[", b"]", b"}", b'"')) or line.endswith((b",", b"{", b"[")):
         return f"{_ARRAY_HINT}, jq -c . of objects over several lines"
-    try:
-        if isinstance(ast.literal_eval(line.decode()), dict):
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        text = line.decode()
+        literal = ast.literal_eval(text)
+        is_printed = repr(literal).replace(" ", "") == text.replace(" ", "")  # else a comma too many is read, too
+        if isinstance(literal, dict) and is_printed and json.dumps(literal):
             return "; it is a literal of Python: json.dumps(ast.literal_eval(line)) makes JSON of it"
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        pass
     return "; NaN and Infinity are not JSON, null is" if b"NaN" in line or b"Infinity" in line else ""
 
 

@@ -465,7 +465,6 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
 
 
 def _leaves(kind: pa.DataType) -> int:
-    """Return how many Parquet leaf columns store a field of this type."""
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     if pa.types.is_dictionary(kind):

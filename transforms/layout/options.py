@@ -216,6 +216,9 @@ def is_objects_column(feature: Feature) -> bool:
 def partition_notices(summary: InputSummary, options: TableOptions) -> list[str]:
     """Return a notice of folders such as year=2024 whose values are not read."""
     named = sorted(folder for folder in summary.folders if re.match(r"(.*/)?[^/=]+=[^/]", folder))
+    splits = [name for name in named if re.search("(^|/)split=", name) and options.split.splits is None]
+    if splits and options.hive_partitioning and "split" not in options.drop:
+        return [f"folders such as {splits[0]!r} are a column and no splits; folders called train and test are splits"]
     if not named or options.hive_partitioning:
         return []
     return [f"files lie in folders such as {named[0]!r}, which are no columns; --hive_partitioning reads them"]

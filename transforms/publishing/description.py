@@ -220,7 +220,8 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
     for feature in features_of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original_name(feature.name)
         kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
-        notices += _make_class_notices(build, feature, "" if feature.shape else column, kept)
+        is_given = options.configuration.get("stratify_by") in (column, "label")
+        notices += _make_class_notices(build, feature, "" if feature.shape or is_given else column, kept)
     return notices
 
 
@@ -244,7 +245,8 @@ def _make_class_notices(build: Build, feature: Feature, column: str, kept: int) 
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
-        remedy = f"; --stratify_by {column} spreads each class" if column else ""
+        can_spread = any(labels[names.index(name)] > 1 for name in single for labels in counts.values())
+        remedy = f"; --stratify_by {column} spreads each class" if column and can_spread else ""
         notices.append(f"{_name_classes(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
     return notices
 

@@ -154,7 +154,6 @@ class SpooledFormat(RecordFormat):
 
 
 def _without_line(place: tuple[str, int, str]) -> tuple[str, int, str]:
-    """Return the place of a value without the number of its row, so that the first of several is the least value."""
     return place[0], FIRST_UNORDERED, place[2]
 
 

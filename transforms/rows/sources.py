@@ -116,7 +116,6 @@ _REMEDIES = (
 
 
 def _refuse_others(data: Any) -> None:
-    """Refuse what could be iterated, but is not an iterable of rows."""
     if isinstance(data, str | os.PathLike):
         raise UserError(
             f"data is the path {os.fspath(data)!r}, and shardmill.write takes rows; shardmill.convert reads files:"
@@ -233,13 +232,9 @@ def _check_columns(source: str, schema: pa.Schema) -> None:
     if not schema.names:
         raise UserError(f"{source} has no columns")
     _check_unique(source, schema.names)
-    try:
-        pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
-    except pa.ArrowException:
-        for field in schema:
-            with _report_column(source, field.name, field.type):
-                pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
-        raise
+    for field in schema:
+        with _report_column(source, field.name, field.type):  # some types fail with their first row
+            pq.write_table(pa.table({field.name: pa.nulls(1, field.type)}), pa.BufferOutputStream())
 
 
 def _check_unique(source: str, names: list[str]) -> None:

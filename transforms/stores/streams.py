@@ -244,6 +244,8 @@ class Decompressed(io.BufferedIOBase):
             self.good_bytes += len(data) - len(member.unused_data)
             return output
         except _DAMAGE as error:
+            if self._members > 1 and self.decompressed_bytes == self._member_start:
+                raise self._fail(f"what follows the {self._kind} data is no {self._kind} data", is_cut=True) from error
             raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
 
     def _start(self) -> bool:

@@ -82,6 +82,14 @@ def test_hive_partitions(jobs: Jobs) -> None:
     jobs.refuse(line, "no folder such as year=2024")
 
 
+def test_folders_of_splits_are_no_hive_partitions(jobs: Jobs) -> None:
+    words = "folders such as 'split=test' are a column and no splits; folders called train and test are splits"
+    made = jobs.build("csv --hive_partitioning", files={f"split={name}/a.csv": "n\n1\n" for name in ("train", "test")})
+    assert (made.splits, words in made.notices) == ({"train": 2}, True)
+    for flags in ("--splits train=0.5,test=0.5", "--drop split"):
+        assert words not in jobs.build(f"csv --hive_partitioning --overwrite {flags}").notices
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_column_that_is_also_a_folder_is_said(jobs: Jobs, kind: str) -> None:
     data = b"n,year\n1,1999\n" if kind == "csv" else parquet(pa.table({"n": [1], "year": [1999]}))

@@ -80,6 +80,27 @@ def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected
             "not JSON: unexpected character, expected a JSON value, at character 7"
             "; NaN and Infinity are not JSON, null is",
         ),
+        ('{"x": 1,}', "not JSON: trailing comma is not allowed, at character 8"),
+        (
+            "{'x': True}",
+            "not JSON: unexpected character, expected a string key, at character 2; it is a literal of Python:"
+            " json.dumps(ast.literal_eval(line)) makes JSON of it",
+        ),
+        (
+            '{"x": 1}\r{"x": 2}',
+            "not JSON: unexpected content after document, at character 10; its lines end in CR alone:"
+            " tr '\\r' '\\n' mends them",
+        ),
+        (
+            '\x1e{"x": 1}',
+            "not JSON: unexpected character, expected a JSON value, at character 1; it begins with the mark of JSON"
+            " text sequences (RFC 7464): tr -d '\\036' makes lines of them",
+        ),
+        (
+            "{\0}\0",
+            "not JSON: unexpected character, expected a string key, at character 2; it has NUL bytes, as UTF-16 without"
+            " a byte order mark has: give --encoding utf-16-le",
+        ),
         ("[1]", "not a JSON object, but [1]" + ARRAY),
         ("null", "not a JSON object, but null"),
         (

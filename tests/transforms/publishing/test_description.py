@@ -179,11 +179,16 @@ def test_fewer_shards_than_asked_for_is_said(counts: dict[str, ShardCount], said
 
 def test_classes_in_one_split_or_none_are_said() -> None:
     assert collect_notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
-    lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1}), shard("test", 0, 2, {0: 2})])
-    assert collect_notices(lopsided, FEATURES, OPTIONS) == [
-        "2 classes, such as 'bee', have examples in one split only ('bee': train); --stratify_by label spreads each"
-        " class"
-    ]
+    only = "2 classes, such as 'bee', have examples in one split only ('bee': train)"
+    # A class of one example cannot be spread, and who gave the flag needs no advice
+    for examples, given, advice in (
+        (2, None, "; --stratify_by label spreads each class"),
+        (1, None, ""),
+        (2, "label", ""),
+    ):
+        lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: examples, 2: 1}), shard("test", 0, 2, {0: 2})])
+        options = replace(OPTIONS, configuration={**OPTIONS.configuration, "stratify_by": given})
+        assert collect_notices(lopsided, FEATURES, options) == [only + advice]
     single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
     assert collect_notices(single, FEATURES, OPTIONS) == []
 

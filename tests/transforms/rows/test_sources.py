@@ -205,6 +205,10 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "the pandas DataFrame: column 'a' of type object cannot be stored: Could not convert 'x' with type str: tried"
         " to convert to int64; convert its values, or leave the column out",
     ),
+    "pandas-cut": (
+        lambda: frame(n=[1, 2], a=pd.cut(pd.Series([1, 2]), 2)),
+        "the pandas DataFrame: column 'a' of type dictionary<values=extension<pandas.interval",
+    ),
     "pandas-objects": (lambda: frame(a=[object()]), "column 'a' of type object cannot be stored: Could not convert"),
     "pandas-sparse": (
         lambda: frame(a=pd.arrays.SparseArray([0, 1])),

@@ -133,7 +133,7 @@ def test_damaged(tmp_path: Path, suffix: str) -> None:
     text, error = survivors(tmp_path, f"a{suffix}", first + b"garbage!" + second)
 
     assert text == TEXT[:300_000]
-    assert " data is damaged (" in error
+    assert error.startswith("what follows the ")
     assert "after 300,000 bytes of contents" in error
 
 
