@@ -94,11 +94,13 @@ ADD_ON_WORDS = {
 # Modules outside rooms, and their floors
 SINGLE = {
     "shardmill.text": 0,
+    "shardmill.flag_values": 0,
     "shardmill.errors": 0,
     "shardmill.installed": 0,
     "shardmill.filesystem": 0,
     "shardmill.transforms": 0,
     "shardmill.transforms.findings": 4,
+    "shardmill.transforms.times": 6,
     "shardmill.pipelines": 0,
     "shardmill.addons": 0,
     "shardmill.addons.registry": 0,

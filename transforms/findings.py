@@ -5,8 +5,6 @@ rows. Workers merge findings, and the job reports them: both know no class.
 """
 
 import copy
-import csv
-import io
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
 
 from shardmill.errors import UserError
+from shardmill.flag_values import assign, quote
 from shardmill.text import describe_place, listed, plural, shorten
 
 
@@ -314,7 +313,7 @@ def joined_class_notices(names: Sequence[str], label: str = "") -> list[str]:
         several = [name for name in names if len(words[name]) > 1]
         joined = [name for name in several if all(uses[word] > 1 for word in words[name])]
         if joined and 2 * len(joined) >= len(several):
-            flag = f"--label_separator {shlex.quote(f'{label}={separator}' if label else separator)}"
+            flag = f"--label_separator {assign(label, separator) if label else shlex.quote(separator)}"
             are = plural(len(joined), "class joins", "classes join")
             return [f"{are} the words of others, such as {joined[0]!r}: {flag} makes a list of classes of each row"]
     return []
@@ -383,8 +382,8 @@ class OddValues(MergeableValue):
         reasons, strip = [], ""
         if not self.count and not self.spaced:
             return (
-                f"column {name!r} is text, and its {self.numbers:,} values are numbers; --types {name}={dtype} stores"
-                " numbers"
+                f"column {name!r} is text, and its {self.numbers:,} values are numbers; --types"
+                f" {assign(name, dtype)} stores numbers"
             )
         if self.first_spaced is not None:
             file, line, value = self.first_spaced
@@ -395,10 +394,10 @@ class OddValues(MergeableValue):
             strip = "--strip "
         if self.first is not None:
             file, line, value = self.first
-            remedies = [f"{strip}--types {name}={dtype}{flags.reject_flag(self.count, rows)} rejects such rows"]
+            remedies = [f"{strip}--types {assign(name, dtype)}{flags.reject_flag(self.count, rows)} rejects such rows"]
             if flags.missing and self.distinct is not None and not any(map(str.isdigit, "".join(self.distinct))):
                 texts = [text.strip() for text in sorted(self.distinct)] if strip else sorted(self.distinct)
-                argument = _csv_argument([*texts, *filter(None, flags.missing)])
+                argument = quote(*texts, *filter(None, flags.missing))
                 them = "them" if len(texts) > 1 else "it"
                 remedies.insert(0, f"{strip}--missing {argument} takes {them} as missing")
             reasons.append(
@@ -406,13 +405,6 @@ class OddValues(MergeableValue):
                 f" ({describe_place(file, line, unit)}); {', '.join(remedies)}"
             )
         return f"column {name!r} is text: {'; '.join(reasons)}"
-
-
-def _csv_argument(texts: Sequence[str]) -> str:
-    """Return the argument of a flag that takes comma-separated texts."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(texts)
-    return shlex.quote(line.getvalue())
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,10 +428,11 @@ class OddTexts(Finding):
                 yield odd.describe(name, rows, flags)
             elif odd.first_mixed is not None:
                 file, line, value = odd.first_mixed
-                json = f"--json_columns {name} stores the JSON text of all" if flags.has_json_columns else ""
+                json = f"--json_columns {quote(name)} stores the JSON text of all" if flags.has_json_columns else ""
+                drop = f"--drop {quote(name)} leaves the column out"
                 yield (
                     f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the"
-                    f" first {value} ({describe_place(file, line)}); {json or f'--drop {name} leaves the column out'}"
+                    f" first {value} ({describe_place(file, line)}); {json or drop}"
                 )
 
 

@@ -129,6 +129,5 @@ def _list_files(path: str) -> dict[str, dict[str, list[str]]]:
 
 
 def _find_splits(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each file with its split, as its name gives it; all are of one split if one name gives none."""
     splits = [split_of_file(name) for name in names]
     return [(ALL if None in splits else str(split), name) for split, name in zip(splits, names, strict=True)]

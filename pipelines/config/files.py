@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, split_names
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, is_name_pattern
-from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag, options_of
+from shardmill.transforms.options.declare import flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_manifests, parse_path
 from shardmill.transforms.values.options import DeclaredOptions
@@ -282,7 +283,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
     @property
     def file_columns(self) -> tuple[str, ...]:
         """Return the columns that name files, the example's main file first; () for the default column."""
-        return tuple(self.file_column.split(",")) if self.file_column else ()
+        return split_names(self.file_column) if self.file_column else ()
 
     @property
     def annotation_flag(self) -> str:
@@ -295,7 +296,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return None
 
     def _with_metadata(self) -> Self:
-        """Return this with the metadata files of a Hugging Face imagefolder as manifests."""
         from shardmill.pipelines.config.imagefolder import find_metadata_files
         from shardmill.transforms.inputs.found_files import file_name_columns
         from shardmill.transforms.inputs.listing import find_exclusion, is_glob
@@ -313,7 +313,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return replace(self, imagefolder=self.input, manifest=found, input=None, file_column=columns)
 
     def _find_file_columns(self, metadata: str) -> str:
-        """Return the columns …_file_name of an imagefolder after its main one, if an example may have several files."""
         from shardmill.transforms.inputs.found_files import file_name_columns
         from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
 

@@ -1,7 +1,6 @@
 """The configuration of `shardmill images`, with its pixel options."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from shardmill.addons import registry
 from shardmill.data import features
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, quote
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
 from shardmill.text import listed
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
-from shardmill.transforms.options.declare import OptionValueError, flag, newer_flag
+from shardmill.transforms.options.declare import flag, newer_flag
 from shardmill.transforms.options.image_options import (
     FORMATS,
     MAX_PIXELS,
@@ -59,19 +59,9 @@ def parse_bands(value: Any) -> tuple[int, ...]:
 def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (column, kind) pairs from `boxes=relative,vector=none`, pairs or a mapping; raises OptionValueError."""
     from shardmill.transforms.layout.objects import KINDS
+    from shardmill.transforms.options.job_options import parse_words
 
-    if isinstance(value, str):
-        pairs = [tuple(item.strip().rpartition("=")[::2]) for item in value.split(",")]
-    else:
-        pairs = [tuple(pair) for pair in (value.items() if isinstance(value, Mapping) else value)]
-    for name, kind in pairs:
-        if not name or kind not in KINDS:
-            raise OptionValueError(f"{value!r} is not column=kind,… with each kind one of {', '.join(KINDS)}")
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise OptionValueError(f"{value!r} names the column {name!r} twice")
-    return tuple((name, kind) for name, kind in pairs)
+    return parse_words(value, KINDS, "kind", "boxes=relative")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +259,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     def mask_flag(self) -> str:
         if self.masks is not None:
             return f"--masks {self.masks}"
-        return f"--mask_column {','.join(self.mask_column)}" if self.mask_column else ""
+        return f"--mask_column {quote(*self.mask_column)}" if self.mask_column else ""
 
     @property
     def companions(self) -> "tuple[Companion, ...]":

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 from shardmill.addons import registry
 from shardmill.data.features import Renames
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, split_pairs
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
 from shardmill.text import mask_urls, shorten
 from shardmill.transforms.features.options import AddOnOptions, insert_options, load
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles, parse_roles
-from shardmill.transforms.options.declare import Option, Options, OptionValueError, flag, newer_flag, options_of
+from shardmill.transforms.options.declare import Option, Options, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import LabelOptions
 from shardmill.transforms.options.job_options import (
     DEFAULT_SHARD_SIZE,
@@ -56,12 +57,11 @@ def parse_patterns(value: Any) -> tuple[str, ...]:
 
 def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (name, new name) pairs from texts `image=image_raw`, pairs or a mapping; raises OptionValueError."""
-    items = value.items() if isinstance(value, dict) else [value] if isinstance(value, str) else value
-    pairs = [tuple(item.partition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
-    for old, new in pairs:
-        if not old or not new:
-            raise OptionValueError(f"{old or new!r} is not name=new name, such as image=image_raw")
-    return tuple((old, new) for old, new in pairs)
+    expected = "name=new name, such as image=image_raw"
+    for old, new in (pairs := split_pairs(value, expected)):
+        if not new:
+            raise OptionValueError(f"{old} is not {expected}")
+    return tuple(pairs)
 
 
 def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:

@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardmill.addons import registry
 from shardmill.data.features import Features
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, split_pairs
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.features.options import load
 from shardmill.transforms.formats.conventions import MISSING
-from shardmill.transforms.options.declare import (
-    Options,
-    OptionValueError,
-    flag,
-    newer_flag,
-    options_of,
-    read_option_file,
-)
+from shardmill.transforms.options.declare import Options, flag, newer_flag, options_of, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import (
     Stack,
@@ -89,7 +83,7 @@ def _parse_separators(value: Any) -> dict[str, str]:
         found = {str(name): str(separator) for name, separator in value.items()}
     else:
         name, _, separator = str(value).rpartition("=")
-        found = {name: separator} if name and separator else {"": str(value)}
+        found = dict(split_pairs(value, "label=TEXT")) if name and separator else {"": str(value)}
     if not all(found.values()):
         raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';' or ' '")
     return found

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, items_of
 from shardmill.metadata.file_names import is_split_name
 from shardmill.pipelines.config.record_options import GivenSchema, RecordOptions
 from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, items_of
+from shardmill.transforms.options.declare import Options, flag
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
 

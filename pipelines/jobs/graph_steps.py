@@ -13,6 +13,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from shardmill.data.features import Feature, Features, Renames, mark_labels
 from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
+from shardmill.flag_values import quote
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import Changed
 from shardmill.pipelines.config.records import RecordsConfig
@@ -316,14 +317,13 @@ def _check_schema(schema: Features, features: Mapping[str, Feature], origin: str
 
 
 def _value_count(feature: Feature) -> int | None:
-    """Return the number of values in a feature's list; None if it varies."""
     return None if None in feature.list_shape else math.prod(size or 0 for size in feature.list_shape)
 
 
 def _make_label_feature(label: str, features: Mapping[str, Feature], table: TableOptions) -> Feature:
     feature = features.get(label)
     if feature is None:
-        raise UserError(f"--label {label}: no example has such a feature; {_suggest_feature(label, features)}")
+        raise UserError(f"--label {quote(label)}: no example has such a feature; {_suggest_feature(label, features)}")
     names = table.classes.class_names(label, table.label_columns)
     if names is None:
         return feature

@@ -158,7 +158,6 @@ def make_tuned_job(make_job: Callable[[Any], Job], options: PipelineOptions, con
 
 
 def _spool(job: Job, folder: str, title: str, quiet: bool) -> Job:
-    """Write the rows of a job to files in `folder`, and return the job over these; a job over files as it is."""
     if job.spool is None:
         return job
     with nullcontext() if quiet else launch.ProgressDisplay(None, f"{title}, reading rows") as shown:
@@ -195,7 +194,6 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
 
 
 def _check_workers(config: JobConfig, options: PipelineOptions) -> None:
-    """Check that --workers is given only where the job starts worker processes itself."""
     if config.workers < 2:
         return
     if not runner.is_local(options):
@@ -250,7 +248,6 @@ _COMMANDS = {
 
 
 def _check_suffix(config: JobConfig, path: str) -> None:
-    """Check that a file, or a glob of files, is not of a kind that another command reads."""
     if (hint := describe_foreign_format(path)) and not config.kind.accepts(path):
         reads = "this command does not read it" if "--stacked" in hint else "no command reads this format"
         raise UserError(f"--input {path}: {reads}{hint}")
@@ -281,7 +278,6 @@ def _check_archive(config: JobConfig, path: str) -> None:
 
 
 def _check_absolute(config: JobConfig, options: PipelineOptions) -> None:
-    """Check that paths mean the same to workers in other processes, which run in other folders."""
     environment = options.view_as(PortableOptions).environment_type
     if environment in (None, "LOOPBACK"):
         return
@@ -299,7 +295,6 @@ def _check_output_outside(config: JobConfig, path: str, directory: str, root: st
 
 
 def _check_glob(config: JobConfig, path: str) -> None:
-    """Check that a glob matches none of the files to be written; it may search a folder that contains the output."""
     absolute = os.path.abspath if storage.is_local(path) else str
     patterns = [absolute(choice).split("/") for choice in expand_choices(path)]
     parent = storage.join(config.output, config.name)

@@ -358,7 +358,6 @@ def _wrap_with_cache(
 
 
 def _function_of(method: Any) -> FunctionType | None:
-    """Return the plain function of a bound method; None for anything else."""
     function = method.__func__ if isinstance(method, MethodType) else None
     return function if isinstance(function, FunctionType) else None
 

@@ -179,7 +179,6 @@ def _silence_closed_channels() -> Iterator[None]:
 
 
 def _make_server(runner: Any, options: PipelineOptions) -> JavaJarJobServer | None:
-    """Return the job server to start; None if one runs already or none is needed."""
     if options.view_as(PortableOptions).job_endpoint:
         return None
     flink, spark = options.view_as(FlinkRunnerOptions), options.view_as(SparkRunnerOptions)
@@ -214,7 +213,6 @@ class _LineHandler(logging.Handler):
 
 @contextmanager
 def _collect_server_log(server: str) -> Iterator[deque[str]]:
-    """Collect a server's last log lines, and silence Beam's log of its start."""
     lines: deque[str] = deque(maxlen=_LINES)
     log, handler = logging.getLogger(server), _LineHandler(lines)
     with ExitStack() as stack:

@@ -393,7 +393,6 @@ def _repair_version(directory: str, discard: bool = False) -> str | None:
 
 
 def _repair_latest(versions: list[str]) -> Iterator[str]:
-    """Point LATEST at the only published version among `versions`, if it names no published one."""
     complete = [version for version in versions if storage.exists(storage.join(version, file_names.SUCCESS))]
     if len(complete) != 1 or not _is_version_folder(complete[0]):
         return

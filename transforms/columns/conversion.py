@@ -114,7 +114,6 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
 
 
 def _make_lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, column: ColumnType) -> pa.LargeListArray:
-    """Return lists of `lengths`, null where `missing`, or empty in a column of lists of any length."""
     offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
     nulls = pa.array(missing) if missing.any() and not column.is_variable else None
     return pa.LargeListArray.from_arrays(offsets, items, mask=nulls)

@@ -163,7 +163,6 @@ def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> I
 
 
 def _widest_kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, ScalarType]:
-    """Return the widest kind of each feature, over all parts or only those with a value."""
     kinds: dict[str, ScalarType] = {}
     for part in parts:
         for name, array in part.columns:
@@ -264,7 +263,6 @@ def _columns(part: DecodedPart) -> Iterator[tuple[str, DType, np.ndarray]]:
 
 
 def _ranks(files: pa.Array, numbers: np.ndarray) -> np.ndarray:
-    """Return the rank of each record by file and number: int64, shape (records,)."""
     encoded = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     names: Sequence[str] = encoded.dictionary.to_pylist()
     index = {name: rank for rank, name in enumerate(sorted(set(names)))}

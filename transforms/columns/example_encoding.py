@@ -267,7 +267,6 @@ def _list_payload(
 
 
 def _item_span(offsets: np.ndarray, rows: slice) -> slice:
-    """Return where the items of the lists in `rows` lie in the flat array of all items, as a slice."""
     return slice(int(offsets[rows.start]), int(offsets[rows.stop]))
 
 
@@ -276,7 +275,6 @@ def _list_ends(offsets: np.ndarray, rows: slice) -> np.ndarray:
 
 
 def _list_bounds(offsets: np.ndarray, rows: slice) -> np.ndarray:
-    """Return the bounds of the lists of `rows`, counted in items from the first list's start."""
     return _list_ends(offsets, rows) - int(offsets[rows.start])
 
 

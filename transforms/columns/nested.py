@@ -1,7 +1,6 @@
 """Nested values as columns: fields of objects, parallel lists of fields, and JSON text."""
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
+from shardmill.flag_values import assign, quote
 from shardmill.transforms.columns.arrow import as_text, decode_array, is_list, parse_fill
 from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type, to_strings
 
@@ -144,18 +144,20 @@ class Nesting:
         try:
             return items if text is None else pc.fill_null(items, pa.scalar(parse_fill(text)).cast(items.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise UserError(f"--fill {name}={text}: {name!r} holds {items.type}; give a value of that type") from None
+            raise UserError(
+                f"--fill {assign(name, text or '')}: {name!r} holds {items.type}; give a value of that type"
+            ) from None
 
     def remedy(self, columns: Mapping[str, bool]) -> str:
         """Return the flags that help with columns which no feature can hold; True for those that `flatten` divides."""
         others = [name for name, is_flattenable in columns.items() if not is_flattenable]
         choices = []
         if len(others) < len(columns) and not self.flatten:
-            also = f" --json_columns {quote_columns([*self.json, *others])}" if others else ""
+            also = f" --json_columns {quote(*self.json, *others)}" if others else ""
             choices.append(f"--flatten{also} makes columns of the fields of objects")
-        choices.append(f"--json_columns {quote_columns([*self.json, *columns])} stores JSON text")
+        choices.append(f"--json_columns {quote(*self.json, *columns)} stores JSON text")
         which = "the column" if len(columns) == 1 else "the columns"
-        choices.append(f"--drop {quote_columns([*self.drop, *columns])} leaves {which} out")
+        choices.append(f"--drop {quote(*self.drop, *columns)} leaves {which} out")
         return ", ".join(choices[:-1]) + f", and {choices[-1]}"
 
 
@@ -181,12 +183,6 @@ class FlatColumnType:
         except (UnsupportedTypeError, UserError):
             return False
         return list(flat) != [""]
-
-
-def quote_columns(names: Sequence[str]) -> str:
-    """Return column names as the value of a flag in a shell."""
-    distinct = dict.fromkeys(names)
-    return shlex.quote(",".join(f'"{name}"' if set(',"') & set(name) else name for name in distinct))
 
 
 def _same_name_error(name: str) -> UserError:
@@ -225,7 +221,6 @@ def json_array(array: pa.Array) -> pa.Array:
 
 
 def _json_texts(array: pa.Array) -> list[str]:
-    """Return the JSON text of each value, which is `null` for null."""
     array = decode_array(array)
     array = array.cast(pa.int64()) if pa.types.is_duration(array.type) else array
     kind = array.type
@@ -257,7 +252,6 @@ def _holds_structs(kind: pa.DataType) -> bool:
 
 
 def _fields(array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the fields of structs; they are null where the struct is."""
     for index in range(array.type.num_fields):
         yield array.type.field(index).name, pc.struct_field(array, [index])
 

@@ -131,7 +131,6 @@ def infer_types(columns: Sequence[pa.Array]) -> list[ColumnType | None]:
 
 
 def _infer_plain_numbers(joined: pa.Array, columns: int) -> dict[int, ColumnType]:
-    """Return the types of those of several joined columns that `infer_type` is sure to find by digits and points."""
     codes, offsets = text_buffers(joined)
     codes = np.append(codes, np.zeros(2, np.uint8))
     starts, ends = offsets[:-1], offsets[1:]
@@ -481,7 +480,6 @@ def _integers(column: pa.Array) -> pa.Array:
 
 
 def _parse_mixed_integers(column: pa.Array) -> pa.Array:
-    """Parse a column as int64, with null for values that are not 64-bit integers; 3.0 is one, as in other formats."""
     column = pc.replace_substring_regex(_null_unless(column, _matches(column, _INTEGER)), r"\A\+|\.0*\z", "")
     try:
         return column.view(pa.string()).cast(pa.int64())

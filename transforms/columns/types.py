@@ -108,6 +108,7 @@ class ColumnType:
     empty: int = 0  # rows with an empty list, any items; 0 if length is 0
     minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
     is_time: bool = False  # True if bytes are times, or numbers that order rows; only requested, never inferred
+    is_counted: bool = False  # True if times may be numbers of their unit
     spelling: Spelling = field(default=Spelling(0), compare=False)  # how the numbers are spelled
     # Names of the columns that --stack makes one of, in order; only requested. If bytes, their values are uint8.
     members: tuple[str, ...] = ()
@@ -221,7 +222,6 @@ def _fits_64_bits(digits: bytes) -> bool:
 
 
 def _text_spelling(value: bytes) -> Spelling:
-    """Return how a text is spelled if it is a number; no flags for another text."""
     dtype = text_scalar_type(value)
     if dtype not in ("int64", "float32"):
         return Spelling(0)
@@ -305,7 +305,6 @@ class DeclaredObjects:
 
 
 def _join_objects(one: frozenset[DeclaredObjects], other: frozenset[DeclaredObjects]) -> frozenset[DeclaredObjects]:
-    """Return the distinct objects; of equal ones, the first by location."""
     by_place = sorted((*one, *other), key=lambda item: item.location, reverse=True)
     return frozenset({item: item for item in by_place}.values())
 

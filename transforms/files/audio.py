@@ -60,7 +60,6 @@ def is_decodable(data: bytes) -> bool:
 
 
 def _find_chunk_end(data: bytes, offset: int) -> int:
-    """Return the end of a chunk; raise an IndexError if it is beyond the file."""
     end = int(offset + 8 + struct.unpack_from("<I", data, offset + 4)[0])
     if end > len(data):
         raise IndexError
@@ -237,5 +236,4 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
 
 
 def _find_single_value(values: Collection[Any]) -> Any:
-    """Return the only value, or None if there are none or several."""
     return next(iter(values)) if len(values) == 1 else None

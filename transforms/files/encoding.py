@@ -345,7 +345,6 @@ class FileEncoder(ABC):
                 raise changed_error(" or ".join((path, *companions)))
 
     def _stat_read(self, path: str, objects: Mapping[str, FileStat]) -> int | None:
-        """Return the hash of the revision of a file that was read; None if it is unknown."""
         if not storage.is_local(path):
             return hash_revision(objects[path]) if path in objects else None
         try:

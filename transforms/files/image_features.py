@@ -158,7 +158,6 @@ def count_deep_pngs(features: pa.RecordBatch) -> Counter[str]:
 
 
 def _get_strings(column: pa.Array) -> pa.Array | None:
-    """Return the values of a column of strings, or of lists of one string each; else None."""
     column = column.drop_null()
     if pa.types.is_large_list(column.type):
         if not len(column) or not pc.all(pc.equal(pc.list_value_length(column), 1)).as_py():

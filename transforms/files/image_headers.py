@@ -389,7 +389,6 @@ def _check_header(data: bytes) -> None:
 
 
 def _check_chunk_order(kind: bytes, size: int, before: bytes, seen: set[bytes], colour: int) -> None:
-    """Raise an ImageError if a chunk of `size` bytes may not follow `before` and the chunks `seen`."""
     if kind == b"IDAT":
         if colour == _PALETTE and b"PLTE" not in seen:
             raise ImageError("a png without its palette, the chunk PLTE")

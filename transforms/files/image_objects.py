@@ -189,7 +189,6 @@ def place_objects(
 
 
 def _convert_to_fractions(planned: PlannedObjects, units: NDArray[np.float64]) -> Box:
-    """Return boxes as fractions; `units` are the (width, height) that each box's edges refer to."""
     top, left, bottom, right = (planned.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields)
     width, height = units[:, 0], units[:, 1]
     return Box(top / height, left / width, bottom / height, right / width)

@@ -152,7 +152,6 @@ def _group_rows(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
 def _find_parts(
     batch: pa.RecordBatch, by: str, group: Callable[[pa.RecordBatch], Grouped], divisions: Divisions
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return the distinct groups of a batch's rows, the group of each row, and the part of that group it falls in."""
     groups, codes = _dictionary_encode(batch, by)
     parts = np.zeros(len(codes), np.int64)
     rows_of = rows_by_group(codes, len(groups))

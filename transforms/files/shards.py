@@ -246,7 +246,6 @@ def _plan_reads(stored: pa.RecordBatch) -> Sequence[_Read]:
 
 
 def _read_range(path: str, offset: int, length: int) -> bytes:
-    """Return the bytes of a range, or b"" if it cannot be read; its files are then read instead."""
     try:
         return storage.read_range(path, offset, length)
     except (FileNotFoundError, EOFError):

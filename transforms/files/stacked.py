@@ -206,7 +206,6 @@ def _read_idx(data: bytes) -> np.ndarray:
 
 
 def _class_texts(labels: Array, values: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Return the label of each row as text; `names` are those of --labels_file by id."""
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -303,7 +302,6 @@ def _rows(
 
 
 def _split_row_path(path: str) -> tuple[str, str, int]:
-    """Return the file, member and row that `path` names: FILE/ROW, or FILE/MEMBER/ROW of a .npz file."""
     name, _, row = path.rpartition("/")
     folder, _, member = name.rpartition("/")
     return (folder, member, int(row)) if folder.lower().endswith(".npz") else (name, "", int(row))

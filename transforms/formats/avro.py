@@ -188,12 +188,10 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _to_decimal(value: bytes | None, scale: int) -> Decimal | None:
-    """Convert a big-endian two's complement integer to a decimal."""
     return None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def _big_decimal_text(value: bytes | None) -> str | None:
-    """Return the text of a big-decimal, whose bytes are the length of an integer, the integer, and its scale."""
     if value is None:
         return None
     size, start = _read_long(value, 0)
@@ -373,7 +371,6 @@ def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_da
 
 
 def _read_long(data: bytes, position: int) -> tuple[int, int]:
-    """Read the zigzag varint at `position`, and return it with its end."""
     value = shift = 0
     while position < len(data):
         byte = data[position]
@@ -594,7 +591,6 @@ def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
 
 
 def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) -> Reject:
-    """Return the Reject of all records from `row` on; `offset` is where their Avro block starts."""
     name, left = block.file.name, block.end - offset
     reason = f"{unreadable_reason(problem, block.file.path)}; all from row {row:,} on is lost"
     if isinstance(problem, CutError):

@@ -330,7 +330,6 @@ class CsvFormat(RecordFormat):
         return texts, parsed, missing
 
     def _first_rows(self, block: BlockRef) -> list[list[str]]:
-        """Return the fields of the first rows of a block's file, without those that have quotes."""
         with self._open(block.file) as (stream, _):
             _, head = self._start(stream, block.file)
             _, sample = read_sample(stream, replace(head, record=b""))
@@ -363,7 +362,6 @@ class CsvFormat(RecordFormat):
             ) from error
 
     def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
-        """Read a block as one piece, or as several if one of its records may be too long."""
         if not is_long_text(block.length):
             yield CsvPiece(to_utf8(self._unescape(_read_range(block)), self.encoding), block.first_line)
             return
@@ -524,7 +522,6 @@ def _is_spaced(column: pa.Array) -> Positions:
 
 
 def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Array]) -> bool:
-    """Return True if a column holds its own name, and all are text, as a repeated header makes them."""
     if not types or any(column.dtype != "bytes" for column in types.values()):
         return False
     name = next(iter(types))

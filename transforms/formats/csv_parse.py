@@ -655,7 +655,6 @@ def _last_line(piece: CsvPiece, records: Records, number: int) -> int:
 
 
 def _is_open(text: bytes, dialect: Dialect) -> bool:
-    """Return True if a text that starts with a record ends within quotes."""
     return scan_range(text, dialect).scans[0].is_inside
 
 

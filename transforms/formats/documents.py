@@ -121,12 +121,10 @@ class DocumentsFormat(LinesFormat):
         return self.separator.isascii() and is_ascii_transparent(encoding, self.separator.encode())
 
     def _first_end(self, data: bytes) -> int:
-        """Return the end of the first separator; 0 without one."""
         found = [data.find(text) + len(text) for text in self._separators if text in data]
         return min(found, default=0)
 
     def _last_end(self, data: bytes) -> int:
-        """Return the end of the last separator, found from the start on; 0 without one."""
         if self.separator:
             rest = data.split(self._separators[0])[-1]
             return len(data) - len(rest) if len(rest) < len(data) else 0

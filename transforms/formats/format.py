@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
+from shardmill.flag_values import assign
 from shardmill.metadata.manifest import Certainty, Reject
 from shardmill.transforms.columns.arrow import (
     as_text,
@@ -303,7 +304,7 @@ def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
         parts = [rows.batch[member] for member in column.members]
         for member, part in zip(column.members, parts):
             for row in part.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist() if part.null_count else ():
-                remedy = f"--stack {name} needs one in each row; --fill {member}=0 supplies it"
+                remedy = f"--stack {name} needs one in each row; --fill {assign(member, '0')} supplies it"
                 problems.setdefault(row, f"column {member!r} has no value, and {remedy}")
         values = np.stack([pc.fill_null(part, 0).to_numpy() for part in parts], axis=1)
         offsets = np.arange(len(values) + 1, dtype=np.int64) * len(parts)
@@ -509,8 +510,8 @@ def typed_rows(
         kind = storage_type_of(values.type)
         if column.dtype == "int64" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             raise UserError(
-                f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp {name}=s"
-                " makes seconds since 1970 of them, and so do ms, us and ns"
+                f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp"
+                f" {assign(name, 's')} makes seconds since 1970 of them, and so do ms, us and ns"
             )
         if column.is_time and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
             raise UserError(
@@ -520,7 +521,7 @@ def typed_rows(
             )
         columns[name] = convert_column(values, column, fills.get(name))
         for row, reason in columns[name].problems.items():
-            remedy = f"; --fill {name}=VALUE is for objects without this field" if name in parallel else ""
+            remedy = f"; --fill {assign(name, 'VALUE')} is for objects without this field" if name in parallel else ""
             problems.setdefault(row, f"column {name!r}: {reason}{remedy if 'null' in reason else ''}")
     arrays = {name: converted.array for name, converted in columns.items()}
     for key in keys:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
+from shardmill.flag_values import assign, quote
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
 from shardmill.transforms.columns.arrow import arrow_type, as_text, split_text, to_batch
@@ -154,7 +155,7 @@ class JsonObjects:
                     except ColumnError as error:
                         remedy = self._remedy(row, name, value)
                         if not remedy and "64-bit" in str(error):
-                            remedy = f"; --json_columns {name} stores such numbers as text"
+                            remedy = f"; --json_columns {quote(name)} stores such numbers as text"
                         refused.setdefault(row, f"column {name!r}: {error}{remedy}")
                 array = pa.array(converted, arrow_type(column)) if not refused else None
             arrays[name] = array
@@ -222,7 +223,6 @@ class JsonObjects:
         return self._columns[0]
 
     def _is_parallel(self, name: str) -> bool:
-        """Return True if a column holds lists that a list of objects was divided into."""
         return bool(self.lengths) and any(self._lengths_of(name))
 
     def _lengths_of(self, name: str) -> list[int]:
@@ -234,9 +234,9 @@ class JsonObjects:
         """Return which flags help with a value that no feature can hold."""
         items = value if isinstance(value, list) else [value]
         if self.nesting is None:
-            return f"; --drop {name} leaves the column out" if isinstance(value, dict) else ""
+            return f"; --drop {quote(name)} leaves the column out" if isinstance(value, dict) else ""
         if self.lengths and self._lengths_of(name)[row] and None in items:
-            return f"; --fill {name}=VALUE is for objects without this field"
+            return f"; --fill {assign(name, 'VALUE')} is for objects without this field"
         if not {dict, list} & set(map(type, items)):
             return ""
         return f"; {self.nesting.remedy({name: _has_objects(value)})}"
@@ -269,7 +269,6 @@ class JsonObjects:
     def _infer_by_value(
         self, name: str, values: Sequence[Any], refused: dict[int, str], nested: dict[str, NestedValues]
     ) -> ColumnType | None:
-        """Infer a column's type value by value; rows that cannot be read are added to `refused`."""
         types: dict[str, ColumnType] = {}
         for row, value in enumerate(values):
             try:
@@ -368,7 +367,6 @@ class ObjectFields:
 
 
 def _join_rows(parts: Sequence[Rows], types: Mapping[str, ColumnType], source: str) -> Rows:
-    """Concatenate the rows of one or more `parts` of the file `source`, of `types`, with the odd texts among them."""
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
     batch = pa.concat_batches([part.batch for part in parts]) if len(parts) > 1 else parts[0].batch

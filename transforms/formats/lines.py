@@ -347,7 +347,6 @@ class ParallelFormat(RecordFormat):
 
 
 def _reason(texts: Mapping[str, _Lines], row: int) -> str:
-    """Return the reason to reject a line, from its first invalid or blank text."""
     for name, text in texts.items():
         if text.is_invalid[row]:
             return f"{name!r}: {text.reasons[text.first_line + row]}"
@@ -362,7 +361,6 @@ def _block(file: FileRef, parts: Sequence[BlockRef]) -> BlockRef:
 
 
 def _last_line(text: _Lines | Reject | None, stream: Iterator[_Lines | Reject]) -> int:
-    """Return the number of the last line in the rest of a part, `text` and `stream`; 0 if nothing is left."""
     last = 0
     while isinstance(text, _Lines):
         last = text.first_line + len(text.starts) - 1

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
+from shardmill.flag_values import quote
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import (
     decode_array,
@@ -29,7 +30,7 @@ from shardmill.transforms.columns.arrow import (
     to_tensors,
 )
 from shardmill.transforms.columns.conversion import arrow_scalar_type
-from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, quote_columns
+from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting
 from shardmill.transforms.columns.types import (
     ColumnType,
     DeclaredColumn,
@@ -203,7 +204,7 @@ class OpenedParquet:
         others = {name: column for name, column in self._columns.items() if not _is_whole(name, column.kind)}
         unsupported = unsupported_columns(others, [name for name in names if name not in problems])
         if problems:
-            flag = f"--drop {quote_columns([*self._nesting.drop, *problems, *unsupported])}"
+            flag = f"--drop {quote(*self._nesting.drop, *problems, *unsupported)}"
             more = "".join(f", and column {name!r} is {kind}" for name, kind in unsupported.items())
             columns = ", and column ".join(f"{name!r} is {problem}" for name, problem in problems.items())
             raise UserError(f"{self._file.name}: column {columns} with {flag}{more}")
@@ -367,7 +368,6 @@ _TYPE_CLASSES = {
 
 
 def _is_whole(name: str, kind: pa.DataType) -> bool:
-    """Return True for columns of Hugging Face files, and of the objects in images."""
     return is_hf_file(kind) or (name == OBJECTS and bool(object_fields(kind)))
 
 
@@ -448,8 +448,8 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
         message = f"holds tensors with the permutation {order}, which is not applied: they have the shape {shape}"
         return DeclaredColumn("text", message=f"column {name!r} {message} as they are stored")
     if _INDEX.fullmatch(name):
-        message = f"is the index of a pandas table; --drop {name} leaves it out, --rename {name}=index renames it"
-        return DeclaredColumn("text", message=f"column {name!r} {message}")
+        message = f"column {name!r} is the index of a pandas table; --drop {name} or --rename {name}=index"
+        return DeclaredColumn("text", message=message)
     extension = kind.extension_name if isinstance(kind, pa.BaseExtensionType) else ""
     if not extension and field is not None:  # of a type that is not installed here
         extension = (field.metadata or {}).get(_EXTENSION_NAME, b"").decode(errors="replace")
@@ -617,11 +617,12 @@ def _reject_rest(block: BlockRef, row: int, error: Exception) -> Reject:
 
 
 def _guess_kind(source: str, name: str, data: bytes) -> DeclaredColumn:
-    """Return the metadata of a column of files, judged by the `data` of the first one."""
     if not looks_like_image(data):
         raise UserError(
             f"{source}: column {name!r} holds files as Hugging Face has them, and no metadata says of what kind;"
-            f" give --image {name} if they are images, or leave it out with --drop {name}"
+            f" give --image {quote(name)} if they are images, or leave it out with --drop {quote(name)}"
         )
-    message = f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
+    message = (
+        f"column {name!r} is taken for images, by the first bytes of its first value; --image {quote(name)} says it is"
+    )
     return DeclaredColumn("image", is_required=True, message=message)

@@ -432,7 +432,6 @@ class TarReader:
 
     @property
     def _stop(self) -> int:
-        """The offset of the end of the bytes read so far."""
         return self._base + len(self._data)
 
     def _pass_over(self, description: str, name: str) -> None:

@@ -197,7 +197,6 @@ def _pass_over_data_sets(listing: Iterable[ListingItem], root: str) -> Iterator[
 
 
 def _is_in_data_set(folder: str, root: str, known: dict[str, bool]) -> bool:
-    """Return True if `folder`, relative to `root`, is a version's or a data set's, or is below one."""
     if folder not in known:
         path = storage.join(root, folder)
         is_version = all(storage.exists(storage.join(path, name)) for name in (file_names.SUCCESS, file_names.MANIFEST))
@@ -320,7 +319,6 @@ def _list_store(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem
 
 
 def _is_of_kind(kind: FileKind, name: str, path: str) -> bool:
-    """Return True if a file is of a kind by its name or, if the kind has a signature, by its first bytes."""
     if _README.fullmatch(posixpath.basename(name)):
         return False
     if kind.accepts(name) or not kind.has_signature or _OTHER_FILES.search(name):
@@ -406,7 +404,6 @@ def _unlistable(folder: str, prefix: str, error: OSError) -> Reject:
 
 
 def _walk(folder: str, prefix: str, ancestors: _Folders, kind: FileKind) -> Iterator[ListingItem]:
-    """List files below `folder`, following links; a link to a folder that contains it is skipped."""
     inside = _enter(folder, prefix, ancestors)
     if isinstance(inside, Skipped | Reject):
         yield inside
@@ -551,7 +548,6 @@ def check_no_table_format(pattern: str, kind: FileKind, names: Iterable[str]) ->
 
 
 def _is_log(folder: str) -> bool:
-    """Return True if a folder is the log of a table format."""
     name = posixpath.basename(folder)
     if name != "metadata":
         return name in _LOGS
@@ -559,7 +555,6 @@ def _is_log(folder: str) -> bool:
 
 
 def _escape_name(name: str) -> str:
-    r"""Return `name` with bytes that are not UTF-8 written as \xNN."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

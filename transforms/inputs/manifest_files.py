@@ -335,7 +335,6 @@ def find_image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, s
 
 
 def _is_file_in(root: str, name: str) -> bool:
-    """Return True if the file exists in the folder `root`; names outside it are not looked up."""
     relative = posixpath.normpath(name)
     is_inside = storage.is_local(name) and not relative.startswith(("/", "../"))
     return is_inside and storage.exists(storage.join(root, relative))

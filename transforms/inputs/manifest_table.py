@@ -421,7 +421,6 @@ def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:
 
 
 def _settle(column: ColumnType, asked: str | None) -> ColumnType:
-    """Return the type of a column once all rows are known; `asked` is that of --types."""
     settled = column.settle()
     dtype: Any = settled.dtype if asked is None else asked
     return replace(settled, dtype=dtype, spelling=Spelling(0))  # so that the layout does not settle it again

@@ -233,7 +233,6 @@ def total_bytes(file: FileRef) -> int:
 
 
 def _task_fraction(task_size: Callable[[int], int], block: BlockRef) -> float:
-    """Return the fraction of a task that a block fills; for small files, the fraction that names take of an element."""
     refs = (block, *block.parts)
     named = sum(_BLOCK_BYTES + 2 * len(ref.file.path) for ref in refs) + sum(map(len, block.columns))
     return max(block.length / task_size(total_bytes(block.file)), named / ELEMENT_BYTES)

@@ -76,7 +76,6 @@ class InputCounts:
 
 
 def _add_bounded(target: Counter[str], other: Counter[str]) -> Counter[str]:
-    """Add the counts of `other` to `target`, which keeps its first _MOST_KEYS keys, and return it."""
     target.update(other)
     while len(target) > _MOST_KEYS:
         target.popitem()

@@ -68,7 +68,6 @@ def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str
 
 
 def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]:
-    """Return the flags that read tables and lists below `root` which name files of `sample`, or classes."""
     tables = list_input(root, replace(TABLES, exclude=kind.exclude))
     named = {posixpath.basename(each) for name in sample for each in (name, remove_suffix(name))}
     names = sorted(item.name for item in tables if isinstance(item, FoundFile))
@@ -105,7 +104,6 @@ def _read_rows(path: str) -> tuple[list[list[str]], str]:
 
 
 def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str]) -> str | None:
-    """Return the flags of --manifest that read a table which names files of `sample`; None if it names none."""
     path = storage.join(root, name)
     try:
         rows, delimiter = _read_rows(path)

@@ -10,9 +10,10 @@ from fnmatch import fnmatchcase
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
+from shardmill.flag_values import assign, quote
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import describe_place, did_you_mean, listed, plural
-from shardmill.transforms.columns.nested import dotted_prefixes, quote_columns
+from shardmill.transforms.columns.nested import dotted_prefixes
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnType,
@@ -53,7 +54,7 @@ def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ..
     remedy = ""
     if shared:
         names = "the column" if len(dropped) == 1 else "these columns"
-        remedy = f"; --drop {quote_columns([*options.drop, *dropped])} leaves {names} out"
+        remedy = f"; --drop {quote(*options.drop, *dropped)} leaves {names} out"
     if options.on_other_columns:
         remedy += "; --on_other_columns union takes the columns of all files, reject leaves out the files that differ"
     for columns, (number, name) in ordered[1:]:
@@ -227,7 +228,7 @@ def _check_fill(options: TableOptions) -> None:
             holds = _holds_numbers(feature) and column not in options.flagged
             if feature.name == column and holds and not _fits(text, feature.dtype):
                 raise UserError(
-                    f"--fill {column}={text}: {options.schema_name} says that {column!r} holds {feature.dtype};"
+                    f"--fill {assign(column, text)}: {options.schema_name} says that {column!r} holds {feature.dtype};"
                     " give one"
                 )
 
@@ -241,7 +242,6 @@ def _fits(text: str, dtype: str) -> bool:
 
 
 def _selected_columns(known: Iterable[str], options: TableOptions) -> list[str]:
-    """Return the columns that --only and --drop leave; labels and images need not be named in --only."""
     chosen = options.only and {*options.only, *options.label_columns, *options.image}
     return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
 
@@ -275,7 +275,7 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
         if not kind_of(feature).in_columns and feature.name not in [stack.name for stack in options.stack]:
             raise UserError(
                 f"{options.schema_name} says that {feature.name!r} is an {kind_of(feature).display_name},"
-                f" which no column holds; --drop {feature.name} leaves it out"
+                f" which no column holds; --drop {quote(feature.name)} leaves it out"
             )
         if header and feature.name not in known and feature.required:
             raise UserError(
@@ -286,8 +286,8 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
     for name, dtype in options.types.items():
         if name in types and name not in options.label_columns and types[name].dtype != dtype:
             raise UserError(
-                f"--types {name}={dtype}: {options.schema_name} says that it holds {types[name].dtype}; change the"
-                " schema, or leave --types out"
+                f"--types {assign(name, dtype)}: {options.schema_name} says that it holds {types[name].dtype}; change"
+                " the schema, or leave --types out"
             )
     return Columns(types, features, tuple(options.extra_column_notices(header)))
 
@@ -340,7 +340,7 @@ def _stacked_type(stack: Stack, members: Sequence[str], inferred: Inferred) -> C
             holds = holds if column.present else "no value in any row"
             raise UserError(
                 f"--stack {stack}: column {name!r} holds {holds}; expected {'integers' if is_whole else 'numbers'};"
-                f" leave it out with --drop {name}"
+                f" leave it out with --drop {quote(name)}"
             )
         dtype = common_type(dtype, column.dtype)
     size, *inner = stack.shape or (len(members),)
@@ -405,7 +405,7 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
     for feature in columns.features:
         declared = declarations.get(feature.name, DeclaredColumn("text"))
         if declared.kind == "image":
-            feature = _image(feature, f"--image {feature.name}" if feature.name in options.image else "")
+            feature = _image(feature, f"--image {quote(feature.name)}" if feature.name in options.image else "")
             images.append(feature.name)
         elif declared.kind == "class_label" and feature.dtype == "int64" and not feature.class_names:
             feature, class_notices = _classes(feature, declared, options)
@@ -431,7 +431,7 @@ def _check_embedded(columns: Columns, inferred: Inferred, options: TableOptions)
             raise UserError(
                 f"{options.source}: column {name!r} names files, such as {declared.path!r}, and holds none of them;"
                 " embed them, as datasets does where it can open them, give the files with `shardmill images"
-                f" --manifest`, or leave the column out with --drop {name}"
+                f" --manifest`, or leave the column out with --drop {quote(name)}"
             )
 
 
@@ -458,14 +458,14 @@ def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) 
         )
     if given_names is None and declared_names is None and declared.num_classes > MAX_VALUES:
         said = f"{name!r} has ids up to {declared.num_classes - 1:,}: more than classes can be, so they stay numbers"
-        return feature, [f"{said}; --label {name} --labels_file names.txt names their classes"]
+        return feature, [f"{said}; --label {quote(name)} --labels_file names.txt names their classes"]
     check_label_name(name)
     names = given_names or declared_names
     notices = []
     if names is None:
         names = tuple(map(str, range(declared.num_classes)))
         notices = [
-            f"the classes of {name!r} are called by their ids, 0 to {declared.num_classes - 1}; --label {name}"
+            f"the classes of {name!r} are called by their ids, 0 to {declared.num_classes - 1}; --label {quote(name)}"
             " --labels_file names.txt names them"
         ]
     return Feature(name, "int64", "class_label", feature.shape, feature.required, class_names=names), notices

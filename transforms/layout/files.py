@@ -246,7 +246,6 @@ _BOX = re.compile(r"(?:bbox_?)?(?:[xy]_?(?:min|max)|[xy][12]|left|top|right|bott
 
 
 def _unnamed_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
-    """Return a notice of the files in a Hugging Face imagefolder that its metadata does not name, if it is small."""
     if not options.imagefolder or "," in options.file_column or summary.records >= MOST_SAMPLED:
         return []
     found = (item.name for item in list_input(options.imagefolder, options.kind) if isinstance(item, FoundFile))
@@ -311,7 +310,6 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
 
 
 def _describe_foreign(root: str, kind: str, name: str) -> str:
-    """Return what to do with a file of a format that no command reads, by its suffix, or by its first bytes without."""
     head = b""
     if kind == NO_SUFFIX:
         with storage.open_read(storage.join(root, name)) as file:

@@ -11,6 +11,7 @@ from itertools import islice
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
+from shardmill.flag_values import quote
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames, check_label_name, parse_label_map, resolve_class_names
 from shardmill.text import listed
@@ -69,19 +70,19 @@ def resolve_labels(
 def _check_lists(feature: Feature, options: TableOptions) -> None:
     if len(feature.shape) > 1:
         raise UserError(
-            f"--label {feature.name} holds lists of lists; expected one value in each row, or a list of them"
+            f"--label {quote(feature.name)} holds lists of lists; expected one value in each row, or a list of them"
         )
     separator = options.separators.get(feature.name)
     if separator and feature.shape and options.schema is None:
         raise UserError(
-            f"--label_separator {separator!r}: --label {feature.name} holds lists already; leave the separator out"
+            f"--label_separator {separator!r}: --label {quote(feature.name)} holds lists already; give none"
         )
 
 
 def _numeric_label(feature: Feature, options: TableOptions) -> Feature:
     if options.classes.class_names(feature.name, options.label_columns) is not None:
         raise UserError(
-            f"{options.classes.error_prefix}, but --label {feature.name} holds numbers, which stay as they are"
+            f"{options.classes.error_prefix}, but --label {quote(feature.name)} holds numbers, which stay as they are"
         )
     return replace(feature, required=True)
 
@@ -101,7 +102,7 @@ def _distinct_values(feature: Feature, inferred: Inferred) -> frozenset[str]:
     found = inferred.values.get(feature.name, frozenset())
     if found is None:
         raise UserError(
-            f"--label {feature.name} has more than {MAX_VALUES:,} different values; give a column of classes,"
+            f"--label {quote(feature.name)} has more than {MAX_VALUES:,} different values; give a column of classes,"
             " or leave --label out"
         )
     return found
@@ -139,13 +140,14 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
 def _missing_label_error(label: str, options: TableOptions) -> UserError:
     schema = options.schema
     if schema is None or has_column(schema, label):
-        return UserError(f"--label {label} has no value in any row; give a column that has some")
+        return UserError(f"--label {quote(label)} has no value in any row; give a column that has some")
     names = [feature.name for feature in schema]
-    return UserError(f"--label {label}: {options.schema_name} has no such feature; {suggest_column(label, names)}")
+    return UserError(
+        f"--label {quote(label)}: {options.schema_name} has no such feature; {suggest_column(label, names)}"
+    )
 
 
 def _replace_label(columns: Columns, label: Feature, is_text: bool) -> Columns:
-    """Replace a label in the columns; it is read as text if it holds names or is split."""
     features: Features = tuple(label if feature.name == label.name else feature for feature in columns.features)
     types = dict(columns.types)
     if is_text or kind_of(label).has_classes:
@@ -234,7 +236,7 @@ def _ignored_schema_notice(path: str, text: str) -> str:
     flags = f"--schema {path}"
     if labels:
         files = labels_file_names(labels[0]) if len(labels) == 1 else "their names"
-        flags += f" with --label {','.join(item.name for item in labels)} and --labels_file {files}"
+        flags += f" with --label {quote(*(item.name for item in labels))} and --labels_file {files}"
     gain = f"what the records do not show: {_format_features(schema_only)}" if schema_only else "what it says of them"
     return f"{message}: {flags} keeps {gain}"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from shardmill.data.features import Feature, Features
 from shardmill.errors import UserError
+from shardmill.flag_values import quote
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.transforms.columns.types import (
@@ -86,7 +87,6 @@ def find_objects(
 
 
 def _keys(declared: DeclaredColumn, options: TableOptions) -> DeclaredObjects:
-    """Return the keys of objects that the files agree on; if metadata comes from rows, some may lack a key."""
     all_keys = {key for item in declared.objects for key in item.field_names}
     common = all_keys.intersection(*(item.field_names for item in declared.objects))
     kinds = {item.has_class_ids for item in declared.objects} - {None}
@@ -110,7 +110,7 @@ def _check_declared(column: Feature | None, inferred: Inferred, options: TableOp
     if column is not None and is_objects_column(column) and inferred.rows:
         raise UserError(
             f"{options.schema_name} has objects in images, and {options.source} has no column {COLUMN!r} of such as"
-            f" Hugging Face has it; --drop {COLUMN} leaves them out"
+            f" Hugging Face has it; --drop {quote(COLUMN)} leaves them out"
         )
     if options.boxes.first_given_flag and inferred.rows:
         raise UserError(
@@ -119,7 +119,6 @@ def _check_declared(column: Feature | None, inferred: Inferred, options: TableOp
 
 
 def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsColumn:
-    """Limit the fields of objects to those of --schema; raise a UserError if the input lacks one."""
     if not options.objects:
         return column
     members = [item.name.removeprefix(f"{COLUMN}/") for item in options.objects]
@@ -133,7 +132,6 @@ def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsCol
 
 
 def _given_names(options: TableOptions) -> tuple[str, ...] | None:
-    """Return the given class names of objects: all names if there is no label, or those given for LABEL."""
     labels = options.classes.labels
     if isinstance(labels, Mapping):
         return labels.get(LABEL)
@@ -163,7 +161,7 @@ def _image(images: tuple[str, ...]) -> str:
     raise UserError(
         f"column {COLUMN!r} is of boxes as Hugging Face has them, in the pictures of a column of images, and"
         f" {several if images else 'none is known to be such; --image names the column'}, or leave the boxes out with"
-        f" --drop {COLUMN}"
+        f" --drop {quote(COLUMN)}"
     )
 
 

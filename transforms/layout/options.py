@@ -13,6 +13,7 @@ from typing import Any
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
+from shardmill.flag_values import assign, quote
 from shardmill.metadata.labels import ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
@@ -140,8 +141,8 @@ class TableOptions:
 
     def float_remedy(self, column: str) -> str:
         """Return which flags help with a column whose numbers float32 changes."""
-        as_text = f"BYTES in {self.schema_name}" if self.schema is not None else f"--types {column}=bytes"
-        return f"{as_text} keeps the digits as text, and --drop {column} leaves the column out"
+        as_text = f"BYTES in {self.schema_name}" if self.schema is not None else f"--types {assign(column, 'bytes')}"
+        return f"{as_text} keeps the digits as text, and --drop {quote(column)} leaves the column out"
 
     def reject_flag(self, rejects: int, rows: int) -> str:
         """Return the flag that lets a job publish without so many of its rows; "" if none is needed."""
@@ -364,13 +365,12 @@ def lister_name(options: FileLayoutOptions) -> str:
 
 
 def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
-    """Return a notice of each column whose values all name image files, and which is stored as text."""
     of_images, main = options.kind == IMAGES, options.file_column or "file_name"
     return [
         f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
         " in no example"
         + (
-            f"; --mask_column {column} makes masks of them, --file_column {main},{column} further images"
+            f"; --mask_column {quote(column)} makes masks of them, --file_column {main},{column} further images"
             if of_images
             else ""
         )
@@ -471,7 +471,6 @@ def _suggest_readings(paths: Paths) -> list[_Reading]:
 
 
 def _rank_reading(paths: Paths, roles: FolderRoles, excluded: Sequence[tuple[str, ...]]) -> _Reading | None:
-    """Return a reading with its rank; None if --exclude cannot leave out just the folders `excluded`."""
     kept = {path: number for path, number in paths.items() if not any(path[: len(one)] == one for one in excluded)}
     are_one_name = any(len(one) == 1 and any(one[0] in path for path in kept) for one in excluded)
     if not kept or () in excluded or len(excluded) > _MOST_EXCLUDED or are_one_name:

@@ -12,6 +12,7 @@ from operator import itemgetter
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
+from shardmill.flag_values import quote
 from shardmill.metadata.labels import ClassNames, check_label_name
 from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Separated
@@ -168,8 +169,9 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
             continue
         if kind_of(feature).has_classes and has_no_file:
             raise UserError(
-                f"{options.schema_name} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
-                f" and their names with --labels_file {labels_file_names(feature)}, which is next to the schema"
+                f"{options.schema_name} says that {feature.name!r} holds ids of classes; give --label"
+                f" {quote(feature.name)} and their names with --labels_file {labels_file_names(feature)}, which is next"
+                " to the schema"
             )
         check_labels_file(feature, options)
     labels = options.label_columns if options.classes.labels is not None else ()
@@ -194,7 +196,7 @@ def differing_type_notices(inferred: Inferred, features: Features) -> list[str]:
     stored = {feature.name: feature.dtype for feature in features}
     notices = [
         f"column {name!r} has {' and '.join(f'{word} in {file!r}' for word, file in found.items())}, and all are stored"
-        f" as {stored[name]}; --drop {name} leaves it out"
+        f" as {stored[name]}; --drop {quote(name)} leaves it out"
         for name, found in by_column.items()
         if len(found) > 1 and name in stored
     ]

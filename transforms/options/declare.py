@@ -9,16 +9,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.text import did_you_mean
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Group = TypeVar("Group", bound="DataclassInstance")
-
-
-class OptionValueError(ValueError):
-    """An invalid value of an option; the message follows the option's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +156,6 @@ class Options:
         given = ((option, getattr(self, option.field)) for option in options_of(type(self)))
         flags = (f"--{option.name} {_command_line_text(value)}" for option, value in given if value != option.default)
         return next(flags, "")
-
-
-def items_of(value: Any) -> Iterable[Any]:
-    """Return the items of a value that may repeat: the pairs of a dictionary, or a text as the only item."""
-    return value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else value
 
 
 def check_no_repeats(names: Sequence[str], message: str) -> None:

@@ -1,26 +1,20 @@
 """Options for labels, annotations, boxes, masks and images."""
 
-import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.data import features
 from shardmill.data.features import MAX_PIXELS as MAX_PIXELS
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, items_of, split_pairs
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
-from shardmill.transforms.options.declare import (
-    Options,
-    OptionValueError,
-    check_no_repeats,
-    flag,
-    items_of,
-    read_option_file,
-)
-from shardmill.transforms.options.job_options import parse_path
+from shardmill.transforms.options.declare import Options, check_no_repeats, flag, read_option_file
+from shardmill.transforms.options.job_options import parse_names, parse_path
 
 
 def bad_box_flag(**attributes: Any) -> Any:
@@ -168,15 +162,6 @@ class AnnotationOptions(Options):
         return " ".join(next(iter(self._given.items()), ()))
 
 
-def parse_mask_columns(value: Any) -> tuple[str, ...]:
-    """Parse column names from `mask,edges` or a list."""
-    names = tuple(value.split(",") if isinstance(value, str) else value)
-    if "" in names:
-        raise OptionValueError(f"{value!r} names a column without a name")
-    check_no_repeats(names, "the column {} is there twice")
-    return names
-
-
 Color = tuple[int, int, int]  # red, green and blue, 0 to 255
 MaskColors = tuple[tuple[str, Color], ...]  # the classes of masks in the order of their values, each with its colour
 _COLOR_FIRST = re.compile(r"(\d+)[\s,;]+(\d+)[\s,;]+(\d+)[\s,;:]+(\S.*)")  # CamVid's label_colors.txt
@@ -267,7 +252,7 @@ class MaskOptions(Options):
     mask_column: tuple[str, ...] = flag(
         (),
         "Manifest column with the file name of each image's mask, or comma-separated columns",
-        parse=parse_mask_columns,
+        parse=parse_names,
         is_always_recorded=False,
         metavar="COLUMN",
     )
@@ -337,9 +322,9 @@ def read_labels(value: Any) -> Labels:
         return {name: tuple(_read(names) if isinstance(names, str) else names) for name, names in value.items()}
     if not isinstance(value, str):
         return tuple(value)
-    named = [part.partition("=") for part in next(csv.reader([value]), ())]
-    if len(named) > 1 and all(name and path for name, _, path in named):
-        return {name: _read(path) for name, _, path in named}
+    with suppress(OptionValueError):
+        if len(named := split_pairs(value, "label=FILE", is_listed=True)) > 1:
+            return {name: _read(path) for name, path in named}
     return _read(value)
 
 

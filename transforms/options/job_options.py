@@ -4,7 +4,7 @@ import csv
 import operator
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from shardmill.addons.registry import CHECKS, QUANTITIES
 from shardmill.data.codecs import CODECS_BY_OPTION, PLAIN_CODEC, Codec
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, items_of, quote_item, split_item, split_names, split_pairs
 from shardmill.installed import install_hint
 from shardmill.metadata import file_names
 from shardmill.quality.limits import (
@@ -26,16 +27,7 @@ from shardmill.quality.limits import (
     Constraints,
     Limits,
 )
-from shardmill.transforms.options.declare import (
-    Group,
-    Options,
-    OptionValueError,
-    check_no_repeats,
-    expected_words,
-    flag,
-    items_of,
-    options_of,
-)
+from shardmill.transforms.options.declare import Group, Options, check_no_repeats, expected_words, flag, options_of
 
 # The names of splits, and how much of the data is in each
 Fractions = tuple[tuple[str, Fraction], ...]
@@ -50,11 +42,13 @@ CONTENT, FOLDER = "content", "folder"  # --group_by, of what an example holds, a
 def parse_splits(value: Any) -> Fractions:
     """Parse split names and fractions, which add up to 1 up to rounding: `train=0.8,test=0.2`, a mapping, or pairs."""
     splits: dict[str, Fraction] = {}
-    for part, name, number in _parts(value):
+    expected = "name=fraction, such as train=0.8"
+    for name, number in split_pairs(value, expected, is_listed=True):
+        name, part = str(name).strip(), f"{name}={number}"
         try:
             fraction = Fraction(str(number))
         except (ValueError, ZeroDivisionError):
-            raise OptionValueError(f"{part!r} is not name=fraction, such as train=0.8") from None
+            raise OptionValueError(f"{part!r} is not {expected}") from None
         if not file_names.is_split_name(name):
             raise OptionValueError(f"{part!r} is not name=fraction with a name of letters, digits and '_'")
         if fraction <= 0:
@@ -66,15 +60,6 @@ def parse_splits(value: Any) -> Fractions:
     if abs(total - 1) > _ROUNDING:
         raise OptionValueError(f"the fractions add up to {float(total):g}; expected 1")
     return tuple((name, fraction / total) for name, fraction in splits.items())
-
-
-def _parts(value: Any) -> list[tuple[str, str, Any]]:
-    """Split `name=number,…`, a mapping or pairs into (text as written, name, number) of each part."""
-    if isinstance(value, str):
-        pieces = [(part, *part.partition("=")) for part in value.split(",")]
-        return [(part, name.strip(), number.strip()) for part, name, _, number in pieces]
-    pairs = value.items() if isinstance(value, Mapping) else value
-    return [(f"{name}={number}", str(name), number) for name, number in pairs]
 
 
 def check_seed(seed: int) -> str | None:
@@ -152,7 +137,8 @@ def parse_num_shards(value: Any) -> NumShards:
     try:
         if isinstance(value, int) or (isinstance(value, str) and "=" not in value):
             return int(value)
-        counts = tuple((name, int(count)) for _, name, count in _parts(value))
+        pairs = split_pairs(value, "split=number", is_listed=True)
+        counts = tuple((str(name).strip(), int(count)) for name, count in pairs)
     except (TypeError, ValueError):
         raise OptionValueError(f"{value!r} is neither a number nor split=number,…") from None
     if len(dict(counts)) < len(counts):
@@ -394,7 +380,7 @@ def parse_limits(value: Any, word_threshold: float = 0.0) -> Limits:
     if isinstance(value, str) and value in _WORDS:
         return NO_LIMITS if value == "off" else Limits(**{value: word_threshold})
     if isinstance(value, str) and "=" in value:
-        value = {key: text for _, key, text in _parts(value)}
+        value = {name.strip(): text for name, text in split_pairs(value, _EXPECTED, is_listed=True)}
     if not isinstance(value, Mapping):
         return Limits(error=_parse_threshold(value, value))
     if not value or value.keys() - {"warn", "error"}:
@@ -501,7 +487,6 @@ class Acceptance:
 
 
 def _with_checks_of_add_ons(cls: type[Group]) -> type[Group]:
-    """Return the class of options with an option for each check of an add-on."""
     found = [(name, Limits, _ceiling(help, warn)) for name, (help, warn) in CHECKS.items()]
     names = {"__module__": __name__, "__doc__": cls.__doc__}
     return make_dataclass(cls.__name__, found, bases=(cls,), namespace=names, frozen=True, kw_only=True)
@@ -608,9 +593,7 @@ def parse_check_names(value: Any) -> tuple[str, ...]:
 
 def parse_names(value: Any) -> tuple[str, ...]:
     """Parse column names from one CSV line (`a,b,"c,d"`) or a list."""
-    names = tuple(next(csv.reader([value]), ())) if isinstance(value, str) else tuple(value)
-    if not all(names) or (isinstance(value, str) and not names):
-        raise OptionValueError(f"{value!r} is not a list of names, such as id,age,city")
+    names = split_names(value) if isinstance(value, str) else tuple(value)
     if len(set(names)) < len(names):
         raise OptionValueError(f"{value!r} names a column twice")
     return names
@@ -630,18 +613,9 @@ def parse_missing(value: Any) -> tuple[str, ...]:
 
 def parse_fill(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse `age=-1` items, pairs or a mapping into (column, value) pairs."""
-    if isinstance(value, str):
-        value = [value]
-    pairs = list(value.items()) if isinstance(value, dict) else [_split_pair(item) for item in value]
+    pairs = split_pairs(value, "column=value, such as age=-1")
     check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
     return tuple((column, str(text)) for column, text in pairs)
-
-
-def _split_pair(item: Any) -> tuple[str, str]:
-    column, equals, text = item.partition("=") if isinstance(item, str) else (item[0], "=", item[1])
-    if not column or not equals:
-        raise OptionValueError(f"{item!r} is not column=value, such as age=-1")
-    return column, text
 
 
 def parse_delimiter(value: Any) -> str:
@@ -678,46 +652,41 @@ class Stack:
 
     def __str__(self) -> str:
         shape = ",".join(map(str, self.shape))
-        return f"{self.name}={':'.join(filter(None, (self.pattern, self.dtype, shape)))}"
+        pattern = quote_item(self.pattern) if set(':"') & set(self.pattern) else self.pattern
+        return f"{quote_item(self.name)}={':'.join(filter(None, (pattern, self.dtype, shape)))}"
 
 
-_STACK = re.compile(r"([^=]+)=(.+?)(?::(int64|float32|uint8))?(?::([1-9]\d*(?:,[1-9]\d*)*))?")
+_STACK = re.compile(r'("(?:[^"]|"")*"|.+?)(?::(int64|float32|uint8))?(?::([1-9]\d*(?:,[1-9]\d*)*))?')
 
 
 def parse_stacks(value: Any) -> tuple[Stack, ...]:
     """Parse `image=pixel*`, `image=pixel*:uint8` or `image=pixel*:uint8:28,28` items, or a mapping."""
     stacks = []
+    expected = "NAME=COLUMNS, such as image=pixel* or image=pixel*:uint8:28,28"
     for item in items_of(value):
         if isinstance(item, Stack):
             stacks.append(item)
             continue
-        text = item if isinstance(item, str) else "=".join(item)
+        ((name, text),) = split_pairs((item,), expected)
         if (found := _STACK.fullmatch(text)) is None:
-            raise OptionValueError(f"{text!r}: expected NAME=COLUMNS, such as image=pixel* or image=pixel*:uint8:28,28")
-        sizes = tuple(int(size) for size in (found[4] or "").split(",") if size)
-        stacks.append(Stack(found[1], found[2], found[3] or "", sizes))
+            raise OptionValueError(f"{item!r} is not {expected}")
+        sizes = tuple(int(size) for size in (found[3] or "").split(",") if size)
+        stacks.append(
+            Stack(name, split_item(found[1], ":")[0] if found[1][0] == '"' else found[1], found[2] or "", sizes)
+        )
     check_no_repeats([stack.name for stack in stacks], "{}=… is given twice")
     return tuple(stacks)
 
 
-def check_column_words(pairs: Sequence[Sequence[str]], words: Collection[str], noun: str, example: str) -> None:
-    """Check (column, word) pairs, such as `created=ms`, against the known words; raises OptionValueError."""
+def parse_words(value: Any, words: Collection[str], noun: str, example: str) -> tuple[tuple[str, str], ...]:
+    """Parse `zip=bytes,n=int64` items, pairs or a mapping into (column, word) pairs; the words are known."""
+    expected = f"column={noun}, such as {example}; {noun}s are {', '.join(words)}"
+    pairs = split_pairs(value, expected, is_listed=True, is_word=True)
     for column, word in pairs:
-        if not column or word not in words:
-            shown = f"{column}={word}" if column else word
-            raise OptionValueError(f"{shown} is not column={noun}, such as {example}; {noun}s are {', '.join(words)}")
+        if word not in words:
+            raise OptionValueError(f"{quote_item(column)}={word} is not {expected}")
     check_no_repeats([column for column, _ in pairs], "{}=… is given twice")
+    return tuple(pairs)
 
 
-DTYPES = ("int64", "float32", "bytes", "bool")
-
-
-def parse_types(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse `zip=bytes,n=int64` items, pairs or a mapping into (column, dtype) pairs."""
-    pairs = [
-        pair
-        for item in items_of(value)
-        for pair in ([part.rpartition("=")[::2] for part in item.split(",")] if isinstance(item, str) else [item])
-    ]
-    check_column_words(pairs, DTYPES, "type", "zip=bytes")
-    return tuple((column, dtype) for column, dtype in pairs)
+parse_types = partial(parse_words, words=("int64", "float32", "bytes", "bool"), noun="type", example="zip=bytes")

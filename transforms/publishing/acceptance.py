@@ -118,7 +118,6 @@ def accept_version(
 
 
 def _check_latest(failed: FailedVersion, record: BuildRecord, is_decided: bool) -> str:
-    """Return the version in LATEST; raise LockedError if it is newer and was published after the build failed."""
     latest = read_latest(failed.parent)
     is_outrun = file_names.is_version(latest) and is_newer(latest, failed.version) and latest != record.before
     if is_outrun and not is_decided:

@@ -378,7 +378,6 @@ def _find_last_write(directory: str, job: str) -> float:
 
 
 def _read_store_time(directory: str, folder: str) -> float:
-    """Return the time of the directory's store: the modification time of a file written now."""
     path = storage.join(directory, folder, f"{file_names.LOCK}{file_names.TEMP_SUFFIX}")
     storage.write_parts(path, [b"now"])
 

@@ -376,7 +376,6 @@ def _delete_journal(directory: str, journal: Journal) -> None:
 
 
 def _run_after_success(directory: str, what: str, step: Callable[[], None]) -> None:
-    """Run a step that follows `_SUCCESS`; a JobError then says that the version is published."""
     try:
         step()
     except OSError as error:

@@ -387,7 +387,6 @@ def _stage_files(
     rejects: Rejects,
     options: PublishOptions,
 ) -> Iterable[Move]:
-    """Write `files` and the rejects next to the shards and the staged `index`, and sync all of them to disk."""
     above = f"{options.directory}/"
     moves = [
         Move(shard.temporary.removeprefix(above), str(shard.name), shard.size_bytes, f"{shard.crc32c:08x}")
@@ -455,7 +454,6 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
 
 
 def _suggest_reject_flags(reason: str, rejected: int, records: int) -> str:
-    """Return which flags publish the other records; "" if all are rejected for a reason that no flag takes away."""
     remedies = [remedy for start, remedy in _REMEDIES.items() if re.match(start, reason)][:1]
     if rejected < records:
         scale = 10 ** max(2, -math.floor(math.log10(rejected / records)))

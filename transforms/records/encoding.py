@@ -212,7 +212,6 @@ class TableEncoder:
         return replace(add_positions(kept, rows.lines[good], file, layout), findings=found.find()), found.rejects
 
     def _convert_labels(self, rows: RowBatch, layout: TableLayout) -> None:
-        """Replace labels by class ids or numbers."""
         for name in layout.required_labels:
             rows.reject(rows.is_missing(name), lambda _, name=name: f"no label: column {name!r} has no value")
         amounts = {}

@@ -143,7 +143,6 @@ def place_objects(batch: pa.RecordBatch, row_objects: RowObjects) -> PlacedObjec
 
 
 def _parse_cell(text: bytes | None) -> Any:
-    """Parse a cell as JSON; return the text itself if it is not JSON."""
     if not text:
         return None
     try:

@@ -89,7 +89,6 @@ def key_by_stratum(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout
 
 
 def _find_ties(rows: PreparedRows, by_content: bool) -> np.ndarray:
-    """Return the ties of rows whose hashes are those of their content, or of something that different rows share."""
     return rows.ties if by_content else rows.sample_ties
 
 

@@ -180,7 +180,6 @@ def read_keys(run: Run) -> Grouped:
 
 
 def _read_entries(run: Run) -> np.ndarray:
-    """Read the entries of a run: dtype ENTRY or REFERRING_ENTRY, shape (rows,)."""
     size = run.rows * run.entry_dtype.itemsize
     return np.frombuffer(storage.read_range(run.path, run.index_offset, size), run.entry_dtype)
 

@@ -354,7 +354,6 @@ _LEAST_CACHED, _LEAST_UNCACHED = 4 << 10, 32 << 10
 
 
 def _leave_images(records: KeyedRecords, rows: PreparedRows, encoded: EncodedRows, least: int) -> KeyedRecords:
-    """Return records with references to their images in the rows' files, if these have `least` bytes or more."""
     if encoded.references is None:
         return records
     is_large = encoded.references["length"] >= least

@@ -92,7 +92,6 @@ class DictionariesFormat(ObjectsFormat):
 
 
 def _with_objects(row: dict[str, Any], seen: ObjectFields, name: str) -> dict[str, Any]:
-    """Return a row with the JSON of the objects in its image, if that is what it has."""
     if not is_objects_value(row[OBJECTS]):
         return row
     try:

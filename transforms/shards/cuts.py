@@ -102,7 +102,6 @@ class FindExampleCuts(beam.PTransform):
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
 
     def _par_do_refined(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
-        """Return a ParDo that calls `function` on the keys of each batch or run that must be read again."""
         return self._make_par_do(partial(_refine, function), *side)
 
 

@@ -251,7 +251,6 @@ def locate_ties(histograms: dict[Any, Histogram], repeated: BinRanks) -> Located
 
 
 def _find_cut_bins(group: Any, counted: Histogram, ranks: list[int]) -> Iterator[tuple[CutBin, int]]:
-    """Return the histogram bins of one group in which shards begin, each with its number of keys."""
     found: dict[int, tuple[list[int], int]] = {}
     for key_bin, rank, keys in counted.locate(ranks) if ranks else []:
         found.setdefault(key_bin, ([], keys))[0].append(rank)
@@ -311,7 +310,6 @@ def select_ties_in_bins(grouped: Grouped, located: LocatedBins) -> list[tuple[in
 
 
 def _select_ties(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
-    """Return the tie-breakers of the records that have one of the given keys, by (group, key)."""
     return {
         (name, key): ties[keys == np.uint64(key)]
         for name, (keys, ties, _) in grouped.items()

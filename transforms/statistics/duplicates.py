@@ -108,7 +108,6 @@ def read_repeated(
 
 
 def _read_repeated(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
-    """Return the contents of a section whose upper halves of hashes repeat, or None if there are none."""
     rows, high = _read_rows_in_range(section, bounds)
     rows = rows[_find_wanted(high, repeated)]
     return section.read_contents(int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0]) if len(rows) else None
@@ -121,7 +120,6 @@ def _read_high_halves(section: Section, bounds: tuple[int, int]) -> Hashes:
 
 
 def _read_rows_in_range(section: Section, bounds: tuple[int, int]) -> tuple[NDArray[np.int64], Hashes]:
-    """Return the rows of a section whose hashes have upper halves within `bounds`, and these halves."""
     first, last = bounds[0] >> (64 - PART_BITS), (bounds[1] >> (64 - PART_BITS)) + 1
     start, stop = section.rows(first, last)
     high = section.read_high_halves(start, stop)
@@ -151,7 +149,6 @@ def find_repeated(parts: Sequence[Hashes], bounds: tuple[int, int] = _ALL_HASHES
 
 
 def _find_wanted(values: Hashes, wanted: Hashes) -> NDArray[np.int64]:
-    """Return the indices of `values` that are in `wanted`, which is ascending."""
     begins = np.zeros(1 << _BEGIN_BITS, np.bool_)
     begins[wanted >> np.uint64(64 - _BEGIN_BITS)] = True
     # Most values begin as none that is wanted, which is seen at a glance

@@ -235,7 +235,6 @@ def _merge_extremes(one: _ExtremesByKind, other: _ExtremesByKind) -> _ExtremesBy
 
 
 def _choose_most_extreme(kind: str, images: Sequence[Extreme]) -> list[Extreme]:
-    """Return the EXTREMES_KEPT most extreme images; ties are broken by file name and position."""
 
     def rank(image: Extreme) -> tuple[float, str, str, int]:
         short, long = sorted((image.width, image.height))

@@ -303,7 +303,7 @@ class TableStats:
 
     def _wait(self, batch: _Pending) -> None:
         last = self.pending[-1] if self.pending else batch
-        if last[2:] != batch[2:] or not last.batch.schema.equals(batch.batch.schema):
+        if last[2:] != batch[2:] or not last.batch.schema.equals(batch.batch.schema):  # they cannot be counted as one
             self._count_pending()
         self.label = batch.label or self.label
         self.examples += batch.batch.num_rows

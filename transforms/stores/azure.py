@@ -293,5 +293,4 @@ def translate_errors(url: str) -> Iterator[None]:
 
 
 def _first_line(error: AzureError) -> str:
-    """Return the first line of the error's message; the others describe the request."""
     return str(error.message).partition("\n")[0]

@@ -72,7 +72,6 @@ def find_range_bounds(prefix: str, last: str, folders: Callable[[str], Sequence[
 
 
 def _pages_before(pages: Iterator[Page], end: str) -> Iterator[Page]:
-    """Yield the remaining `pages` without objects from `end` on."""
     for page in pages:
         yield [found for found in page if found.path < end]
         if page and page[-1].path >= end:

@@ -251,7 +251,6 @@ def writing_error(error: OSError, path: str) -> OSError:
 
 
 def _free_space_text(path: str) -> str:
-    """Describe the free space on the disk of a local path; "" if it cannot be determined."""
     while path and not os.path.isdir(path):
         path = os.path.dirname(path)
     import shutil  # which every command would import for this one sentence

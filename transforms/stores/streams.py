@@ -115,7 +115,6 @@ class _Zstandard(_Member):
 
 
 def _zstd_content_size(data: bytes) -> int:
-    """Return the content size that the frame header at the start of `data` gives; 0 if it gives none."""
     try:
         return max(zstandard.frame_content_size(data), 0)
     except zstandard.ZstdError:

@@ -153,7 +153,6 @@ class _Archive:
         return data
 
     def _read_range(self, offset: int, length: int) -> bytes:
-        """Read at most `length` bytes of the archive; none beyond its end."""
         path = self.stat.path
         try:
             return (local.read_range if "://" not in path else self._stores(path).read_range)(path, offset, length)

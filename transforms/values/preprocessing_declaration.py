@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from shardmill.data.features import NO_RENAMES, DType, Feature, Renames
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import OptionValueError, expected_words
+from shardmill.flag_values import OptionValueError
+from shardmill.transforms.options.declare import expected_words
 
 Needs = Literal["", "moments", "range", "quantiles", "vocabulary"]
 INVALID_IN_VOCABULARY = (b"", b"\n", b"\r")  # an entry is a line of a text file, as in TFT

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.metadata import file_names
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.options.declare import OptionValueError, expected_words
+from shardmill.transforms.options.declare import expected_words
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values import preprocessing_declaration as steps

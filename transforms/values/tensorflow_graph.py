@@ -169,7 +169,6 @@ def _to_floats(value: Any) -> Any:
 
 
 def _to_dense(value: Any, default: Any) -> Any:
-    """Return one value an example; `default` replaces missing values."""
     if not isinstance(value, tf.SparseTensor):
         return value
     column = tf.SparseTensor(value.indices, value.values, [value.dense_shape[0], 1])

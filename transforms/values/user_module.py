@@ -120,7 +120,6 @@ class UserModule:
 
 
 def _source_text(where: str, data: bytes) -> str:
-    """Return Python source as text; raise UserError, which begins with `where`, if it is none."""
     try:
         text = data.decode()
         compile(text, where, "exec")
@@ -168,7 +167,6 @@ def _find_imports(text: str, package: str) -> Iterator[_Import]:
 
 
 def _module_name(path: str) -> str:
-    """Return the name of the module in a file such as models/__init__.py."""
     return path.removesuffix(f"/{_INIT}").removesuffix(".py").replace("/", ".")
 
 
@@ -252,8 +250,8 @@ class _Folder:
         installed = _find_installed(top)
         if installed and files[0][0] not in (f"{top}.py", f"{top}/{_INIT}"):
             return []  # a folder without __init__.py gives way to what is installed
-        is_local = storage.is_local(places[root]) and os.path.exists(installed)
-        if installed and not (is_local and os.path.samefile(installed, places[root])):
+        is_there = storage.is_local(places[root]) and os.path.exists(installed)
+        if installed and not (is_there and os.path.samefile(installed, places[root])):
             raise UserError(
                 f"{where} imports {each.module!r}, which could be {places[root]} and the installed {installed};"
                 " rename the file"
@@ -266,7 +264,6 @@ class _Folder:
         return list(dict.fromkeys([self.path, self.root, *named]))
 
     def _files(self, root: str, each: _Import) -> list[tuple[str, bytes]]:
-        """Return the files that an import reads if its names begin in `root`: (path below it, bytes), outer first."""
         outer = each.module.split(".")
         names = [".".join(outer[: index + 1]) for index in range(len(outer))]
         found = [file for name in names if (file := self._file(root, name)) is not None]

@@ -5,7 +5,7 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.options.declare import OptionValueError
+from shardmill.flag_values import OptionValueError
 from shardmill.transforms.options.job_options import parse_size
 from shardmill.transforms.stores.beam_filesystems import process_options
 

@@ -83,7 +83,6 @@ def cgroup_settings(controller: str, unified: str, single: Sequence[str]) -> Ite
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Return the lines of a kernel file; none if it is missing or unreadable."""
     try:
         return path.read_text().splitlines()
     except OSError:

@@ -146,7 +146,6 @@ def _is_feature_map(view: memoryview) -> bool:
 
 
 def _has_only(view: memoryview, is_right: Callable[[memoryview], bool]) -> bool:
-    """Return True if a message has no field but field 1, whose messages are all right."""
     try:
         return all(field == 1 and wire == _DELIMITED and is_right(payload) for field, wire, payload in _fields(view))
     except ValueError:

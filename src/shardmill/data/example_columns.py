@@ -83,7 +83,6 @@ def _by_row(rest: list[bytes | None]) -> dict[int, bytes]:
 
 
 def _make_tags(features: Features) -> bytes:
-    """Return two bytes a feature: the tag of its list, and whether the list holds one bytes value."""
     return bytes(
         byte for item in features for byte in (LIST_TAGS[item.dtype], item.dtype == "bytes" and not item.list_shape)
     )

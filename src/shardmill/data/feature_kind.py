@@ -179,7 +179,6 @@ def _dtype(values: FeatureValue) -> DType | None:
 
 
 def _count_fault(feature: Feature, number: int) -> str:
-    """Return the fault in the number of a feature's values; "" if the number is right."""
     size = math.prod(filter(None, feature.list_shape))
     if None not in feature.list_shape:
         return "" if number == size else f"{number} values; expected {size}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from shardmill.errors import UserError
+from shardmill.flag_values import assign
 
 Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio", "bbox", "mask"]
 DType = Literal["int64", "float32", "bytes"]
@@ -150,9 +151,11 @@ class Renames:
         known = list(names)
         for old, new in self.pairs:
             if old not in known:
-                raise UserError(f"--rename {old}={new}: there is no feature {old!r}; they are {', '.join(known)}")
+                raise UserError(
+                    f"--rename {assign(old, new)}: there is no feature {old!r}; they are {', '.join(known)}"
+                )
             if new in known and new not in dict(self.pairs):
-                raise UserError(f"--rename {old}={new}: there is a feature {new!r} already; rename that one too")
+                raise UserError(f"--rename {assign(old, new)}: there is a feature {new!r} already; rename that one too")
 
     def rename_features(self, features: Features) -> Features:
         """Return the features with their new names, in the same order."""

@@ -98,7 +98,6 @@ def _decode_raw(feature: Feature, data: Any) -> Any:
 
 
 def _cast_to_element_type(feature: Feature, array: Any) -> Any:
-    """Cast an array that decode_raw read as a substitute type to its own type."""
     if feature.element not in _READ_AS:
         return array
     return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)

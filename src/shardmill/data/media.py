@@ -347,7 +347,9 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     while offset + 8 <= end and offset + 8 <= len(data):
         name, size = struct.unpack_from("<4sI", data, offset)
         start, shown = offset + 8, repr(name.decode("latin-1"))
-        if name == b"data" and start < len(data) and _is_pipe_size(size, data, start):
+        # The size of the samples was never filled in: no other chunk follows 0 bytes
+        is_open = size >= _PIPE_SIZE > len(data) or (size == 0 and not data[start : start + 4].strip().isalnum())
+        if name == b"data" and start < len(data) and is_open:
             raise UnsupportedWavError(_FROM_PIPE)
         if start + size > len(data):
             raise WavError(f"truncated: the chunk {shown} has {size:,} bytes, of which {len(data) - start:,} are there")
@@ -357,11 +359,6 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
             )
         yield name, start, size
         offset = start + size + size % 2
-
-
-def _is_pipe_size(size: int, data: bytes, start: int) -> bool:
-    """Return True if the size of the samples, from `start`, was never filled in: no other chunk follows 0 bytes."""
-    return size >= _PIPE_SIZE > len(data) or (size == 0 and not data[start : start + 4].strip().isalnum())
 
 
 def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:

@@ -307,7 +307,6 @@ class SplitIndex:
 
 
 def _check_entry(index: ShardIndex, entry: IndexedShard, path: str) -> ShardIndex:
-    """Return the index of a shard in the .npy file at `path`; raise CorruptDataError if it is damaged."""
     name = f"{path}: the index of {entry.file}"
     index.check(name, entry.size_bytes, entry.records)
     if f"{index.crc32c:08x}" != entry.bounds_crc32c:

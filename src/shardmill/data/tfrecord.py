@@ -245,7 +245,6 @@ def _check(data: Any, starts: np.ndarray, ends: np.ndarray) -> None:
 
 
 def _cut(data: Any, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slice, Sequence[Any]]]:
-    """Yield some rows at a time with each `data[start:end]`, as bytes or arrays of uint8."""
     _check(data, starts, ends)
     mean = max(int((ends - starts).mean()), 1) if len(starts) else 1
     step = max(_TILE_BYTES // mean, 1)
@@ -276,7 +275,6 @@ def _long_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[np.nda
 def _copy_similar(
     data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray, width: int
 ) -> None:
-    """Copy spans of sizes from `width` to twice that: the first and the last `width` bytes, which may overlap."""
     from_windows, to_windows = _windows(data, width), _windows(target, width)
     rest = sizes - width
     step = max(_COPY_BYTES // width, 1)

@@ -19,7 +19,6 @@ _FORMATS: dict[TimeUnit, int] = {
 
 
 def _time_unit_of(proto: schema_pb2.Feature) -> TimeUnit:
-    """Return the time unit of a schema's feature; "" if it is no time or has an unsupported unit."""
     if proto.type != schema_pb2.INT or not proto.HasField("time_domain"):
         return ""
     return next((unit for unit, number in _FORMATS.items() if number == proto.time_domain.integer_format), "")

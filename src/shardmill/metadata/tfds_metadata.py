@@ -90,7 +90,6 @@ def supervised_keys(features: Features, label: str = "label") -> tuple[str, str]
 
 
 def _input_rank(feature: Feature, is_text: bool) -> int | None:
-    """Return the rank of a feature as model input, least first; None if it is no input. A string is one if `text`."""
     rank = kind_of(feature).input_rank
     if rank is None and feature.name == "image":
         rank = 0

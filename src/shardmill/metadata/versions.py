@@ -137,7 +137,6 @@ def find_interrupted_publications(files: Files, above: str) -> list[str]:
 
 
 def _find_versions(files: Files, above: str, file: str, limit: int) -> list[str] | None:
-    """Return the newest versions in a folder that contain `file`; None if the folder cannot be listed."""
     if not isinstance(files, FolderLister):
         return None
     try:
@@ -201,7 +200,6 @@ def read_latest(files: Files, directory: str) -> tuple[str, str] | None:
 
 
 def _read_version(files: Files, directory: str, path: str) -> tuple[str, str] | None:
-    """Return the version that the file `path` holds, and `path`; None if there is no such file."""
     data = read_if_exists(files, path)
     if data is None:
         return None

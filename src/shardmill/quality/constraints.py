@@ -77,7 +77,6 @@ def _check_ratio(
 def _check_domain(
     check: str, message: str, low: float, high: float, domain: Any, feature: str, split: str
 ) -> Iterator[CheckResult]:
-    """Yield the results for values from `low` to `high`, of which a proto's `min` and `max` are the bounds."""
     if domain.HasField("min"):
         yield _compare_to_bound(check, message, low, domain.min, low < domain.min, feature, split)
     if domain.HasField("max"):

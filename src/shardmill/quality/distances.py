@@ -117,7 +117,6 @@ def _is_wide(bucket: Interval) -> bool:
 
 
 def _spread_evenly(buckets: Iterable[Interval], bounds: Sequence[float]) -> list[float]:
-    """Return the counts between `bounds`, which include all buckets' bounds, with numbers spread evenly in each."""
     counts = [0.0] * max(len(bounds) - 1, 0)
     for bucket in filter(_is_wide, buckets):
         for place in range(bisect_left(bounds, bucket.low), bisect_left(bounds, bucket.high)):

@@ -32,7 +32,6 @@ def to_bytes(stats: StatsFile, features: Features) -> bytes:
 
 
 def _write_message(number: int, data: bytes) -> tuple[bytes, bytes]:
-    """Return a field that holds a serialized message: tag and size, and the message."""
     return bytes([number << 3 | 2]) + encode_varint(len(data)), data
 
 

@@ -315,7 +315,6 @@ def _drop_judgement(result: CheckResult) -> CheckResult:
 
 
 def _with_remedy(result: CheckResult) -> CheckResult:
-    """Append to an error how to accept it in a recipe."""
     if result.severity != "error":
         return result
     remedy = f"checks: {{columns: {{{result.feature}: {{{result.check}: off}}}}}}"

@@ -161,7 +161,6 @@ SECTIONS = {add_on.stats_section: add_on for add_on in ADD_ONS if add_on.stats_s
 
 
 def _parse_sections(content: Value) -> dict[str, StatsSection]:
-    """Parse the sections of add-ons; those of others are ignored."""
     known = {key: add_on for key, add_on in SECTIONS.items() if key in content.mapping()}
     return {key: import_module(add_on.module("stats")).SECTION.from_json(content[key]) for key, add_on in known.items()}
 

@@ -187,7 +187,6 @@ def _find_and_open(files: Files, above: str, version: str | None) -> Dataset:
 
 
 def _find_version_folder(files: Files, above: str, version: str | None) -> tuple[str, str]:
-    """Return the version's folder, and the file that names the version; "" if none does."""
     if version is not None:
         found, naming_file = resolve_version(files, above, version)
     elif named := read_latest(files, above):
@@ -221,7 +220,6 @@ _LOOKED_AT, _NAMED = 50, 8  # folders in one that is no data set; in a store eac
 
 
 def _check_parent_folder(files: Files, directory: str, version: str) -> None:
-    """Check that `directory` may contain versions; raise UserError otherwise."""
     if file_names.is_version(posixpath.basename(directory)) and files.exists(
         posixpath.join(directory, file_names.MANIFEST)
     ):
@@ -248,7 +246,6 @@ def _explain_unpublished(files: Files, directory: str) -> str:
 
 
 def _describe_folder(files: Files, directory: str) -> str:
-    """Describe what is at a path that is no data set."""
     if isinstance(files, FolderLister):
         try:
             names = sorted(files.folders(directory))

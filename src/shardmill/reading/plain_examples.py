@@ -227,7 +227,6 @@ def _check_values(feature: Feature, values: Any) -> Any:
 
 
 def _is_single(feature: Feature) -> bool:
-    """Return True if a feature's list holds one value."""
     return not feature.list_shape
 
 
@@ -237,7 +236,6 @@ def _reshape(feature: Feature, values: Any) -> np.ndarray:
 
 
 def _make_prefix(feature: Feature, size: int) -> bytes:
-    """Return the bytes that precede a feature's values in its serialized entry of `size` bytes."""
     listed = feature.dtype == "bytes" and not _is_single(feature)
     name = feature.name.encode()
     key = b"\x0a" + encode_varint(len(name)) + name + b"\x12"
@@ -634,7 +632,6 @@ def _shape_default(feature: Feature, default: Any) -> Any:
 
 
 def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> Iterator[Example]:
-    """Yield the items of an iterator, each drawn at random from the next `size` ones."""
     held: list[Example] = []
     for example in stream:
         if len(held) < size:

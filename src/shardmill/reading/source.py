@@ -472,7 +472,6 @@ def _unframe(framed: bytes, place: Range) -> bytes:
 
 
 def _join_records(framed: Sequence[bytes]) -> RecordBlock | None:
-    """Return framed records as a block, which verifies all checksums in one call; None if one is not as expected."""
     data = b"".join(framed)
     try:
         (block,) = read_blocks(io.BytesIO(data), "", len(data) + 1)

@@ -177,7 +177,6 @@ class Assembler:
 
 
 def _as_element(parts: tuple[Any, ...]) -> Any:
-    """Return the element that tf.data passes as several arguments (a pair) or as one."""
     return parts if len(parts) > 1 else parts[0]
 
 

@@ -22,7 +22,7 @@ from shardmill.addons.mapping.function import (
     record_seed,
 )
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import OptionValueError
+from shardmill.flag_values import OptionValueError
 
 TEXT = """
 import numpy as np

@@ -32,8 +32,8 @@ from shardmill.addons.nightly.recipe_values import (
     parse_set,
 )
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.transforms.options.declare import OptionValueError
 from tests.support.command import Run, check_mistake, write_files
 
 

@@ -12,7 +12,7 @@ from shardmill.addons.nightly.recipe_values import (
     parse_date,
     unknown_date_word,
 )
-from shardmill.transforms.options.declare import OptionValueError
+from shardmill.flag_values import OptionValueError
 from tests.support.later import Later
 
 tfds_version = Later("tensorflow_datasets.core.utils.version")

@@ -18,7 +18,7 @@ import shardmill
 from shardmill.addons.sql.database_url import parse_url
 from shardmill.addons.sql.query import MAX_RANGES, QueryPlan, SqlQuery, hold_query, read_range
 from shardmill.errors import JobError, UserError
-from shardmill.transforms.options.declare import OptionValueError
+from shardmill.flag_values import OptionValueError
 from tests.addons.sql.postgres import Postgres, serve
 from tests.support.command import SOURCE, Run
 from tests.support.jobs import Jobs

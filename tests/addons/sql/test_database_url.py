@@ -6,7 +6,7 @@ import pytest
 
 from shardmill.addons.sql.database_url import parse_url
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import OptionValueError
+from shardmill.flag_values import OptionValueError
 
 SECRET = "s3cr3t/p@ss"
 

@@ -130,10 +130,10 @@ def test_the_unit_is_in_the_schema_and_another_is_another_type(jobs: Jobs, run: 
     ("flags", "said"),
     [
         ("created=min", "--timestamp: created=min is not column=unit, such as created=ms; units are s,"),
-        ("created", "--timestamp: created is not column=unit"),
+        ("created", "--timestamp: 'created' is not column=unit"),
         ("created=s --timestamp created=ms", "--timestamp: created=… is given twice"),
         ("create=s", "--timestamp create: no such column in --input"),
-        ("id=s", "--timestamp id=s: the column holds int64; expected one date or time in each row"),
+        ("created=s:%d/%m", "--timestamp: %d/%m has no year; expected a form such as %d/%m/%Y"),
         ("created=s --drop created", "--timestamp created is also in --drop"),
         ("created=s --label created", "--timestamp created=s is also in --label"),
     ],
@@ -142,8 +142,25 @@ def test_mistakes(flags: str, said: str, jobs: Jobs) -> None:
     jobs.refuse(f"csv --timestamp {flags}", said, files=CSV)
 
 
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro"])
+def test_numbers_since_1970_and_dates_that_are_numbers(command: str, jobs: Jobs) -> None:
+    records = [{"id": n, "at": 1700000000.25 + n, "day": 20240131 + n % 2 * 199} for n in range(4)]
+    flags = "--key id --timestamp at=s --timestamp"
+    built = jobs.build(f"{command} {flags} day=s:%Y%m%d", files=files(command, records))
+
+    days = [1706659200, 1711756800]
+    assert sorted(row["at"] for row in built.table.rows) == [1700000000 + n for n in range(4)]
+    assert sorted(row["day"] for row in built.table.rows) == [days[0], days[0], days[1], days[1]]
+    assert "column 'at': 4 numbers were taken for times of the years 2023 to 2023" in built.notices
+    assert "column 'at': 4 values are more exact than s; the whole s before is stored" in built.notices
+    done = jobs.run(f"{command} {flags} day=ms --output b")
+    check_sentence(done, 1, "20240131 may be a date or a number of seconds: --timestamp day=ms:%Y%m%d reads dates,")
+    counts = jobs.build(f"{command} {flags} day=ms:%s --output c").table.column("day")
+    assert sorted(counts)[0] == 20240131000
+
+
 def test_lists_of_times_are_refused(jobs: Jobs) -> None:
-    said = "--timestamp t=s: the column holds lists of bytes; expected one date or time"
+    said = "--timestamp t=s: the column holds lists of bytes; expected one date,"
     jobs.refuse("jsonl --timestamp t=s", said, files={"a.jsonl": '{"t": ["2024-01-01"]}\n{"t": []}\n'})
 
 

@@ -12,11 +12,12 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 
 from shardmill.addons import registry
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.flags import OUTPUT_FLAGS, BuildOutputOptions, Parser, beam_options
 from shardmill.pipelines.config.images import ImagesConfig, parse_resolution
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.transforms.options.declare import OptionValueError, options_of
+from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import parse_num_shards, parse_path, parse_size, parse_splits
 from tests.support.command import Run, check_mistake, write_files
 
@@ -56,15 +57,15 @@ def test_splits(text: str, splits: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "^'' is not name=fraction, such as train=0.8$"),
+        ("", "^'': expected a name"),
         ("train", "^'train' is not name=fraction"),
         ("train=", "^'train=' is not name=fraction"),
         ("train=x", "^'train=x' is not name=fraction"),
         ("train=1/0", "^'train=1/0' is not name=fraction"),
         ("train=nan", "^'train=nan' is not name=fraction"),
-        ("train=0.8,", "^'' is not name=fraction"),
-        ("0.8,0.2", "^'0.8' is not name=fraction"),
-        ("=1", "^'=1' is not name=fraction with a name"),
+        ("train=0.8,", "^'': expected a name"),
+        ("0.8,0.2", "^'0.8,0.2' is not name=fraction"),
+        ("=1", "^'=1': expected a name"),
         ("my-split=1", "^'my-split=1' is not name=fraction with a name of letters, digits and '_'$"),
         ("tränen=1", "with a name of letters"),
         ("train=0,test=1", "^split 'train' has fraction 0; expected more than 0$"),

@@ -54,8 +54,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"label_separator": "", "manifest": "a.csv"}, "^--label_separator: '': expected a separator of classes"),
     ({"image_bands": (1, 2, 3)}, "^--image_bands 1,2,3 needs --image_format or --resize"),
     ({"on_several_frames": "first"}, "^--on_several_frames first needs --image_format or --resize"),
-    ({"coordinates": "box=area"}, "^--coordinates: 'box=area' is not column=kind,… with each kind one of"),
-    ({"coordinates": "box=none,box=pixels"}, "^--coordinates: .* names the column 'box' twice"),
+    (
+        {"coordinates": "box=area"},
+        "^--coordinates: box=area is not column=kind, such as boxes=relative; kinds are none",
+    ),
+    ({"coordinates": "box=none,box=pixels"}, "^--coordinates: box=… is given twice"),
     ({"resize_mode": "cover"}, "^--resize_mode cover needs --resize$"),
     ({"max_reject_fraction": 1.5}, "^--max_reject_fraction 1.5: expected 0 to 1$"),
     ({"on_damaged_file": "skip"}, "^--on_damaged_file skip: expected one of "),

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.pipelines.config.record_options import read_schema
 from shardmill.pipelines.config.records import RecordsConfig, parse_inputs
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.documents import DocumentsFormat
 from shardmill.transforms.formats.lines import LinesFormat
-from shardmill.transforms.options.declare import OptionValueError
 from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, TableEncoder
 from shardmill.transforms.workers.running import TWICE_THE_CORES
 from tests.support.command import write_files

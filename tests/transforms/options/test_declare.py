@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.transforms.options.declare import Options, OptionValueError, flag, options_of
+from shardmill.flag_values import OptionValueError
+from shardmill.transforms.options.declare import Options, flag, options_of
 
 
 def parse_pair(value: Any) -> tuple[str, str]:

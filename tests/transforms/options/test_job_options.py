@@ -159,7 +159,7 @@ def test_what_is_no_version(version: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"": "int64"}, "int64 is not column=type, such as zip=bytes; types are int64, float32, bytes"),
+        ({"a": "int"}, "a=int is not column=type, such as zip=bytes; types are int64, float32, bytes"),
         ("a=int64,a=bool", "a=… is given twice"),
     ],
 )

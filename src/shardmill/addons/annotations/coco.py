@@ -292,7 +292,6 @@ class CocoFile:
                 raise ValueError(f"{self.categories[number]!r} and {name!r} are both category {number}")
 
     def _with_numbers(self, item: Any, kinds: Mapping[str, str]) -> Any:
-        """Return an item with numbers for ids that are texts; `kinds` are the kinds of its ids, by key."""
         if not isinstance(item, dict):
             return item
         texts = {key: item[key] for key in kinds if isinstance(item.get(key), str) and item[key]}
@@ -399,7 +398,6 @@ def read_coco(path: str, drops_boxless: bool = False) -> CocoFile:
 
 
 def _are_polygons(value: Any) -> TypeGuard[list[list[float]]]:
-    """Return True if a segmentation is a list of polygons, each x, y, x, y, …"""
     return isinstance(value, list) and all(
         isinstance(polygon, list)
         and len(polygon) % 2 == 0
@@ -588,7 +586,6 @@ def _find_duplicate(coco_file: CocoFile, image: CocoImage, first_of: dict[int, C
 def _build_objects(
     coco_file: CocoFile, order: NDArray[np.int64], firsts: NDArray[np.int64], lasts: NDArray[np.int64]
 ) -> pa.ListArray:
-    """Return the objects of images; those of image i are annotations `firsts[i]` to `lasts[i]` in `order`."""
     lengths = lasts - firsts
     rows = order[np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())]
     x, y, width, height = np.frombuffer(coco_file.boxes, np.float64).reshape(-1, 4)[rows].T

@@ -466,7 +466,6 @@ READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str
 
 
 def _ellipse(label: str | None, centre: tuple[float, float], rx: float, ry: float, angle: float = 0.0) -> Object:
-    """Return the object of an ellipse that is turned by `angle`, in radians."""
     half_width = math.hypot(rx * math.cos(angle), ry * math.sin(angle))
     half_height = math.hypot(rx * math.sin(angle), ry * math.cos(angle))
     x, y = centre

@@ -120,7 +120,6 @@ class VocSource(AnnotationFileSource):
         )
 
     def _names_another_image(self, filename: str, image: str) -> bool:
-        """Return True if an annotation's <filename> is another image that exists, next to its own."""
         if not IMAGES.accepts(f"/{filename}") or _find_stem(filename) == _find_stem(image):
             return False
         other = posixpath.join(posixpath.dirname(image), posixpath.basename(filename))

@@ -17,8 +17,9 @@ import pyarrow as pa
 import xxhash
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.text import shorten
-from shardmill.transforms.options.declare import OptionValueError, expected_words
+from shardmill.transforms.options.declare import expected_words
 from shardmill.transforms.values.user_module import UserModule, format_error
 
 MAP, MAP_BATCHES = "--map", "--map_batches"
@@ -227,7 +228,6 @@ def _own_file(function: Callable[..., Any]) -> str | None:
 
 
 def _digest_callable(function: Callable[..., Any], pickled: bytes) -> str:
-    """Return the SHA-256 of a callable's source; without one, of its pickle."""
     with suppress(OSError, TypeError):
         return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
     return hashlib.sha256(pickled).hexdigest()

@@ -240,7 +240,6 @@ class _MappedBatches(ParquetFormat):
             yield replace(rows, batch=rows.batch.drop_columns([_LINE]), lines=lines, rejects=rejects)
 
     def _with_lines(self, rejects: Iterable[Reject], block: BlockRef) -> list[Reject]:
-        """Return rejects, whose lines are the numbers of rows in the block, with the lines of the records."""
         parts = super().read(block, {_LINE: _LINE_TYPE})
         lines = np.concatenate([part.batch[_LINE].to_numpy() for part in parts]).tolist()
         return [replace(reject, line=lines[(reject.line or 1) - 1]) for reject in rejects]

@@ -72,7 +72,6 @@ def _extract_band(hashes: Hashes, band: tuple[int, int]) -> Hashes:
 
 
 def _is_first_match(differing_bits: Hashes, bands: list[tuple[int, int]], first: int, second: int) -> NDArray[np.bool_]:
-    """Return True for pairs whose first two equal bands of hash bits are `first` and `second`."""
     found = np.ones(len(differing_bits), bool)
     for number, band in enumerate(bands[:second]):
         if number != first:

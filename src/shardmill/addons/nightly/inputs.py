@@ -139,7 +139,6 @@ def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
 
 
 def _find_root(config: JobConfig, path: str) -> str:
-    """Return the folder that names of one input are relative to; a store is queried once."""
     return config.root if isinstance(config, FilesConfig) and path == config.input else input_root(path)
 
 

@@ -142,7 +142,6 @@ def _unchanged(record: BuildRecord, decision: Unchanged) -> Built:
 
 
 def _failed_build(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
-    """Return the result of a build whose job wrote no record; user errors get the recipe's line."""
     located = recipe.located(error) if isinstance(error, UserError) else error
     ended = failed_record(record, located)
     if ended.version and not isinstance(located, LockedError):

@@ -25,13 +25,14 @@ from shardmill.addons.nightly.recipe_values import (
     with_line,
 )
 from shardmill.errors import JobError, UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.metadata import file_names
 from shardmill.pipelines.config.flags import BuildOutputOptions
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.text import did_you_mean, to_printable
-from shardmill.transforms.options.declare import Option, Options, OptionValueError, expected_words, flag, options_of
+from shardmill.transforms.options.declare import Option, Options, expected_words, flag, options_of
 from shardmill.transforms.options.job_options import CheckOptions, parse_check_names, parse_constraints
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
@@ -405,7 +406,6 @@ def _build_entries(entries: Mapping[str, Node], day: date) -> dict[str, Node]:
 
 
 def _fill_dates(name: str, node: Node, day: date, days: int) -> Node:
-    """Fill the dates of a flag's value; an input covers all days of the window."""
     if name in ("input", "manifest"):
         _check_date_words(node.texts())
     window = recipe_values.days_up_to(day, days) if name == "input" else [day]

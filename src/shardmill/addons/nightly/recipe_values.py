@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.text import did_you_mean
-from shardmill.transforms.options.declare import Option, Options, OptionValueError, expected_words, options_of
+from shardmill.transforms.options.declare import Option, Options, expected_words, options_of
 from shardmill.transforms.options.yaml_nodes import Node
 
 Section = TypeVar("Section", bound=Options)
@@ -52,7 +53,6 @@ def with_line(error: UserError, lines: Mapping[str, Node], place: Node) -> UserE
 
 
 def _without_dashes(sentence: str) -> str:
-    """Remove the dashes of flags from a message, for keys of a recipe that are not flags."""
     return _FLAG.sub(r"\1", sentence)
 
 

@@ -70,7 +70,6 @@ _WIDEST = 2  # times the width of a box that its name may have
 
 
 def _read_orientation(data: bytes) -> int:
-    """Return how EXIF rotates an image; upright if its header cannot be read."""
     try:
         return pillow_orientation(data)
     except ImageError:
@@ -95,7 +94,6 @@ def draw_objects(image: Image.Image, objects: Sequence[ObjectBox], data: bytes) 
 def _write_name(
     draw: ImageDraw.ImageDraw, name: str, at: tuple[int, int], width: int, picture: int, colour: tuple[int, int, int]
 ) -> None:
-    """Write a name on its colour, from a box's corner or further left, cut to `width`; a picture is `picture` wide."""
     while name and _measure_name(name)[0] + 4 > width:  # with margins
         name = name[:-1]
     if name:
@@ -221,14 +219,12 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
 
 
 def _format_class(class_id: int, names: Sequence[str]) -> str:
-    """Return a class's name, or its id if the font cannot draw any letter of the name."""
     if not 0 <= class_id < len(names):
         return f"no class {class_id}"
     return names[class_id] if any(map(str.isalnum, to_ascii(names[class_id]))) else f"class {class_id}"
 
 
 def _read_records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    """Yield (index, record) for the wanted indexes in ascending order; read nothing after the last."""
     left = set(wanted)
     for index, record in enumerate(dataset.records(shard) if left else ()):
         if index in left:
@@ -239,7 +235,6 @@ def _read_records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) ->
 
 
 def _choose_evenly(classes: Sequence[list[_Position]], number: int) -> list[_Position]:
-    """Choose at most `number` positions, spread as evenly as possible over classes, and within each over shards."""
     turns = []
     for turn, positions in enumerate(choose_evenly_spaced(classes, number)):
         by_shard = deque(list(found) for _, found in groupby(positions, itemgetter(0)))

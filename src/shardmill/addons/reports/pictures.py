@@ -49,7 +49,6 @@ def read_objects(example: Mapping[str, FeatureValue], features: Features) -> tup
 
 
 def _read_boxes(example: Mapping[str, FeatureValue], features: Features) -> tuple[str, list[Box]]:
-    """Return the sequence and boxes of an example's objects, from a box feature or from the features of four edges."""
     feature = next((feature for feature in features_of_kind(features, "bbox") if feature.shape == (None, 4)), None)
     if feature is not None:
         edges = [float(edge) for edge in cast(Sequence[float], example.get(feature.name, ()))]
@@ -267,7 +266,6 @@ def take_in_turn(lists: Iterable[Iterable[Item]]) -> Iterator[Item]:
 
 
 def _sort_key(extreme: str, image: Extreme) -> float:
-    """Return the sort key of an extreme image among those of several splits; the most extreme comes first."""
     if extreme == "smallest":
         return image.width * image.height
     if extreme == "largest":

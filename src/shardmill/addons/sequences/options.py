@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from shardmill.errors import UserError
+from shardmill.flag_values import quote
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import Options, newer_flag
 
@@ -61,11 +62,11 @@ class SequenceOptions(AddOnOptions):
         if config.stratify_by is not None and config.stratify_by not in labels:
             raise UserError(
                 f"--stratify_by {config.stratify_by}: the rows of a sequence have one value of a label alone; give"
-                f" --label {config.stratify_by}, too"
+                f" --label {quote(config.stratify_by)}, too"
             )
         for name in (self.sequence_by, self.order_by):
             if name in config.drop:
-                raise UserError(f"--drop {name}: sequences are made by that column; do not drop it")
+                raise UserError(f"--drop {quote(name)}: sequences are made by that column; do not drop it")
 
 
 OPTIONS = SequenceOptions

@@ -1,6 +1,5 @@
 """Rows of a sequence: their staged records and the order of their times."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,6 +10,7 @@ import pyarrow as pa
 from shardmill.data import spans
 from shardmill.data.features import Features
 from shardmill.transforms.columns.arrow import buffer_items, is_list, text_buffers
+from shardmill.transforms.times import parse_moments
 
 _SIZE = np.dtype("<u4")
 _WIDTHS = {"int64": 8, "float32": 4}  # bytes of a value
@@ -108,13 +108,15 @@ def _texts(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> pa.LargeB
 
 
 _SIGN = np.uint64(1 << 63)
-_TIME = re.compile(rb"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?Z?")
+_EXACT = (1 << 63) - (1 << 58)  # nanoseconds from 1970: 283 years, beyond which keys are microseconds
+_FIRST_YEAR, _END_YEAR = -62_167_219_200, 253_402_300_800  # of four digits, in seconds since 1970
 
 
 def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return integers that sort like the values, uint64 (rows,), and flags of the rows without one, bool (rows,).
 
-    Values are int64, float64, or texts of dates or times to a microsecond; times ending in Z or without a zone are UTC.
+    Values are int64, float64, or texts of dates or times as ISO 8601 has them; times without a zone are UTC. A text has
+    no key if it is more exact than the key: nanoseconds from 1687 to 2253, and microseconds in other years to 9999.
     """
     none = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_int64(column.type):
@@ -124,16 +126,11 @@ def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         floats = column.cast(pa.float64()).fill_null(0).to_numpy() + 0.0  # of both zeros one
         bits = floats.view(np.uint64)
         return np.where(bits & _SIGN, ~bits, bits ^ _SIGN), none | np.isnan(floats)
-    moments = [None if text is None else _microseconds(text) for text in column.to_pylist()]
-    none = np.array([moment is None for moment in moments], bool)
-    return np.array([moment or 0 for moment in moments], np.int64).view(np.uint64) ^ _SIGN, none
-
-
-def _microseconds(text: bytes) -> int | None:
-    """Return the microseconds since 1970; None if the text is neither a date nor a time."""
-    if _TIME.fullmatch(text) is None:
-        return None
-    try:
-        return int(np.datetime64(text.removesuffix(b"Z").decode(), "us").astype(np.int64))
-    except ValueError:  # the 31st of a month of 30 days
-        return None
+    moments = parse_moments(column)
+    nanoseconds, fits, is_finer = moments.count(1_000_000_000)
+    is_near = fits & (np.abs(nanoseconds) < _EXACT)
+    microseconds, _, is_coarse = moments.count(1_000_000)
+    far = np.where(microseconds < 0, -_EXACT, _EXACT) + (microseconds - np.sign(microseconds) * (_EXACT // 1000))
+    in_range = (moments.seconds >= _FIRST_YEAR) & (moments.seconds < _END_YEAR)
+    good = moments.is_time & in_range & ~np.where(is_near, is_finer, is_coarse)
+    return np.where(is_near, nanoseconds, np.where(good, far, 0)).view(np.uint64) ^ _SIGN, ~good

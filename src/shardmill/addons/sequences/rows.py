@@ -13,6 +13,7 @@ from shardmill.addons.sequences.records import order_keys, row_records, row_widt
 from shardmill.addons.sequences.shards import SAME_TIME, SequenceShards
 from shardmill.data.features import Feature, Features, Renames
 from shardmill.errors import UserError
+from shardmill.flag_values import assign, quote
 from shardmill.text import FIRST_UNORDERED, plural, shown_line
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
@@ -26,12 +27,13 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import CONTENT_SEED
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.divisions import Division, divide_by_keys
+from shardmill.transforms.times import EXAMPLE
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
 
 _ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, in addition to its columns
-_EXPECTED_TIME = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"
+_EXPECTED_TIME = f"neither a number nor a date or time {EXAMPLE}, of nanoseconds from 1687 to 2253, else microseconds"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Sequences(RowAddOn):
             if feature.name not in layout.required_labels:
                 message = (
                     f"column {feature.name!r} has no value, and a sequence has one for each of its rows;"
-                    f" --fill {feature.name}=VALUE puts one in its place"
+                    f" --fill {assign(feature.name, 'VALUE')} puts one in its place"
                 )
                 rows.reject(rows.is_missing(feature.name), lambda _, said=message: said)
         names = pa.array([rows.file.encode()] * len(rows.lines), pa.large_binary())
@@ -178,7 +180,7 @@ class Sequences(RowAddOn):
 def _constant(feature: Feature) -> Feature:
     if feature.shape:
         raise UserError(
-            f"--label {feature.name} holds lists, and a sequence has one label; leave out --sequence_by, or --label"
+            f"--label {quote(feature.name)} holds lists, and a sequence has one; leave out --sequence_by, or --label"
         )
     return replace(feature, required=True)
 
@@ -188,7 +190,7 @@ def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
         of = "of differing lengths" if None in feature.shape else "of texts"
         raise UserError(
             f"--sequence_by: column {feature.name!r} holds lists {of}, and lists of such are none that an example can"
-            f" have; leave it out by --drop {feature.name}"
+            f" have; leave it out by --drop {quote(feature.name)}"
         )
     if feature.name in images:
         raise UserError(

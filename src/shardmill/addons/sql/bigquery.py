@@ -60,7 +60,6 @@ class BigQueryRows:
 
 
 def _message_of(error: Any) -> str:
-    """Return the reason in an answer of Google's REST APIs."""
     try:
         return " ".join(str(json.loads(error.content)["error"]["message"]).split())
     except (ValueError, KeyError, TypeError):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from shardmill.addons.sql.database_url import DatabaseUrl, parse_url
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs.record_kinds import ROWS, RowsKind
 from shardmill.text import shorten
-from shardmill.transforms.options.declare import OptionValueError, flag
+from shardmill.transforms.options.declare import flag
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError
 from shardmill.text import HIDDEN, mask_query
-from shardmill.transforms.options.declare import OptionValueError
 
 _EXAMPLE = "postgresql://user:${PASSWORD}@host/database or sqlite:///file.db"
 _URL = re.compile(

@@ -1,26 +1,42 @@
 """The option that stores dates and times as integers."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from shardmill.data.features import TimeUnit
 from shardmill.errors import UserError
+from shardmill.flag_values import OptionValueError, assign, split_pairs
 from shardmill.transforms.features.options import AddOnOptions
-from shardmill.transforms.options.declare import items_of, newer_flag
-from shardmill.transforms.options.job_options import check_column_words
+from shardmill.transforms.options.declare import newer_flag
+from shardmill.transforms.options.job_options import parse_words
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
 
 # Of numpy.datetime64, and how many of each are a second
 TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+EPOCH = "%s"  # the form of seconds since 1970
+_YEARS = ("%Y", "%y", "%G", "%c", "%x")  # what a form says the year by: strptime supplies 1900 without one
 
 
-def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
-    """Parse `created=ms` items, pairs or a mapping into (column, unit) pairs."""
-    pairs = [tuple(item.rpartition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items_of(value)]
-    check_column_words(pairs, TIME_UNITS, "unit", "created=ms")
-    return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)
+def parse_timestamps(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse `created=ms` or `when=s:%d/%m/%Y` items, pairs or a mapping into (column, unit and form) pairs."""
+    pairs = split_pairs(value, "column=unit, such as created=ms", is_word=True)
+    parse_words([(name, unit.partition(":")[0]) for name, unit in pairs], TIME_UNITS, "unit", "created=ms")
+    for _, unit in pairs:
+        _check_form(unit.partition(":")[2])
+    return tuple(pairs)
+
+
+def _check_form(form: str) -> None:
+    if form in ("", EPOCH):
+        return
+    try:
+        datetime.strptime(datetime(2024, 1, 31).strftime(form), form)
+    except ValueError as error:
+        raise OptionValueError(f"{form} is no form of dates as strptime has it, such as %d/%m/%Y: {error}") from None
+    if not any(year in form for year in _YEARS):
+        raise OptionValueError(f"{form} has no year; expected a form such as %d/%m/%Y")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +49,13 @@ class TimesOptions(AddOnOptions):
     reads_schema: ClassVar[bool] = True
     by_column: ClassVar[tuple[str, ...]] = ("timestamp",)
 
-    timestamp: tuple[tuple[str, TimeUnit], ...] = newer_flag(
+    timestamp: tuple[tuple[str, str], ...] = newer_flag(
         (),
         "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
-        "at=ms; repeatable",
+        "at=ms or at=s:%d/%m/%Y; repeatable",
         parse=parse_timestamps,
         repeats=True,
-        metavar="COLUMN=UNIT",
+        metavar="COLUMN=UNIT[:FORM]",
         default_words="times stay text",
         to_json=dict,
     )
@@ -54,8 +70,8 @@ class TimesOptions(AddOnOptions):
         for name, unit in self.timestamp:
             if other := units.get(name):
                 raise UserError(
-                    f"--timestamp {name}={unit}: {config.schema.origin} says that its times are in {other}, which is"
-                    " not written; leave the time_domain out of the schema, or --timestamp"
+                    f"--timestamp {assign(name, unit)}: {config.schema.origin} says that its times are in {other},"
+                    " which is not written; leave the time_domain out of the schema, or --timestamp"
                 )
 
 

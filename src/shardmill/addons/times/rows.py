@@ -1,34 +1,38 @@
 """Columns of times: the hooks by which texts of dates and times become numbers."""
 
-from collections.abc import Iterator
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.addons.times.options import TIME_UNITS, TimesOptions
+from shardmill.addons.times.options import EPOCH, TIME_UNITS, TimesOptions
 from shardmill.data.features import Feature, TimeUnit
 from shardmill.errors import UserError
+from shardmill.flag_values import assign
 from shardmill.text import plural, shorten
-from shardmill.transforms.columns.arrow import Flags, as_text, text_buffers
-from shardmill.transforms.columns.text import parse_values
-from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.columns.arrow import Flags, as_text
+from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred
 from shardmill.transforms.features.rows import RowAddOn, RowBatch
 from shardmill.transforms.findings import Finding, TableFlags
 from shardmill.transforms.layout.columns import Columns
 from shardmill.transforms.layout.options import TableOptions
+from shardmill.transforms.times import EXAMPLE, Moments, choose, parse_moments
 
-_ROWS = 1 << 13  # looked at together: their characters stay in the processor's cache
-_LONGEST = 48  # characters of a time: 22 of a fraction at least
-_FRACTION, _DIGITS = 20, 9  # where the digits of a fraction begin, and how many are nanoseconds
-_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60  # seconds
-_DATE_DIGITS, _TIME_DIGITS, _SECOND_DIGITS = (0, 1, 2, 3, 5, 6, 8, 9), (11, 12, 14, 15), (17, 18)
-
-Numbers = npt.NDArray[np.int64]
+_COUNT = re.compile(rb"[+-]?\d{1,40}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,2})?")
+_DATES = {4: "%Y", 7: "%Y%j", 8: "%Y%m%d"}  # forms of dates that are numbers, too, by their digits
+_USUAL = range(-170 * 31_556_952, 230 * 31_556_952)  # seconds: a number that is a date of these years may be one
+_INT64 = range(-(1 << 63), 1 << 63)
+Row = tuple[int, int, bool, bool, bool]  # of Moments
+_NONE: Row = (0, 0, False, False, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,114 +44,74 @@ class Times:
     is_out_of_range: Flags  # subset of is_invalid: times outside the range of int64 in this unit
     is_naive: Flags  # bool (rows,), times without a zone
     is_rounded: Flags  # bool (rows,), times finer than the unit, rounded down
+    is_count: Flags  # bool (rows,), numbers that count a unit
     texts: pa.Array  # the parsed texts
     unit: str  # unit of values
+    form: str = ""  # of the texts, as strptime has it; "" for ISO 8601
 
-    def reason(self, row: int) -> str:
-        """Return the reason why a row has no time."""
-        shown = shorten(as_text(self.texts[row].as_py()))
+    def reason(self, name: str, row: int) -> str:
+        """Return the reason why a row of the column `name` has no time."""
+        text = self.texts[row].as_py()
+        shown = f"column {name!r}: {shorten(as_text(text))}"
         if self.is_out_of_range[row]:
-            return f"{shown} is beyond what 64 bits of {self.unit} reach, the years 1678 to 2262"
-        return f"{shown} is no date and no time as ISO 8601 has them, such as 2024-01-31T09:00:00Z"
+            years = ", the years 1678 to 2262" if self.unit == "ns" else ""
+            return f"{shown} is beyond what 64 bits of {self.unit} reach{years}"
+        if self.form:
+            return f"{shown} is no time of the form {self.form}"
+        if self.is_count[row]:
+            forms = (_DATES[len(text)], EPOCH)
+            date, count = (f"--timestamp {assign(name, f'{self.unit}:{form}')}" for form in forms)
+            return f"{shown} may be a date or a number of seconds: {date} reads dates, {count} seconds since 1970"
+        return f"{shown} is no date and no time {EXAMPLE}"
 
 
-def read_times(texts: pa.Array, unit: str, counted: bool = False) -> Times:
-    """Parse binary `texts` as times in `unit` since 1970 in UTC; if `counted`, whole numbers are counts of the unit."""
-    if counted:
-        numbers, _ = parse_values(texts.cast(pa.binary()), "int64")
-        found = read_times(pc.if_else(pc.is_valid(numbers), pa.scalar(None, texts.type), texts), unit)
-        return replace(found, values=pc.coalesce(numbers, found.values), texts=texts)
-    missing = texts.is_null().to_numpy(zero_copy_only=False)
-    data, offsets = text_buffers(texts)
-    data = np.concatenate((data, np.zeros(_LONGEST, np.uint8)))
-    starts = range(0, max(len(texts), 1), _ROWS)
-    parts = [_read(data, offsets[start : start + _ROWS + 1].astype(np.int64), unit) for start in starts]
-    values, good, beyond, naive, cut = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    good = good & ~missing
-    return Times(pa.array(values, mask=~good), ~good & ~missing, beyond, naive & good, cut & good, texts, unit)
+def read_times(texts: pa.Array, unit: str, form: str = "", counted: bool = False) -> Times:
+    """Parse binary `texts` as times in `unit` since 1970 in UTC.
 
-
-def _read(data: npt.NDArray[np.uint8], offsets: Numbers, unit: str) -> tuple[Numbers, Flags, Flags, Flags, Flags]:
-    """Return values, and flags of the rows that are good, beyond, naive and cut."""
-    lengths = np.diff(offsets)
-    text = data[offsets[:-1, None] + np.arange(_LONGEST)]
-    text[np.arange(_LONGEST) >= lengths[:, None]] = 0
-    digits = text - ord("0")  # what is none wraps, and is above 9
-    date = _are_digits(digits, _DATE_DIGITS) & (text[:, 4] == ord("-")) & (text[:, 7] == ord("-"))
-    is_day = lengths == 10
-    has_time = _are_digits(digits, _TIME_DIGITS) & np.isin(text[:, 10], list(b"Tt ")) & (text[:, 13] == ord(":"))
-    has_second = has_time & (text[:, 16] == ord(":")) & _are_digits(digits, _SECOND_DIGITS)
-    run = np.argmax(digits[:, _FRACTION:] > 9, axis=1)  # digits of the fraction
-    has_fraction = has_second & (text[:, 19] == ord(".")) & (run > 0)
-    end = np.where(has_fraction, _FRACTION + run, np.where(has_second, 19, 16))
-    offset, has_zone, is_zone = _offset(text, digits, end, lengths)
-    days, real = _days(_number(digits, (0, 1, 2, 3)), _number(digits, (5, 6)), _number(digits, (8, 9)))
-    hours, minutes = _number(digits, (11, 12)) * ~is_day, _number(digits, (14, 15)) * ~is_day
-    seconds = _number(digits, (17, 18)) * has_second
-    real &= (hours < 24) & (minutes < 60) & (seconds < 60)
-    good = date & real & (is_day | (has_time & is_zone)) & (lengths < _LONGEST)
-    total = np.where(good, days * _DAY + hours * _HOUR + minutes * _MINUTE + seconds - offset * ~is_day, 0)
-    kept = np.arange(_FRACTION, _LONGEST) < (_FRACTION + run * has_fraction)[:, None]
-    fraction = np.where(kept, digits[:, _FRACTION:], 0)
-    nanoseconds = _number(fraction, tuple(range(_DIGITS)))
-    units, rest = np.divmod(nanoseconds, TIME_UNITS["ns"] // TIME_UNITS[unit])
-    fits = _fits(total, units, TIME_UNITS[unit])
-    cut = (rest > 0) | fraction[:, _DIGITS:].any(axis=1)
-    values = np.where(fits, total * TIME_UNITS[unit] + units, 0)
-    return values, good & fits, good & ~fits, is_day | ~has_zone, cut
-
-
-def _are_digits(digits: npt.NDArray[np.uint8], positions: tuple[int, ...]) -> Flags:
-    found: Flags = np.logical_and.reduce(digits[:, positions] < 10, axis=1)
-    return found
-
-
-def _number(digits: npt.NDArray[np.uint8], positions: tuple[int, ...]) -> Numbers:
-    """Return the number written by the digits at `positions`; arbitrary where these are not digits."""
-    powers = 10 ** np.arange(len(positions) - 1, -1, -1, dtype=np.int64)
-    number: Numbers = digits[:, positions].astype(np.int64) @ powers
-    return number
-
-
-def _days(year: Numbers, month: Numbers, day: Numbers) -> tuple[Numbers, Flags]:
-    months = (year - 1970) * 12 + month - 1
-    first, following = _first_day(months), _first_day(months + 1)
-    return first + day - 1, (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
-
-
-def _first_day(months: Numbers) -> Numbers:
-    """Return the days from 1970 to the first day of each month; months count from January 1970."""
-    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-
-
-def _offset(
-    text: npt.NDArray[np.uint8], digits: npt.NDArray[np.uint8], end: Numbers, lengths: Numbers
-) -> tuple[Numbers, Flags, Flags]:
-    """Parse the zone that starts at `end`: Z, +hh, +hhmm or +hh:mm.
-
-    Return the seconds ahead of UTC, flags of rows with text at `end`, and flags of those with a zone or no text.
+    They are as ISO 8601 has them, or have the `form` of strptime; %s means seconds since 1970. If `counted`, numbers
+    count the unit; those that may be dates, too, such as 20240131, are invalid.
     """
-    positions = np.minimum(end[:, None] + np.arange(6), _LONGEST - 1)
-    zone, figures = np.take_along_axis(text, positions, 1), np.take_along_axis(digits, positions, 1)
-    size = lengths - end
-    is_utc = (size == 1) & np.isin(zone[:, 0], list(b"Zz"))
-    signed = np.isin(zone[:, 0], list(b"+-")) & _are_digits(figures, (1, 2))
-    brief = (size == 5) & _are_digits(figures, (3, 4))
-    full = (size == 6) & (zone[:, 3] == ord(":")) & _are_digits(figures, (4, 5))
-    hours = _number(figures, (1, 2))
-    minutes = np.where(brief, _number(figures, (3, 4)), np.where(full, _number(figures, (4, 5)), 0))
-    is_offset = signed & ((size == 3) | brief | full) & (hours < 24) & (minutes < 60)
-    ahead = np.where(is_offset, hours * _HOUR + minutes * _MINUTE, 0)
-    return np.where(zone[:, 0] == ord("-"), -ahead, ahead), size > 0, (size == 0) | is_utc | is_offset
+    per_second = TIME_UNITS[unit]
+    is_count = is_unclear = np.zeros(len(texts), bool)
+    if form:
+        parse = partial(_read_count, 1) if form == EPOCH else partial(_read_form, form)
+        moments = _parse_each(texts, parse)
+    else:
+        moments = parse_moments(texts)
+    if counted:
+        counts = _parse_each(texts, partial(_read_count, per_second))
+        is_count = counts.is_time
+        is_unclear = is_count & moments.is_time & (moments.seconds >= _USUAL[0]) & (moments.seconds < _USUAL[-1])
+        moments = choose(is_count, counts, moments)
+    values, fits, cut = moments.count(per_second)
+    good = moments.is_time & fits & ~is_unclear
+    is_invalid = ~good & texts.is_valid().to_numpy(zero_copy_only=False)
+    naive, values = good & ~moments.has_zone, pa.array(values, mask=~good)
+    return Times(values, is_invalid, moments.is_time & ~fits, naive, good & cut, is_count, texts, unit, form)
 
 
-def _fits(seconds: Numbers, units: Numbers, size: int) -> Flags:
-    """Flag the rows whose `seconds` and `units` (`size` units a second), counted in units, fit int64."""
-    bounds = np.iinfo(np.int64)
-    (most, last), (least, first) = divmod(int(bounds.max), size), divmod(int(bounds.min), size)
-    fits: Flags = (seconds < most) | ((seconds == most) & (units <= last))
-    fits &= (seconds > least) | ((seconds == least) & (units >= first))
-    return fits
+def _parse_each(texts: pa.Array, read: Callable[[bytes], Row]) -> Moments:
+    encoded = texts.dictionary_encode()
+    found = [read(text) for text in (*encoded.dictionary.to_pylist(), b"")]
+    rows = pc.fill_null(encoded.indices, len(found) - 1).to_numpy()
+    return Moments(*(np.array(column)[rows] for column in zip(*found, strict=True)))
+
+
+def _read_count(per_second: int, text: bytes) -> Row:
+    seconds = Fraction(text.decode()) / per_second if _COUNT.fullmatch(text) else None
+    if seconds is None or math.floor(seconds) not in _INT64:
+        return _NONE
+    nanoseconds = seconds % 1 * 1_000_000_000
+    return math.floor(seconds), math.floor(nanoseconds), True, nanoseconds.denominator > 1, True
+
+
+def _read_form(form: str, text: bytes) -> Row:
+    try:
+        found = datetime.strptime(text.decode(), form)
+    except ValueError:  # also of bytes that are not UTF-8
+        return _NONE
+    since = found.replace(tzinfo=found.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since.days * 86_400 + since.seconds, since.microseconds * 1000, True, False, found.tzinfo is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +122,15 @@ class TimeChanges(Finding):
     units: dict[str, str] = field(default_factory=dict)  # by column
     naive: dict[str, int] = field(default_factory=dict)  # values without a zone, by column
     cut: dict[str, int] = field(default_factory=dict)  # values that are more exact than the unit, by column
+    counts: dict[str, Counter[str]] = field(default_factory=dict)  # years of the numbers that count the unit, by column
 
     @classmethod
     def of_column(cls, name: str, times: Times, good: Flags) -> Self:
         """Return the finding of the `good` rows of a column."""
         naive, cut = int(times.is_naive[good].sum()), int(times.is_rounded[good].sum())
-        return cls({name: times.unit}, {name: naive}, {name: cut})
+        counts = times.values.filter(pa.array(good & times.is_count & ~times.is_invalid))
+        years = counts.to_numpy().astype(f"datetime64[{times.unit}]").astype("datetime64[Y]").astype(str)
+        return cls({name: times.unit}, {name: naive}, {name: cut}, {name: Counter(years.tolist())})
 
     def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
         for name, unit in self.units.items():
@@ -173,13 +140,16 @@ class TimeChanges(Finding):
             if cut := self.cut[name]:
                 have = plural(cut, "value is", "values are")
                 yield f"column {name!r}: {have} more exact than {unit}; the whole {unit} before is stored"
+            if years := self.counts[name]:
+                were = plural(years.total(), "number was", "numbers were")
+                yield f"column {name!r}: {were} taken for times of the years {min(years)} to {max(years)}"
 
 
 @dataclass(frozen=True)
 class TimeColumns(RowAddOn):
     """The columns of times: those of --timestamp, and the times in a schema."""
 
-    units: dict[str, TimeUnit]  # by column of --timestamp
+    units: dict[str, str]  # by column of --timestamp, each with the form of its texts: s or s:%d/%m/%Y
 
     @classmethod
     def of(cls, options: TimesOptions, _: Any) -> Self:
@@ -190,11 +160,14 @@ class TimeColumns(RowAddOn):
         """Read columns of times as text and publish int64; a schema gives their unit but not the form of values."""
         types, features = dict(columns.types), []
         for feature in columns.features:
-            if (unit := self.units.get(feature.name)) is not None:
-                _check_time_column(feature, unit, columns.types[feature.name], inferred, options)
+            given = columns.types.get(feature.name)
+            if (flag := self.units.get(feature.name)) is not None:
+                _check_time_column(feature, flag, columns.types[feature.name], inferred, options)
+                unit = cast(TimeUnit, flag.partition(":")[0])
                 feature = replace(feature, dtype="int64", kind="tensor", time=unit)
             if _is_time(feature, options):
-                types[feature.name] = ColumnType("bytes", None, 0, is_time=True)
+                is_counted = given is None or given.dtype != "bytes"
+                types[feature.name] = ColumnType("bytes", None, 0, is_time=True, is_counted=is_counted)
             features.append(feature)
         return replace(columns, types=types, features=tuple(features))
 
@@ -204,9 +177,12 @@ class TimeColumns(RowAddOn):
             name = feature.name
             if not feature.time or name not in types or not types[name].is_time:
                 continue
-            found = read_times(rows.batch[name], feature.time, counted=name not in self.units)
-            rows.reject(found.is_invalid, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
+            form = self.units.get(name, "").partition(":")[2]
+            found = read_times(rows.batch[name], feature.time, form, counted=not form and types[name].is_counted)
+            rows.reject(found.is_invalid, partial(found.reason, name))
             rows.set_column(name, found.values)
+            if name not in self.units or form:
+                found = replace(found, is_count=np.zeros(len(rows.batch), bool))  # nothing was guessed
             rows.counters.append(partial(TimeChanges.of_column, name, found))
 
 
@@ -217,27 +193,21 @@ def _is_time(feature: Feature, options: TableOptions) -> bool:
 
 
 def _check_time_column(
-    feature: Feature, unit: TimeUnit, column: ColumnType, inferred: Inferred, options: TableOptions
+    feature: Feature, unit: str, column: ColumnType, inferred: Inferred, options: TableOptions
 ) -> None:
-    subject = f"--timestamp {feature.name}={unit}"
+    subject = f"--timestamp {assign(feature.name, unit)}"
     for flag, names in (("--label", options.label_columns), ("--image", options.image)):
         if feature.name in names:
             raise UserError(f"{subject} is also in {flag}; drop the one or the other")
-    if feature.time not in ("", unit):
+    if feature.time not in ("", unit.partition(":")[0]):
         raise UserError(f"{subject}: {options.schema_name} says that its times are in {feature.time}")
-    declared = inferred.declared.get(feature.name)
-    wanted = "bytes" if options.schema is None else "int64"
-    if (
-        feature.shape
-        or column.dtype != wanted
-        or feature.kind == "class_label"
-        or (declared and declared.kind == "image")
-    ):
-        kind = "durations" if declared and declared.unit else declared.kind if declared else column.dtype
+    declared = inferred.declared.get(feature.name, DeclaredColumn("text"))
+    schema = options.schema is not None
+    wanted = ("int64",) if schema else ("bytes", "int64", "float32")
+    is_other = declared.kind == "image" or feature.kind == "class_label" or (declared.unit and not schema)
+    if feature.shape or column.dtype not in wanted or is_other:
+        kind = "durations" if declared.unit else column.dtype if declared.kind == "text" else declared.kind
         holds = f"lists of {column.dtype}" if feature.shape else kind
-        if options.schema is not None:
+        if schema:
             raise UserError(f"{subject}: {options.schema_name} says that it holds {holds}; expected int64")
-        raise UserError(
-            f"{subject}: the column holds {holds}; expected one date or time in each row, as ISO 8601 has them or as"
-            " times of the file's own"
-        )
+        raise UserError(f"{subject}: the column holds {holds}; expected one date, time or number in each row")

@@ -15,6 +15,7 @@ from shardmill.addons.tokens.packing import INPUT_IDS, Packing
 from shardmill.data.features import Feature, Features, Renames
 from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
+from shardmill.flag_values import quote
 from shardmill.text import describe_place, plural
 from shardmill.transforms.features.rows import Flags, RowAddOn, RowBatch, Written
 from shardmill.transforms.findings import Finding, Findings, Occurrences, TableFlags, merged_by
@@ -248,7 +249,6 @@ def _format_type(dtype: str, shape: tuple[int | None, ...]) -> str:
 
 
 def _find_text(layout: TableLayout, column: str, ids: str, source: str) -> Feature:
-    """Return the feature of the texts whose tokens become the feature `ids`; raises UserError."""
     names = [feature.name for feature in layout.features]
     text = next((feature for feature in layout.features if feature.name == column), None)
     if text is None:
@@ -261,6 +261,6 @@ def _find_text(layout: TableLayout, column: str, ids: str, source: str) -> Featu
     if ids in names:
         raise UserError(
             f"--tokenizer: {source} has a column {ids!r} already, which the tokens are called; leave it out by"
-            f" --drop {ids}"
+            f" --drop {quote(ids)}"
         )
     return text
