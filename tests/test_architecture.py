@@ -73,6 +73,7 @@ ROOMS = (
     Room("src/shardmill/addons/nightly", 18, 2_700),
     Room("src/shardmill/addons/reports", 18, 2_450),  # contact sheets, the page, and the commands that show data sets
     Room("src/shardmill/addons/sql", 18, 920),
+    Room("src/shardmill/addons/masks", 18, 640),
     Room("src/shardmill/addons/sequences", 18, 580),
     Room("src/shardmill/addons/times", 18, 310),
     Room("src/shardmill/addons/tokens", 18, 1_050),
@@ -84,6 +85,7 @@ ADD_ON_WORDS = {
     "mapping": ("map_batches", "user_function", "userfunction", "mapcalls", "maprecords", "mapfiles", "mapped_"),
     "annotations": ("datumaro", "labelme", "createml", "cocofile", "read_coco", "label_studio"),
     "near_duplicates": ("near_duplicate", "perceptual", "look_alike", "similar_contents"),
+    "masks": ("maskfolder", "mask_color", "mask_column", "mask_dtype", "masks_seen"),
     "nightly": ("nightly", "retention", "rebuild"),
     "reports": ("contact_sheet", "picture_finder", "render_page", "report_content"),
     "sql": ("sql", "bigquery", "database"),

@@ -110,12 +110,7 @@ def _convert(
         config = kind.make_config(values)
 
         from shardmill.pipelines.jobs.job import check_input, check_job, dry_run, make_tuned_job, run_recorded
-        from shardmill.pipelines.jobs.outcome import (
-            Interrupted,
-            begin_record,
-            exit_interrupted,
-            interruption_of_report,
-        )
+        from shardmill.pipelines.jobs.outcome import Interrupted, begin_record, exit_interrupted, interruption_of_report
         from shardmill.pipelines.jobs.runner import runner_warning
 
     if recipe is not None:

@@ -10,14 +10,7 @@ from shardmill.data.shard_index import ALL, INDEX_FOLDER
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject
-from shardmill.pipelines.commands.frame import (
-    STORE_OPTIONS,
-    Command,
-    Result,
-    add_directory,
-    reach_paths,
-    run_here,
-)
+from shardmill.pipelines.commands.frame import STORE_OPTIONS, Command, Result, add_directory, reach_paths, run_here
 from shardmill.pipelines.config.data_sets import find_data_set
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import plural

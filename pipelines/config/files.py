@@ -20,7 +20,7 @@ from shardmill.transforms.values.options import DeclaredOptions
 if TYPE_CHECKING:
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
-    from shardmill.transforms.inputs.found_files import Companion, MaskSource
+    from shardmill.transforms.inputs.found_files import AddedCompanions, Companion
     from shardmill.transforms.inputs.manifest_files import LineResolver
     from shardmill.transforms.inputs.manifest_table import ManifestNames
     from shardmill.transforms.layout.options import FileLayoutOptions
@@ -82,9 +82,11 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return not is_on_disk or (self.has_file_identities and not storage.is_local(self.output))
 
     @property
-    def mask_flag(self) -> str:
-        """Return the flag that gives masks of the files; "" without such a flag."""
-        return ""
+    def added(self) -> "AddedCompanions":
+        """Return the companions that an add-on gives the files."""
+        from shardmill.transforms.inputs.found_files import AddedCompanions
+
+        return AddedCompanions()
 
     @property
     def has_file_identities(self) -> bool:
@@ -110,7 +112,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that the layout is made with."""
         from shardmill.transforms.layout.options import FileLayoutOptions
 
-        return self.subset(FileLayoutOptions, pattern=self.input or "", has_masks=bool(self.mask_flag))
+        return self.subset(FileLayoutOptions, pattern=self.input or "", has_companions=bool(self.added.flag))
 
     @property
     def line_resolver(self) -> "LineResolver | None":
@@ -302,7 +304,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
 
         assert self.input is not None
-        given = self.manifest or self.folders is not None or self.annotation_flag or self.masks_folder
+        given = self.manifest or self.folders is not None or self.annotation_flag or self.added.folder
         found = () if given or is_glob(self.input) else find_metadata_files(self.input)
         root = f"{self.input.rstrip('/')}/"
         named = peek_columns(found[0][1]) if found and not self.file_column else ()
@@ -319,7 +321,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         if not self._has_several_files:
             return ""
         names = peek_columns(metadata)
-        known = (*getattr(self, "mask_column", ()), *FILE_COLUMNS)
+        known = (*(item.column for item in self.added.companions), *FILE_COLUMNS)
         columns = [name for name in file_name_columns(names) if name not in known]
         first = next((name for name in FILE_COLUMNS if name in names), None)
         return ",".join([first, *columns]) if columns and first is not None else ""
@@ -462,16 +464,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         )
 
     @property
-    def mask_source(self) -> "MaskSource | None":
-        """Return the folder of masks and their names; None for none."""
-        return None
-
-    @property
-    def masks_folder(self) -> str | None:
-        """Return the folder of the files' masks; None for none."""
-        return None
-
-    @property
     def source(self) -> str:
         if self.input is not None:
             return f"--input {self.input}"
@@ -493,11 +485,16 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         return common_folder([manifest_folder(manifest.path) for manifest in self.manifests], "--manifest")
 
     @property
+    def local_files(self) -> tuple[tuple[str, str], ...]:
+        folder = self.added.folder
+        return super().local_files if folder is None else ((self.added.flag.partition(" ")[0], folder),)
+
+    @property
     def is_remote(self) -> bool:
-        """Return True if files, masks or reused records may be in an object store, or anywhere (`allow_outside`)."""
+        """Return True if files or reused records may be in an object store, or anywhere (`allow_outside`)."""
         from shardmill.transforms.stores import storage
 
-        return super().is_remote or self.allow_outside or not storage.is_local(self.masks_folder or "")
+        return super().is_remote or self.allow_outside or not storage.is_local(self.added.folder or "")
 
 
 AUDIO_RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be

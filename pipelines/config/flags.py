@@ -232,7 +232,7 @@ _METAVARS = {  # placeholders of values in --help, by the names of flags that ha
     "COLUMN": "file_column label_column split_column group_by stratify_by key",
     "COLUMN,…": "columns drop only image label",
     "COLUMN=UNIT,…": "coordinates",
-    "DIR": "output file_root masks voc transform_graph",
+    "DIR": "output file_root voc transform_graph",
     "ENCODING": "encoding",
     "FILE": "labels_file schema transform module_file yolo",
     "FRACTION": "max_reject_fraction",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from shardmill.addons import registry
 from shardmill.data import features
 from shardmill.errors import UserError
-from shardmill.flag_values import OptionValueError, quote
+from shardmill.flag_values import OptionValueError
 from shardmill.installed import install_hint
-from shardmill.pipelines.config.files import ListedFilesConfig, inside_archive, tree_flag
-from shardmill.text import listed
+from shardmill.pipelines.config.files import ListedFilesConfig, tree_flag
+from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.options.declare import flag, newer_flag
 from shardmill.transforms.options.image_options import (
@@ -20,7 +20,6 @@ from shardmill.transforms.options.image_options import (
     RESIZE_MODES,
     VERIFY,
     AnnotationOptions,
-    MaskOptions,
     max_pixels_flag,
 )
 
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
-    from shardmill.transforms.inputs.found_files import Companion, MaskSource
+    from shardmill.transforms.inputs.found_files import AddedCompanions, Companion
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
-# To plan with: of re-encoded photographs, jpeg at quality 95, and png
-_BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5}
-_BYTES_PER_MASK_PIXEL = 0.05  # of a PNG of a few areas
+# To plan with: of re-encoded photographs, jpeg at quality 95, and png; of a PNG of a few areas
+_BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5, "mask": 0.05}
 
 
 def parse_resolution(value: Any) -> tuple[int, int]:
@@ -65,7 +63,20 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
+class CompanionOptions(AddOnOptions):
+    """Options of an add-on that gives each image a further file, such as a mask. A job has at most one such add-on."""
+
+    def resolve(self, config: "ImagesConfig") -> Self:
+        """Return the options with what those of a configuration say about them; called once, before it is resolved."""
+        return self
+
+    def find_companions(self, config: "ImagesConfig") -> "AddedCompanions":
+        """Return what images get."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesConfig(AnnotationOptions, ListedFilesConfig):
     """The configuration of `shardmill images`."""
 
     title: ClassVar[str] = "images"
@@ -116,15 +127,14 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     )
 
     def resolve(self) -> Self:
-        """Return this configuration with the folder of masks among the images, and the renames of --feature_names."""
-        found = super().resolve()
+        """Return this configuration with the files that add-ons find, and the renames of --feature_names."""
+        add_ons = (each.resolve(self) if isinstance(each, CompanionOptions) else each for each in self.add_ons)
+        found = super(ImagesConfig, replace(self, add_ons=tuple(add_ons))).resolve()
         found = replace(found, objects_column=found._find_objects_column())
-        masks, rename = found.masks, found.rename
-        if found.mask_pattern and masks is None and found.input is not None and not found.annotation_flag:
-            masks = found.input  # masks are among the images
+        rename = found.rename
         if found.feature_names == features.OBJECT_DETECTION and not rename:
             rename = features.OBJECT_DETECTION_RENAMES
-        return replace(found, masks=None if masks is None else inside_archive(masks), rename=rename)
+        return replace(found, rename=rename)
 
     def check(self) -> None:
         super().check()
@@ -155,74 +165,26 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             )
         if self.has_objects and self.verify == "none" and not self.is_reencoding:
             raise UserError(f"--verify none contradicts {self.source}: boxes are checked by the size of their image")
-        self._check_masks()
+        self._check_companions()
         if self.coordinates and (not self.is_reencoding or not self.manifest):
             raise UserError(
                 "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
                 " --image_format; as they are, images and columns agree"
             )
 
-    def _check_masks(self) -> None:
-        from shardmill.transforms.inputs.found_files import STEM, MaskPattern
-        from shardmill.transforms.inputs.listing import is_glob
+    def _check_companions(self) -> None:
         from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, RESERVED
 
-        mask_flag = self.mask_flag
-        if self.masks_seen and not mask_flag:
-            raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
-        if self.mask_dtype != "uint8" and not mask_flag:
-            raise UserError(f"--mask_dtype {self.mask_dtype} is about the masks of --masks or --mask_column")
-        if self.mask_colors and not mask_flag:
-            raise UserError("--mask_colors is about the masks of --masks or --mask_column")
-        if self.mask_dtype == "uint8" and len(self.mask_colors) > 256:
-            raise UserError(f"--mask_colors has {len(self.mask_colors):,} classes; give --mask_dtype uint16")
-        if mask_flag and self.verify == "none" and not self.is_reencoding:
-            raise UserError(f"--verify none contradicts {mask_flag}: masks are checked by the size of their image")
-        try:
-            MaskPattern.parse(self.mask_pattern or STEM)
-        except ValueError as error:
-            raise UserError(f"--mask_pattern {error}") from None
-        if self.mask_pattern and self.masks is None:
-            raise UserError(
-                f"--mask_pattern {self.mask_pattern} is about the masks of --masks; of a --manifest, --mask_column says"
-                " which column names them"
-            )
-        if self.masks is not None and self.manifest:
-            raise UserError(
-                f"{mask_flag} is about the images of --input, --coco, --voc, --yolo or --annotations; --mask_column"
-                " says which column of a --manifest names them"
-            )
-        if self.masks is not None and is_glob(self.masks):
-            raise UserError(f"{mask_flag}: expected a folder, not a glob")
-        # Annotations name the images, wherever masks are
-        mask_folder = None if self.annotation_flag else self.masks_folder
-        if (
-            mask_folder is not None
-            and not self.mask_pattern
-            and (inside := f"{mask_folder}/").startswith(f"{self.root}/")
-        ):
-            folder = inside.removeprefix(f"{self.root}/").split("/")[0]
-            raise UserError(
-                f"{mask_flag} is in --input {self.input}, so its masks would be read as images; give --input the folder"
-                f" of the images alone, next to {folder}/, or --mask_pattern, how masks are called"
-            )
-        if self.mask_column and not self.manifest:
-            raise UserError(
-                f"{mask_flag} is about a --manifest; of the images of {self.source}, --masks is the folder of the masks"
-            )
-        columns = [*(self.file_columns or (FILE_COLUMNS[0],)), *self.mask_column]
+        named = [item.column for item in self.added.companions if item.column]
+        columns = [*(self.file_columns or (FILE_COLUMNS[0],)), *named]
         for column in columns:
             if columns.count(column) > 1:
-                raise UserError(f"the column {column} is there twice among --file_column and --mask_column")
-            if column in self.mask_column and column in (self.label_column, "split", *FILE_COLUMNS):
-                raise UserError(
-                    f"{mask_flag}: the column {column} is used for something else already; give another one"
-                )
+                raise UserError(f"the column {column} is there twice among the columns that name files")
         for name in (names := [item.feature for item in self.companions]):
             if name in (*RESERVED, "label", "split") or names.count(name) > 1:
                 raise UserError(
-                    f"{mask_flag or f'--file_column {self.file_column}'}: its feature would be called {name!r}, which"
-                    " each example has already; rename the column"
+                    f"{self.added.flag or f'--file_column {self.file_column}'}: its feature would be called {name!r},"
+                    " which each example has already; rename the column"
                 )
 
     @property
@@ -249,40 +211,20 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
 
     @property
     def input_notices(self) -> tuple[str, ...]:
-        if not self.mask_colors:
-            return super().input_notices
-        names = listed([f"{value} {name!r}" for value, (name, _) in enumerate(self.mask_colors)], 5, ", …")
-        notice = f"values of masks are the places of {len(self.mask_colors):,} classes in --mask_colors: {names}"
-        return (*super().input_notices, notice)
+        return (*super().input_notices, *self.added.notices)
 
     @property
-    def mask_flag(self) -> str:
-        if self.masks is not None:
-            return f"--masks {self.masks}"
-        return f"--mask_column {quote(*self.mask_column)}" if self.mask_column else ""
+    def added(self) -> "AddedCompanions":
+        found = (each.find_companions(self) for each in self.add_ons if isinstance(each, CompanionOptions))
+        return next(found, super().added)
 
     @property
     def companions(self) -> "tuple[Companion, ...]":
-        from shardmill.transforms.inputs.found_files import MASK_IN_FOLDER, companions_of_columns
+        from shardmill.transforms.inputs.found_files import Companion, companion_feature
 
-        in_folder = (MASK_IN_FOLDER,) if self.masks is not None else ()
-        return (*in_folder, *companions_of_columns(self.file_columns[1:], self.mask_column))
-
-    @property
-    def masks_folder(self) -> str | None:
-        return self.masks.rstrip("/") or "/" if self.masks is not None else None
-
-    @property
-    def mask_source(self) -> "MaskSource | None":
-        from shardmill.transforms.inputs.found_files import MaskPattern, MaskSource
-
-        if (folder := self.masks_folder) is None:
-            return None
-        pattern = MaskPattern.parse(self.mask_pattern) if self.mask_pattern else MaskPattern()
-        root = self.root
-        if self.annotation_flag or not f"{folder}/".startswith(f"{root}/"):
-            return MaskSource(folder, pattern)
-        return MaskSource(folder, pattern, folder[len(root) + 1 :])
+        further = (Companion(companion_feature(column), column) for column in self.file_columns[1:])
+        in_folder = (item for item in self.added.companions if not item.column)
+        return (*in_folder, *further, *(item for item in self.added.companions if item.column))
 
     def _check_inputs(self) -> None:
         from shardmill.transforms.inputs.listing import is_glob
@@ -352,10 +294,9 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         options = super().resolve_options
         if self.resize is None:
             return options
-        pixels, masks = self.resize[0] * self.resize[1], sum(item.is_mask for item in self.companions)
-        image_bytes, mask_bytes = int(pixels * _BYTES_PER_PIXEL[self.image_format]), int(pixels * _BYTES_PER_MASK_PIXEL)
-        images = 1 + len(self.companions) - masks
-        return replace(options, record_bytes=images * image_bytes + masks * mask_bytes)
+        pixels, of_image = self.resize[0] * self.resize[1], _BYTES_PER_PIXEL[self.image_format]
+        sizes = (of_image, *(_BYTES_PER_PIXEL["mask"] if item.codec else of_image for item in self.companions))
+        return replace(options, record_bytes=sum(int(pixels * size) for size in sizes))
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, for the manifest; some are left out if they have no use."""

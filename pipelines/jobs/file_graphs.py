@@ -27,13 +27,7 @@ from shardmill.pipelines.jobs.skeleton import (
     save_dry_run,
     write_and_publish,
 )
-from shardmill.pipelines.reports.summary import (
-    JobWork,
-    format_range,
-    human_size,
-    join_first_and_last,
-    shorten_name,
-)
+from shardmill.pipelines.reports.summary import JobWork, format_range, human_size, join_first_and_last, shorten_name
 from shardmill.text import plural
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOrder, PlanShards
@@ -142,7 +136,7 @@ def find_files(
             config.on_duplicate_key == "reject",
         )
     assert config.input is not None
-    listing = (config.input, config.kind, config.folders, config.has_file_identities, config.mask_source)
+    listing = (config.input, config.kind, config.folders, config.has_file_identities, config.added)
     return partial(ListFiles, *listing, config.name_rules)
 
 
@@ -363,7 +357,7 @@ def _describe_classes(plan: FilesDryRun, config: FilesConfig) -> list[str]:
             f"Objects: {objects.total():,}" + (f", most often {shorten_name(most)}" if most else ""),
         ]
     if plan.layout.class_names is None:
-        labels = "masks are the labels" if config.mask_flag else f"the {config.kind.plural} are unlabelled"
+        labels = "masks are the labels" if config.added.flag else f"the {config.kind.plural} are unlabelled"
         return [f"Classes: none; {labels}"]
     names = plan.layout.class_names.names
     lines = [f"Classes: {len(names):,}"]

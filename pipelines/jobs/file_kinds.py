@@ -23,14 +23,13 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     """Return how images are found and read."""
     from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
     from shardmill.transforms.files.image_encoder import ImageEncoder
-    from shardmill.transforms.files.image_masks import CompanionEncoder
     from shardmill.transforms.files.image_objects import ObjectEncoder
     from shardmill.transforms.inputs.manifest_table import RESERVED
     from shardmill.transforms.inputs.sources import ReadAnnotations
 
     declared, reencoding = dict(config.coordinates), config.reencode
     names, renames = config.object_names, config.renames
-    source, companions = config.annotation_source, config.companions
+    source = config.annotation_source
     objects = None
     if (annotated := source or config.objects_column) is not None:
         objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
@@ -44,11 +43,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         renames,
         observer,
         objects,
-        CompanionEncoder(
-            companions, config.masks_seen, renames, config.mask_dtype, tuple(color for _, color in config.mask_colors)
-        )
-        if companions
-        else None,
+        config.companions,
     )
     mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
     # Boxes of annotations are moved with the picture, columns of a manifest are not
@@ -60,7 +55,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = find_files(config, RESERVED)
     else:
         read = partial(ReadAnnotations, source, config.allow_outside, config.has_file_identities)
-        index = partial(read, names.image_id, config.mask_source)
+        index = partial(read, names.image_id, config.added)
     has_layout = config.manifest or config.annotations or names.is_detection_api
     of_layout = encoder.of_layout if has_layout else None
     return FileRoute(index, encoder, layout, of_layout, observer)

@@ -39,7 +39,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
         ),
     },
     "This program": {
-        "completion": Entry("print the script that completes this command line in a shell", "shardmill.pipelines.cli"),
+        "completion": Entry("print the script that completes this command line in a shell", "shardmill.pipelines.cli")
     },
 }
 

@@ -168,9 +168,8 @@ def check_secrets(config: JobConfig, options: PipelineOptions) -> None:
 def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
     """Yield (flag, path) of each local input and output path; URLs are left out."""
     manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
-    masks = ("--masks", getattr(config, "masks", None))
     inputs = [("--input", path) for path in config.inputs]
-    for flag, path in (*inputs, *config.local_files, *manifests, masks, ("--output", config.output)):
+    for flag, path in (*inputs, *config.local_files, *manifests, ("--output", config.output)):
         if path is not None and storage.is_local(archive_path(path)):
             yield flag, archive_path(path)
 

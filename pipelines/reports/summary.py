@@ -340,10 +340,7 @@ def _own_reader(dataset: Dataset, split: str) -> list[str]:
     """Return code that reads with shardmill: tensors, or plain examples if these need fewer words."""
     arguments = f"{dataset.directory!r}, split={split!r}"
     if dataset.manifest.has_raw_records:
-        return [
-            "  import shardmill",
-            f"  records = (each['record'] for each in shardmill.examples({arguments}))",
-        ]
+        return ["  import shardmill", f"  records = (each['record'] for each in shardmill.examples({arguments}))"]
     try:
         incomplete = find_incomplete(choose_columns(dataset.manifest, None, None, True).all_features)
     except UserError:  # of examples that have a label and nothing else

@@ -41,10 +41,16 @@ from shardmill.transforms.files.image_codec import (
     pillow_orientation,
     reencode,
 )
+from shardmill.transforms.files.image_companions import (
+    EncodedCompanion,
+    companion_features,
+    companion_notices,
+    encode_companions,
+    restore_companions,
+)
 from shardmill.transforms.files.image_features import (
     animation_notices,
     box_notices,
-    companion_notices,
     naming_notices,
     property_notices,
     turned_notices,
@@ -59,10 +65,9 @@ from shardmill.transforms.files.image_headers import (
     find_properties,
     read_plain_images,
 )
-from shardmill.transforms.files.image_masks import CompanionEncoder, EncodedCompanion, companion_features
 from shardmill.transforms.files.image_objects import TFDS_NAMES, ObjectEncoder, object_features, take_rows
 from shardmill.transforms.files.references import LABELS
-from shardmill.transforms.inputs.found_files import companion_paths, hash_statuses
+from shardmill.transforms.inputs.found_files import Companion, companion_paths, hash_statuses
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout
@@ -108,11 +113,7 @@ class FramedImages:
 
 
 def frame_plain_images(
-    images: PlainImages,
-    names: Sequence[str],
-    labels: NDArray[np.int64],
-    files: pa.StringArray,
-    entries: pa.BinaryArray,
+    images: PlainImages, names: Sequence[str], labels: NDArray[np.int64], files: pa.StringArray, entries: pa.BinaryArray
 ) -> FramedImages:
     """Encode images as Examples and frame them: image, label, filename, height, width and other features.
 
@@ -153,7 +154,7 @@ class ImageEncoder(FileEncoder):
     renames: Renames = NO_RENAMES  # of features
     observer: ImageObserver | None = None  # of an add-on
     objects: ObjectEncoder | None = None  # encoder of annotated objects; None without
-    companions: CompanionEncoder | None = None  # encoder of companions; None without
+    companions: tuple[Companion, ...] = ()  # of each image
     columns: ManifestColumns = ()  # of a manifest
 
     @property
@@ -185,7 +186,7 @@ class ImageEncoder(FileEncoder):
         parts = [header.format, str(header.width), str(header.height), str(header.orientation)]
         if header.properties != PLAIN:
             parts.append(_PROPERTIES_PREFIX + header.properties.to_text())
-        if self.companions is not None:
+        if self.companions:
             kinds = (companion.source_kind for companion in encoded.annotations.companions)
             parts.append(_COMPANIONS_PREFIX + ",".join(kinds))
         if header.original is not None:
@@ -195,19 +196,20 @@ class ImageEncoder(FileEncoder):
         return " ".join(parts)
 
     def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
-        if self.companions is None:
+        if not self.companions:
             return self._make_encoded(value, self._observe(value, _parse_header(remembered)))
         parts = remembered.split(" ")
         companion_text = next(item for item in parts if item.startswith(_COMPANIONS_PREFIX))
         parts.remove(companion_text)
         encoded = self._make_encoded(value, self._observe(value, _parse_header(" ".join(parts))))
-        companions = self.companions.restore(record, companion_text.removeprefix(_COMPANIONS_PREFIX), self.has_sizes)
+        kinds = companion_text.removeprefix(_COMPANIONS_PREFIX)
+        companions = restore_companions(self.companions, self.renames, record, kinds, self.has_sizes)
         return encoded._replace(annotations=_Annotations(companions=companions))
 
     def depends_on(self) -> dict[str, str]:
         options = super().depends_on()
         del options["observer"], options["objects"]
-        if self.companions is None:
+        if not self.companions:
             del options["companions"]
         return options if self.objects is None else {**options, "objects": "noted"}
 
@@ -217,7 +219,7 @@ class ImageEncoder(FileEncoder):
     @property
     def is_compiled(self) -> bool:
         """True if local images are stored as they are, and nothing is computed of their pixels."""
-        own = self.reencode is None and self.companions is None and self.observer is None
+        own = self.reencode is None and not self.companions and self.observer is None
         names = None if self.objects is None else self.objects.names
         return (
             spans.COMPILED
@@ -344,7 +346,7 @@ class ImageEncoder(FileEncoder):
 
     def annotate(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
         files = files if self.objects is None else self._with_objects(batch, files, self.objects)
-        if self.companions is None:
+        if not self.companions:
             return files
         return [self._with_companions(*pair) for pair in zip(files, companion_paths(batch), strict=True)]
 
@@ -366,20 +368,22 @@ class ImageEncoder(FileEncoder):
         return annotated
 
     def _with_companions(self, file: Encoded | Exception, paths: Sequence[str]) -> Encoded | Exception:
-        if isinstance(file, Exception) or self.companions is None:
+        if isinstance(file, Exception):
             return file
         annotations: _Annotations = file.annotations
         if annotations.companions is None:
             picture, decodes = file.stats_data.picture, self.verify == "decode"
             try:
-                found = self.companions.encode(
-                    paths, picture, self.reencode, self._load_image, self.max_pixels, decodes
-                )
+                how = (picture, self.reencode, self._load_image, self.max_pixels, decodes)
+                found = encode_companions(self.companions, paths, *how)
             except ImageError as error:
                 return error
             annotations = annotations._replace(companions=found)
-        entries = file.entries + self.companions.encode_entries(annotations.companions or ())
-        return file._replace(entries=entries, annotations=annotations)
+        entries = [
+            example.bytes_entry_header(self.renames(item.feature), len(companion.data)) + companion.data
+            for item, companion in zip(self.companions, annotations.companions or (), strict=True)
+        ]
+        return file._replace(entries=b"".join((file.entries, *entries)), annotations=annotations)
 
     def _observe(self, image: bytes, header: ImageHeader) -> ImageHeader:
         """Return `header` with the observer's text, unless it is known from an older build."""
@@ -415,7 +419,7 @@ class ImageEncoder(FileEncoder):
         stats.sizes.add([len(file.value) for file in files])
         stats.rotated = sum([header.orientation != UPRIGHT for header in headers])
         count_properties(stats.properties, headers)
-        if self.companions is not None:
+        if self.companions:
             stats.companions = self._count_companions([file.annotations.companions for file in files])
         if self.has_sizes:
             stats.heights.add([header.height for header in headers])
@@ -424,15 +428,14 @@ class ImageEncoder(FileEncoder):
 
     def _count_companions(self, files: Sequence[Sequence[EncodedCompanion]]) -> dict[str, CompanionStats]:
         stats_by_feature = {}
-        assert self.companions is not None
-        for index, item in enumerate(self.companions.companions):
+        for index, item in enumerate(self.companions):
             encoded = [companions[index] for companions in files]
             headers = [companion.header for companion in encoded if companion.header is not None]
-            masks = [companion for companion in encoded if companion.header is None]
-            stats = CompanionStats(formats=Counter([header.format for header in headers] + ["png"] * len(masks)))
+            others = [companion for companion in encoded if companion.header is None]
+            stats = CompanionStats(formats=Counter([header.format for header in headers] + ["png"] * len(others)))
             stats.rotated = sum(header.orientation != UPRIGHT for header in headers)
             count_properties(stats.properties, headers)
-            stats.source_formats = Counter(mask.source_kind for mask in masks if mask.source_kind)
+            stats.source_formats = Counter(other.source_kind for other in others if other.source_kind)
             stats.sizes.add([len(companion.data) for companion in encoded])
             stats_by_feature[item.feature] = stats
         return stats_by_feature
@@ -457,7 +460,6 @@ class ImageEncoder(FileEncoder):
             if isinstance(images, ImageStats):
                 written.merge(images)
                 boxes += Counter(images.boxes)
-        further, is_reencoded = self.companions or CompanionEncoder(()), self.reencode is not None
         names = TFDS_NAMES if self.objects is None else self.objects.names
         # If images have sizes, their formats are known.
         encoding = next(iter(written.formats)) if len(written.formats) == 1 and self.has_sizes else ""
@@ -468,16 +470,15 @@ class ImageEncoder(FileEncoder):
         if self.objects is not None and layout.object_classes is not None:
             annotations += object_features(self.objects.members, layout.object_classes.names, names)
         formats = {name: list(found.formats) for name, found in written.companions.items()}
-        annotations += companion_features(further.companions, formats, self.has_sizes, further.mask_dtype)
+        annotations += companion_features(self.companions, formats, self.has_sizes)
         image = Feature("image", "bytes", "image", encoding=encoding)
         sizes = ("height", "width") if self.has_sizes else ()
-        in_order = [item.feature for item in further.companions if item.feature in written.companions]
         return file_features(layout, summary.records, image, sizes, annotations), [
             *turned_notices(written.rotated),
-            *property_notices(written.properties, is_reencoded),
+            *property_notices(written.properties, self.reencode is not None),
             *([*animation_notices(written.formats), *naming_notices(names)] if for_tfds else ()),
             *box_notices(boxes),
-            *companion_notices({name: written.companions[name] for name in in_order}, is_reencoded),
+            *companion_notices(self.companions, written.companions, self.reencode is not None),
         ]
 
     def _load_image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
@@ -487,8 +488,7 @@ class ImageEncoder(FileEncoder):
             check_pixel_count(header, self.max_pixels)
             if self.coordinates and (orientation := pillow_orientation(data)) != UPRIGHT:
                 raise ImageError(rotation_reason(orientation, self.coordinates))
-            companions = () if self.companions is None else self.companions.companions
-            needs_original = self.objects is not None or any(item.is_mask for item in companions)
+            needs_original = self.objects is not None or any(item.codec for item in self.companions)
             original = Picture(header.width, header.height, pillow_orientation(data)) if needs_original else None
             stored, stored_format, width, height, properties = reencode(data, self.reencode)
             return stored, ImageHeader(stored_format, width, height, original=original, properties=properties)

@@ -11,7 +11,7 @@ from shardmill.text import plural
 from shardmill.transforms.files.encoding import TFDS_CANNOT
 from shardmill.transforms.files.image_objects import ObjectNames
 from shardmill.transforms.formats.conventions import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_16_bit_png
-from shardmill.transforms.statistics.files import CompanionStats, ImageProperties
+from shardmill.transforms.statistics.files import ImageProperties
 
 _DARK = 1 << 14  # a highest value of 16 bits that is a quarter of white, or less
 
@@ -104,30 +104,6 @@ def box_notices(boxes: Mapping[str, int]) -> list[str]:
     """Return notices of boxes that were changed, by kind of change."""
     changes = [(number, *_CHANGES[change]) for change, number in boxes.items() if number]
     return [f"{plural(number, one, several)} {what}" for number, one, several, what in changes]
-
-
-_ONE = {"has": "has", "is": "is", "png": "PNG", "gray": "a gray PNG"}
-_SEVERAL = {"has": "have", "is": "are", "png": "PNGs", "gray": "gray PNGs"}
-_CONVERSIONS = {
-    "palette": "{has} a palette, and {is} stored as {gray} of the places in it, for TensorFlow decodes palettes to"
-    " colours",
-    "shallow": "{has} 8 bits, and {is} stored with the same values in 16",
-    "deep": "{has} 16 bits, and {is} stored with the same values in 8",
-    "colours": "{has} colours that are all gray, and {is} stored as {gray}",
-    "format": "{is} no {png}, and {is} stored as {gray} of the same values",
-}
-
-
-def companion_notices(companion_stats: Mapping[str, CompanionStats], reencoded: bool) -> list[str]:
-    """Return notices of masks that were converted, and of properties of companion images."""
-    notices = []
-    for feature, stats in companion_stats.items():
-        for source_kind, number in sorted(stats.source_formats.items()):
-            one, several = (_CONVERSIONS[source_kind].format(**words) for words in (_ONE, _SEVERAL))
-            notices.append(f"{feature}: {plural(number, f'mask {one}', f'masks {several}')}")
-        image_notices = (*turned_notices(stats.rotated), *property_notices(stats.properties, reencoded))
-        notices += [f"{feature}: {notice}" for notice in image_notices]
-    return notices
 
 
 Formats = Mapping[str, Counter[str]]  # of each feature's values

@@ -29,13 +29,7 @@ from shardmill.transforms.files.arrays import (
 from shardmill.transforms.files.encoding import Encoded
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
-from shardmill.transforms.inputs.listing import (
-    FoundFile,
-    Skipped,
-    find_exclusion,
-    input_root,
-    list_input,
-)
+from shardmill.transforms.inputs.listing import FoundFile, Skipped, find_exclusion, input_root, list_input
 from shardmill.transforms.inputs.sources import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.layout.options import FileLayoutOptions

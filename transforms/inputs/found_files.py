@@ -3,23 +3,20 @@
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import xxhash
 
-from shardmill.errors import UserError
+from shardmill.data.features import Feature
 from shardmill.metadata.manifest import Reject
-from shardmill.text import listed, plural
-from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.formats.format import KEY_PREFIX
-from shardmill.transforms.inputs.folders import IMAGES
-from shardmill.transforms.inputs.listing import FoundFile, is_unknown_file, list_input
+from shardmill.transforms.inputs.listing import FoundFile
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.local import LinksInside, stat_plain_file
 from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text, web_url_problem
@@ -60,13 +57,31 @@ def add_revisions(hashes: Iterable[int | None]) -> int | None:
     return None if None in known else sum(filter(None, known)) & 0xFFFF
 
 
+class CompanionCodec(Protocol):
+    """The encoding of a kind of companion that is no image of its own, such as a mask, by an add-on."""
+
+    def encode(self, data: bytes, picture: Any, settings: Any, max_pixels: int, decodes: bool) -> tuple[bytes, str]:
+        """Return the companion of an image as stored, and the kind of file it was made of, "" if it is unchanged.
+
+        `picture` is the image's Picture, and `settings` are its Reencode; see shardmill.transforms.files. Raise an
+        ImageError if it cannot be stored.
+        """
+
+    def make_feature(self, name: str) -> Feature:
+        """Return the feature that holds such companions."""
+
+    def describe_conversion(self, source_kind: str, number: int) -> str:
+        """Return a notice of the companions that were made of a kind of file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Companion:
     """A further image file that each example has, such as a mask or the right picture of a pair."""
 
     feature: str  # name of the feature that holds it
     column: str = ""  # manifest column that names it; "" if found in a folder
-    is_mask: bool = False  # True if it labels each pixel; else it is an image of its own
+    codec: CompanionCodec | None = None  # how an add-on stores it; None for an image of its own
+    flag: str = "--file_column"  # that names the column
 
     @property
     def display_name(self) -> str:
@@ -74,20 +89,38 @@ class Companion:
         return f"column {self.column!r}" if self.column else self.feature
 
 
-MASK_IN_FOLDER = Companion("mask", is_mask=True)  # a mask in a folder of masks
+FoundCompanion = tuple[str, int, int | None, int | None]  # path, size in bytes, identity, hash of its revision
+
+
+class CompanionFinder(Protocol):
+    """Finds the companions of images while these are listed."""
+
+    def is_among_images(self, name: str) -> bool:
+        """Return True if a file in the folder of the images is a companion."""
+
+    def find(self, name: str, position: int | None) -> FoundCompanion | str:
+        """Return the companion of an image, at a position in what lists it, or why it has none."""
+
+    def finish(self) -> list[str]:
+        """Return notices about companions that no image has; raise a UserError if there are images and none has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedCompanions:
+    """The companions that an add-on gives images."""
+
+    flag: str = ""  # that gives them, for messages
+    companions: tuple[Companion, ...] = ()
+    folder: str | None = None  # where they are; None if a manifest names them
+    # returns what finds them, if no manifest names them: given True for file identities, and True if annotations
+    # name the images
+    open: Callable[[bool, bool], CompanionFinder] | None = None
+    notices: tuple[str, ...] = ()  # about their values
 
 
 def companion_feature(column: str) -> str:
     """Return the feature of a column of file names, as Hugging Face's imagefolder: `right` for `right_file_name`."""
     return column.removesuffix(_SUFFIX) or column
-
-
-def companions_of_columns(files: Sequence[str], masks: Sequence[str]) -> tuple[Companion, ...]:
-    """Return the companions that manifest columns name."""
-    return (
-        *(Companion(companion_feature(column), column) for column in files),
-        *(Companion(companion_feature(column), column, True) for column in masks),
-    )
 
 
 def file_name_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -119,12 +152,9 @@ class MaskPattern:
 
     @classmethod
     def parse(cls, text: str) -> "MaskPattern":
-        """Parse `{stem}_mask`, or `{stem}_left={stem}_mask` if images have a template, too; ValueError if invalid."""
+        """Parse `{stem}_mask`, or `{stem}_left={stem}_mask` if images have a template, too; "" is the default."""
         image, separator, mask = text.partition("=")
-        pattern = cls(image, mask) if separator else cls(mask=text)
-        if not all(template.count(STEM) == 1 for template in (pattern.image, pattern.mask)):
-            raise ValueError(f"{text!r}: expected {STEM} once, as in {STEM}_mask, or {STEM}_image={STEM}_mask")
-        return pattern
+        return cls(image, mask) if separator else cls(mask=text or STEM)
 
     def name_mask(self, name: str) -> str | None:
         """Return the name of an image's mask; None if the image's name does not fit its template."""
@@ -147,138 +177,9 @@ def _compile(template: str) -> re.Pattern[str]:
     return re.compile(rf"(?P<folder>(?:.*/)?){before}(?P<stem>[^/]+){after}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class MaskSource:
-    """A folder of masks, and how they are named."""
-
-    folder: str
-    pattern: MaskPattern = MaskPattern()
-    inside: str | None = None  # its path below the folder of the images, "" if they are one; None if it is elsewhere
-
-    def is_among_images(self, name: str) -> bool:
-        """Return True if a file in the folder of the images, given by its name there, is a mask."""
-        if self.inside is None or not name.startswith(f"{self.inside}/" if self.inside else ""):
-            return False
-        return self.pattern.is_mask(remove_suffix(name[len(self.inside) :].lstrip("/")))
-
-
-Mask = tuple[str, int, int | None, int | None]  # path, size in bytes, identity, hash of its revision
-_SHOWN = 3  # names of masks without an image
-_ROWS = pa.schema([("name", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
-
-
-class MaskFolder:
-    """The masks below a folder, held in memory at some dozen bytes each; counts which of them no image uses."""
-
-    def __init__(self, source: MaskSource, identities: bool = True, annotated: bool = False) -> None:
-        """List the masks; raise a UserError if there is no such folder, or no image in it.
-
-        If annotations name the images (`annotated`), masks need not repeat outer folders such as JPEGImages.
-        """
-        folder = source.folder
-        if storage.is_local(folder) and not os.path.isdir(folder):
-            raise UserError(f"--masks {folder}: no such folder")
-        self.source, self._folder = source, folder
-        self._needs_identities, self._annotated = identities, annotated
-        self._unlisted, self._others = list[str](), list[str]()
-        self.first_image: str | None = None  # first image whose mask was looked for
-        rows = list(self._list_masks())
-        if not rows:
-            fits = f" with a name that fits --mask_pattern {source.pattern}" if source.pattern != MaskPattern() else ""
-            hint = next(filter(None, map(describe_foreign_format, self._others)), "")
-            raise UserError(f"--masks {folder}: there is no image in that folder{fits}{hint}")
-        columns = convert_batch(list(zip(*rows, strict=True)), _ROWS).columns
-        self._names, self._sizes, self._identities, self._revisions = columns
-        keys = np.fromiter((_hash_stem(name) for name in self._names.to_pylist()), np.uint64, len(rows))
-        self._order = np.argsort(keys, kind="stable")
-        self._keys = keys[self._order]
-        self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
-
-    def _list_masks(self) -> Iterator[Mask]:
-        for item in list_input(self._folder, IMAGES):
-            if isinstance(item, FoundFile):
-                if not self.source.pattern.is_mask(remove_suffix(item.name)):
-                    continue
-                identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._needs_identities else None
-                yield item.name, item.size_bytes, identity, hash_revision(item)
-            elif isinstance(item, Reject):
-                self._unlisted.append(f"{item.source}: {item.reason}")
-            elif is_unknown_file(item.kind):
-                self._others.append(item.name)
-
-    def find_mask(self, name: str) -> Mask | str:
-        """Return an image's mask, or why it has none; raise a UserError if images of two folders would share a mask."""
-        self.first_image = self.first_image or name
-        stems = self._list_stems(name)
-        if not stems:
-            return f"no mask: its name is not as --mask_pattern {self.source.pattern} says"
-        masks = next(filter(None, map(self._find_by_stem, stems)), [])
-        if not masks:
-            if self.source.pattern != MaskPattern():
-                return f"no mask: {self._folder} has no {stems[0]!r} with the suffix of an image"
-            return f"no mask: {self._folder} has none that is called as the image is, but for the suffix"
-        if len(masks) > 1:
-            return f"two masks, {masks[0][0]} and {masks[1][0]}: which is it?"
-        ((mask, row),) = masks
-        key = np.uint64(_hash_stem(name))
-        if self._owners[row] not in (0, key):
-            raise UserError(
-                f"--masks {self._folder}: {mask!r} would be the mask of {name!r} and of an image in another folder;"
-                f" masks must be in the same folders as their images: {stems[0]!r}, with the suffix of an image"
-            )
-        self._owners[row] = key
-        path = storage.join(self._folder, mask)
-        return path, *(column[row].as_py() for column in (self._sizes, self._identities, self._revisions))
-
-    def _list_stems(self, name: str) -> list[str]:
-        """Return the names that an image's mask may have, without suffix, with the most folders first."""
-        parts = remove_suffix(name).split("/")
-        stems = ("/".join(parts[start:]) for start in (range(len(parts)) if self._annotated else (0,)))
-        return list(filter(None, map(self.source.pattern.name_mask, stems)))
-
-    def _find_by_stem(self, stem: str) -> list[tuple[str, int]]:
-        """Return the masks whose name without suffix is `stem`, with their row numbers."""
-        key = np.uint64(xxhash.xxh3_64_intdigest(stem.encode()))
-        start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
-        masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
-        return [(mask, row) for mask, row in masks if remove_suffix(mask) == stem]
-
-    def check_used(self, image_name: str) -> None:
-        """Raise a UserError if no image has a mask; `image_name` is the name of one image."""
-        if not self._owners.any():
-            first_mask = min(self._names.to_pylist())
-            stems = self._list_stems(image_name)
-            if not stems:
-                raise UserError(
-                    f"--mask_pattern {self.source.pattern}: no image has a name that fits it, for example"
-                    f" {image_name!r}"
-                )
-            expected = stems[-1]
-            raise UserError(
-                f"--masks {self._folder}: none of the images has a mask there; the mask of {image_name!r} must"
-                f" be named {expected!r}, with the suffix of an image; the first file there is {first_mask!r}"
-            )
-
-    def notices(self) -> list[str]:
-        """Return notices about masks that belong to no image, and about folders that cannot be listed."""
-        unused = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
-        notices = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
-        if self._others:
-            files = plural(len(self._others), "file that is no image is", "files that are no images are")
-            notices.append(f"of --masks {self._folder}, {files} passed over, such as {self._others[0]!r}")
-        if unused:
-            subject = plural(len(unused), "mask has no image, and is", "masks have no image, and are")
-            notices.append(f"{subject} left out: {listed(list(map(repr, unused)), _SHOWN, ', …')}")
-        return notices
-
-
 def remove_suffix(name: str) -> str:
     """Return a file's name without its suffix."""
     return posixpath.splitext(name)[0]
-
-
-def _hash_stem(name: str) -> int:
-    return xxhash.xxh3_64_intdigest(remove_suffix(name).encode())
 
 
 # A file as found: `name` relative to the input's root; `uri` only where the file is elsewhere; the rest from a
@@ -421,7 +322,6 @@ def _combine_sizes(
     companion_stats: Sequence[_FileStat | str],
     root: str,
 ) -> _FileStat | str:
-    """Return the size, identity and revision of a row's file and its companions, or the reason why one has none."""
     found = []
     for item, path, companion_stat in zip(companions, paths, companion_stats, strict=True):
         if isinstance(companion_stat, str):
@@ -450,7 +350,6 @@ def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) ->
 
 
 def _look_up(path: str, inside: LinksInside | None, identities: bool) -> _FileStat | str:
-    """Return the size, the identity if requested and the revision of a file, or the reason why it cannot be read."""
     if storage.is_local(path) and (inside is None or inside.has_folder_of(path)):
         status = stat_plain_file(path)  # of most files; half the time of what follows
         if status is not None and status.st_ino:

@@ -126,7 +126,7 @@ class ManifestNames:
     def named_columns(self) -> list[tuple[str, str]]:
         """(flag, column) of the columns that flags name, except for the file's."""
         label = [("--label_column", self.label_column)] if self.label_column != "label" else []
-        flags = [("--mask_column" if item.is_mask else "--file_column", item.column) for item in self.companions]
+        flags = [(item.flag, item.column) for item in self.companions]
         flags += [("--split_column", self.split_column)] if self.split_column != "split" else []
         flags += [("--drop", name) for name in self.drop] + [("--only", name) for name in self.only]
         return [*label, *flags, *(("--types", name) for name, _ in self.types)]
@@ -557,8 +557,8 @@ class ManifestReader:
         if not value:
             raise ValueError(f"the row has no {item.column}")
         name = as_text(value)
-        try:  # the suffix and root of the manifest's files are not those of masks
-            found, uri = resolve_name(name if item.is_mask else self.names.path(name), folder, self.allow_outside)
+        try:  # the suffix and root of the manifest's files are not those of an add-on's
+            found, uri = resolve_name(self.names.path(name) if item.codec is None else name, folder, self.allow_outside)
         except ValueError as error:
             raise ValueError(f"{item.display_name}: {error}") from None
         return uri or storage.join(folder, found)

@@ -30,12 +30,11 @@ from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, N
 from shardmill.transforms.inputs.found_files import (
     COMPANIONS,
     FOUND,
-    MASK_IN_FOLDER,
     REVISION,
+    AddedCompanions,
     Companion,
-    Mask,
-    MaskFolder,
-    MaskSource,
+    CompanionFinder,
+    FoundCompanion,
     add_revisions,
     count_missing,
     hash_revision,
@@ -71,6 +70,7 @@ from shardmill.transforms.stores.streams import combined_identity, file_identity
 from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 
+NO_COMPANIONS = AddedCompanions()
 REJECTS, SUMMARIES = "rejects", "summaries"
 _SAMPLED_OF_FOLDER = 1_000  # names that are compared with each other, at most
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
@@ -106,19 +106,13 @@ class FoundInput:
         else:
             self.summary.merge(InputSummary(skipped={item.kind: (1, item.name)}))
 
-    def find_mask(self, masks: MaskFolder, name: str, position: int | None = None) -> Mask | None:
-        """Return an image's mask; reject the image and return None if it has no mask."""
-        mask = masks.find_mask(name)
-        if isinstance(mask, str):
-            self.reject(Reject(name, position, "index", mask))
+    def find_companion(self, finder: CompanionFinder, name: str, position: int | None) -> FoundCompanion | None:
+        """Return an image's companion; reject the image and return None if it has none."""
+        companion = finder.find(name, position)
+        if isinstance(companion, str):
+            self.reject(Reject(name, position, "index", companion))
             return None
-        return mask
-
-    def check_masks(self, masks: MaskFolder | None) -> None:
-        """Add the notices about masks; raise a UserError if there are images and none has a mask."""
-        if masks is not None and masks.first_image is not None:
-            masks.check_used(masks.first_image)
-            self.summary.notices |= frozenset(masks.notices())
+        return companion
 
     def outputs(self) -> Iterator[TaggedOutput]:
         """Yield the rejects and the summary, tagged."""
@@ -290,10 +284,9 @@ class _MeasureRowsFn(_MeasureFn):
 
 _FILES_A_BATCH = 256  # of annotations, read by one worker at once
 _IMAGE_COLUMNS = pa.schema(list(ANNOTATED)[:-1])  # of an image, without its objects
-# An image whose annotation is yet to be read
+# An image whose annotation is yet to be read, and its companion
 _LISTED = pa.schema({"image": pa.string(), "annotation": pa.string(), "place": pa.int64(), "split": pa.string()})
-# With the image's mask
-_LISTED_MASKED = pa.schema([*_LISTED, ("mask", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
+_PENDING = pa.schema([*_LISTED, ("path", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
 
 
 @dataclass(eq=False)
@@ -304,20 +297,20 @@ class ReadAnnotations(beam.PTransform):
     allow_outside: bool = False  # True if images may be outside the source's root
     identities: bool = False  # True to record file identities, for the detection of changes
     image_id: str = ""  # text feature to hold each image's id; "" for IMAGE_ID, where images have one
-    masks: MaskSource | None = None  # folder of masks, or None
+    further: AddedCompanions = NO_COMPANIONS  # that are found for each image
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
-        """List images and masks on one worker; read annotation files and look up sizes on all."""
-        masks = (self.masks, self.identities) if self.masks is not None else None
-        list_ = beam.FlatMap(_list_annotated, self.allow_outside, self.image_id, masks, self.temporary)
+        """List images and companions on one worker; read annotation files and look up sizes on all."""
+        how = (self.allow_outside, self.image_id, self.further, self.identities, self.temporary)
+        list_ = beam.FlatMap(_list_annotated, *how)
         read = beam.ParDo(_ReadFn(self.source, self.allow_outside, self.image_id, self.temporary))
         measure = _MeasureFn(
             self.source.root,
             self.allow_outside,
             self.identities,
             self.temporary,
-            (MASK_IN_FOLDER,) if self.masks is not None else (),
+            self.further.companions,
             finds_image_names=False,
         )
         listed = pbegin | "Source" >> beam.Create([self.source]) | "ListAnnotated" >> with_findings(list_, "rows")
@@ -332,29 +325,29 @@ class ReadAnnotations(beam.PTransform):
 
 # Any: Beam checks annotations, and cannot check protocols
 def _list_annotated(
-    source: Any, allow_outside: bool, image_id: str, mask_options: tuple[MaskSource, bool] | None, temporary: str | None
+    source: Any, allow_outside: bool, image_id: str, further: AddedCompanions, identities: bool, temporary: str | None
 ) -> Iterator[Any]:
     pending: list[tuple[Any, ...]] = []
     found = FoundInput(temporary)
-    masks = MaskFolder(*mask_options, annotated=True) if mask_options is not None else None
+    finder = None if further.open is None else further.open(identities, True)
     for item in source.list_images():
         if isinstance(item, AnnotatedImages):
-            image_masks = None
-            if masks is not None:
-                image_masks = [found.find_mask(masks, image.name, image.position) for image in item.images]
-            yield from _annotated_batches(item, source.root, allow_outside, image_id, found, image_masks)
+            of_images = None
+            if finder is not None:
+                of_images = [found.find_companion(finder, image.name, image.position) for image in item.images]
+            yield from _annotated_batches(item, source.root, allow_outside, image_id, found, of_images)
         elif isinstance(item, ListedImage):
-            mask = () if masks is None else found.find_mask(masks, item.image, item.position)
-            if mask is not None:
-                pending.append((*item, *mask))
+            companion = (None,) * 4 if finder is None else found.find_companion(finder, item.image, item.position)
+            if companion is not None:
+                pending.append((*item, *companion))
         elif isinstance(item, InputSummary):
             found.summary.merge(item)
         elif isinstance(item, str):
             found.summary.notices |= {item}
         else:
             found.leave_out(item)
-    yield from to_batches(pending, _LISTED if masks is None else _LISTED_MASKED, _FILES_A_BATCH)
-    found.check_masks(masks)
+    yield from to_batches(pending, _PENDING, _FILES_A_BATCH)
+    found.summary.notices |= frozenset(() if finder is None else finder.finish())
     yield from found.outputs()
 
 
@@ -364,24 +357,24 @@ def _annotated_batches(
     allow_outside: bool,
     image_id: str,
     found: FoundInput,
-    masks: Sequence[Mask | None] | None = None,
+    further: Sequence[FoundCompanion | None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of annotated images, with their masks if there are any; reject images outside the root.
+    """Yield batches of annotated images, with their companions if there are any; reject images outside the root.
 
-    Images without a mask are left out. The size, identity and revision columns hold those of the masks until the images
-    are looked up.
+    Images without a companion are left out. The size, identity and revision columns hold those of the companions until
+    the images are looked up.
     """
     rows, kept_rows, companions, revisions, ids = [], [], [], [], []
-    no_masks: Sequence[Mask] = [("", 0, None, None)] * len(files.images)
-    for index, (image, mask) in enumerate(zip(files.images, masks or no_masks, strict=True)):
-        if mask is None:
+    none: Sequence[FoundCompanion] = [("", 0, None, None)] * len(files.images)
+    for index, (image, companion) in enumerate(zip(files.images, further or none, strict=True)):
+        if companion is None:
             continue
         try:
             name, uri = resolve_name(image.name, root, allow_outside, "the images' folder")
         except ValueError as error:
             found.reject(Reject(image.name, image.position, "index", str(error)))
             continue
-        path, size, identity, revision = mask
+        path, size, identity, revision = companion
         width, height = image.size or (None, None)
         ids.append(str(name if image.id is None else image.id).encode() if image_id else image.id)
         rows.append((name, size, uri, image.label, image.split, image.position, identity, width, height))
@@ -392,7 +385,7 @@ def _annotated_batches(
         objects = files.objects if len(kept_rows) == len(files.objects) else files.objects.take(pa.array(kept_rows))
         image_batch = convert_batch(list(zip(*rows, strict=True)), _IMAGE_COLUMNS)
         batch = pa.RecordBatch.from_arrays([*image_batch.columns, objects], schema=ANNOTATED)
-        if masks is not None:
+        if further is not None:
             batch = batch.append_column(COMPANIONS, pa.array(companions, COMPANIONS.type))
             batch = batch.append_column(REVISION, pa.array(revisions, REVISION.type))
         if image_id or any(image.id is not None for image in files.images):
@@ -430,12 +423,10 @@ class _ReadFn(beam.DoFn):
         ignored = Counter(name for image in images for name in image.ignored_properties)
         rejects = [item for item in read if isinstance(item, Reject)]
         found = FoundInput(self.temporary, rejects, ignored_properties=ignored)
-        masks = None
-        if batch.schema.equals(_LISTED_MASKED):
-            mask_rows = zip(*columns[len(_LISTED) :], strict=True)
-            masks = [mask for item, mask in zip(read, mask_rows, strict=True) if isinstance(item, AnnotatedImage)]
+        rows = zip(read, zip(*columns[len(_LISTED) :], strict=True), strict=True)
+        further = [row for item, row in rows if isinstance(item, AnnotatedImage)] if columns[-4][0] else None
         files = AnnotatedImages(images, build_object_lists([image.objects for image in images]))
-        yield from _annotated_batches(files, self.source.root, self.allow_outside, self.image_id, found, masks)
+        yield from _annotated_batches(files, self.source.root, self.allow_outside, self.image_id, found, further)
         yield from found.outputs()
 
     def _read(self, listed_image: ListedImage) -> AnnotatedImage | Reject:
@@ -456,13 +447,13 @@ class ListFiles(beam.PTransform):
     kind: FileKind = IMAGES  # kind of files to look for in a folder
     roles: FolderRoles | None = None  # folder roles of --folders, if given
     identities: bool = False  # True to record file identities, for the detection of changes
-    masks: MaskSource | None = None  # folder of masks, or None
+    further: AddedCompanions = NO_COMPANIONS  # that are found for each image
     rules: NameRules | None = None  # labels and splits by the names of files, or None
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List the files on one worker, since a listing is a stream of small items."""
-        kind, how = self.kind, (self.roles, self.identities, self.temporary, self.masks, self.rules)
+        kind, how = self.kind, (self.roles, self.identities, self.temporary, self.further, self.rules)
         list_ = beam.FlatMap(lambda pattern: index_listing(list_input(pattern, kind), *how))
         outputs = pbegin | "Pattern" >> beam.Create([self.pattern]) | "List" >> with_findings(list_, "files")
         return IndexedFiles(outputs["files"], *combine_outputs(outputs))
@@ -473,15 +464,15 @@ def index_listing(
     roles: FolderRoles | None = None,
     identities: bool = False,
     temporary: str | None = None,
-    mask_source: MaskSource | None = None,
+    further: AddedCompanions = NO_COMPANIONS,
     rules: NameRules | None = None,
 ) -> Iterator[Any]:
     """Yield batches of the listed files; rejects and a summary, tagged.
 
-    Without `identities`, references are eight bytes a file smaller, which would not compress. With `mask_source`,
-    each file gets its mask as companion; a file without one is rejected.
+    Without `identities`, references are eight bytes a file smaller, which would not compress. With `further`,
+    each file gets its companion; a file without one is rejected.
     """
-    masks = MaskFolder(mask_source, identities) if mask_source is not None else None
+    finder = None if further.open is None else further.open(identities, False)
     found, names = FoundInput(temporary), set[str]()
     sampled = Counter[str]()  # files by folder
     sample: list[str] = []
@@ -489,7 +480,7 @@ def index_listing(
     def rows() -> Iterator[tuple[Any, ...]]:
         for item in listed:
             if isinstance(item, FoundFile):
-                if masks is not None and masks.source.is_among_images(item.name):
+                if finder is not None and finder.is_among_images(item.name):
                     continue
                 if len(sample) < MOST_SAMPLED:
                     folder = posixpath.dirname(item.name)
@@ -505,21 +496,21 @@ def index_listing(
                         continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
                 revision = hash_revision(item)
-                if masks is None:
+                if finder is None:
                     yield item.name, item.size_bytes, None, label, split, None, identity, revision
-                elif (mask := found.find_mask(masks, item.name)) is not None:
-                    path, size, mask_identity, mask_revision = mask
-                    identity = combined_identity(identity, [(path, mask_identity)]) if identities else None
-                    revision = add_revisions([revision, mask_revision])
+                elif (companion := found.find_companion(finder, item.name, None)) is not None:
+                    path, size, its_identity, its_revision = companion
+                    identity = combined_identity(identity, [(path, its_identity)]) if identities else None
+                    revision = add_revisions([revision, its_revision])
                     yield item.name, item.size_bytes + size, None, label, split, None, identity, revision, [path]
             else:
                 found.leave_out(item)
 
     schema = FOUND.append(REVISION)
-    for batch in to_batches(rows(), schema if masks is None else schema.append(COMPANIONS)):
+    for batch in to_batches(rows(), schema if finder is None else schema.append(COMPANIONS)):
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
-    found.check_masks(masks)
+    found.summary.notices |= frozenset(() if finder is None else finder.finish())
     found.summary.sample = tuple(sorted(sample))
     if rules is not None:
         found.summary.notices |= frozenset(rules.notices(names))

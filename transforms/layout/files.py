@@ -28,10 +28,7 @@ from shardmill.transforms.inputs.folders import (
 )
 from shardmill.transforms.inputs.listing import NO_SUFFIX, FoundFile, is_glob, is_unknown_file, list_input
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary
-from shardmill.transforms.inputs.unused_annotations import (
-    describe_companions,
-    describe_unused_files,
-)
+from shardmill.transforms.inputs.unused_annotations import describe_companions, describe_unused_files
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
     TableOptions,
@@ -340,7 +337,7 @@ def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> Non
     """Raise a UserError if files in a folder are no examples and no flag names them, or belong to other images."""
     unused = {kind: found for kind, found in summary.skipped.items() if is_unknown_file(kind)}
     problem = describe_unused_files(options.root, options.kind, unused, summary.sample) if unused else None
-    if problem is None and options.kind == IMAGES and not options.has_masks:
+    if problem is None and options.kind == IMAGES and not options.has_companions:
         problem = describe_companions(options.root, summary.sample, options.folders)
     if problem is not None:
         raise UserError(f"{options.source}: {problem}")

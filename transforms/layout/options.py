@@ -55,7 +55,7 @@ class FileLayoutOptions:
     folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
     root: str = ""  # folder that names are relative to
     pattern: str = ""  # folder or glob of the files; "" if something else lists them
-    has_masks: bool = False  # True if each image has a mask in a folder
+    has_companions: bool = False  # True if an add-on gives each image a companion
     is_annotated: bool = False  # True if objects in images are annotated
     imagefolder: str = ""  # folder whose metadata files are the manifest, or ""
     in_manifest: bool = False  # True if the annotations are in a manifest

@@ -1,6 +1,5 @@
 """Options for labels, annotations, boxes, masks and images."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from shardmill.flag_values import OptionValueError, items_of, split_pairs
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
 from shardmill.transforms.options.declare import Options, check_no_repeats, flag, read_option_file
-from shardmill.transforms.options.job_options import parse_names, parse_path
+from shardmill.transforms.options.job_options import parse_path
 
 
 def bad_box_flag(**attributes: Any) -> Any:
@@ -160,132 +159,6 @@ class AnnotationOptions(Options):
     def annotation_flag(self) -> str:
         """The annotation option as given on the command line; "" if none."""
         return " ".join(next(iter(self._given.items()), ()))
-
-
-Color = tuple[int, int, int]  # red, green and blue, 0 to 255
-MaskColors = tuple[tuple[str, Color], ...]  # the classes of masks in the order of their values, each with its colour
-_COLOR_FIRST = re.compile(r"(\d+)[\s,;]+(\d+)[\s,;]+(\d+)[\s,;:]+(\S.*)")  # CamVid's label_colors.txt
-_NAME_FIRST = re.compile(r"([^,:;\t]+?)\s*[,:;\s]\s*(\d+)[\s,;]+(\d+)[\s,;]+(\d+)\b.*")  # labelmap.txt, class_dict.csv
-
-
-def parse_mask_colors(value: Any) -> MaskColors:
-    """Parse the classes of colours in masks from the path of a file, or from (name, colour) pairs.
-
-    A file has a line for each class, `64 128 64 Animal`, `Animal:64,128,64` or `Animal #408040`; a header such as
-    `name,b,g,r` counts, and lines that begin with `# ` do not. Or it is JSON: a map of names to colours, the labels of
-    CVAT, or the `dataset_meta.json` of datumaro.
-
-    Raises:
-        UserError: if the file cannot be read, or a line holds no name and colour.
-        OptionValueError: if a name or a colour is there twice.
-    """
-    if isinstance(value, str):
-        try:
-            text = read_option_file("mask_colors", value).decode("utf-8-sig")
-            text = re.sub("#([0-9a-fA-F]{6})\\b", lambda found: ",".join(map(str, bytes.fromhex(found[1]))), text)
-            pairs = _colors_of_json(text) if value.lower().endswith(".json") else _colors_of_lines(text)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise UserError(f"--mask_colors {value} is no list of names and colours: {error}") from None
-    else:
-        pairs = [(str(name), color) for name, color in (value.items() if isinstance(value, Mapping) else value)]
-    colors = [(name, _check_color(color)) for name, color in pairs]
-    check_no_repeats([name for name, _ in colors], "the class {} is there twice")
-    check_no_repeats([",".join(map(str, color)) for _, color in colors], "the colour {} is there twice")
-    return tuple(colors)
-
-
-def _check_color(color: Any) -> Color:
-    try:
-        red, green, blue = bytes(map(int, color.split(",") if isinstance(color, str) else color))
-    except (TypeError, ValueError):
-        raise OptionValueError(f"{color} is no colour; expected #rrggbb, or red, green, blue from 0 to 255") from None
-    return red, green, blue
-
-
-def _colors_of_json(text: str) -> list[tuple[str, Any]]:
-    found = json.loads(text)
-    if isinstance(found, list):
-        return [(item["name"], item["color"]) for item in found]
-    if "segmentation_colors" not in found:
-        return list(found.items())
-    names = found["label_map"]
-    if sorted(map(int, names)) != list(range(len(found["segmentation_colors"]))):
-        raise ValueError("label_map and segmentation_colors have other numbers")
-    return [(names[str(number)], color) for number, color in enumerate(found["segmentation_colors"])]
-
-
-def _colors_of_lines(text: str) -> list[tuple[str, Any]]:
-    lines = [line.strip() for line in text.splitlines()]
-    found, order = list[tuple[str, Any]](), "rgb"
-    for number, line in enumerate(lines, 1):
-        if not line or line.startswith("#"):
-            continue
-        if (match := _COLOR_FIRST.fullmatch(line)) is not None:
-            name, parts = match[4], match.groups()[:3]
-        elif (match := _NAME_FIRST.fullmatch(line)) is not None:
-            name, parts = match[1], match.groups()[1:]
-        elif found or re.search(r"\d", line):  # no header
-            raise ValueError(f"line {number} is {line!r}; expected such as 'Animal:64,128,64' or '64 128 64 Animal'")
-        else:
-            header = "".join(word[0] for word in re.findall(r"\b(?:r|g|b|red|green|blue)\b", line.lower()))
-            order = header if sorted(header) == sorted(order) else order
-            continue
-        found.append((name, ",".join(parts[order.index(color)] for color in "rgb")))
-    if not found:
-        raise ValueError("it is empty")
-    return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaskOptions(Options):
-    """Options for image segmentation."""
-
-    title: ClassVar[str] = "masks of images"
-
-    masks: str | None = flag(
-        None,
-        "Folder with one mask for each image, under the same relative path; the suffix may differ",
-        parse=parse_path,
-        is_always_recorded=False,
-        to_json=bool,
-    )
-    mask_column: tuple[str, ...] = flag(
-        (),
-        "Manifest column with the file name of each image's mask, or comma-separated columns",
-        parse=parse_names,
-        is_always_recorded=False,
-        metavar="COLUMN",
-    )
-    mask_pattern: str = flag(
-        "",
-        "Name of each image's mask without suffix, for example '{stem}_mask' or '{stem}_image={stem}_mask'; "
-        "without --masks, --input holds the masks",
-        is_always_recorded=False,
-        metavar="[IMAGE=]MASK",
-    )
-    mask_dtype: str = flag(
-        "uint8",
-        "Data type of mask values; uint16, for example for depth maps and instance ids, makes 16-bit PNGs",
-        choices=("uint8", "uint16"),
-        is_always_recorded=False,
-    )
-    mask_colors: MaskColors = flag(
-        (),
-        "File with the class of each colour in masks, for example labelmap.txt or class_dict.csv",
-        parse=parse_mask_colors,
-        reads_file=True,
-        default_words="masks of colours are rejected",
-        is_always_recorded=False,
-        metavar="FILE",
-        to_json=dict,
-    )
-    masks_seen: str = flag(
-        "",
-        "Orientation that masks of images with an EXIF rotation refer to, if image sizes do not show it",
-        choices=("", "stored", "upright"),
-        default_words="such images are rejected",
-        is_always_recorded=False,
-    )
 
 
 def max_pixels_flag(**attributes: Any) -> Any:

@@ -447,10 +447,7 @@ def _check_bounds(dataset: Dataset, name: str, shards: Sequence[IndexedShard]) -
 
 
 def _choose_metadata_checks(manifest: Manifest) -> dict[str, _Check]:
-    checks: dict[str, _Check] = {
-        file_names.SCHEMA: _check_schema,
-        file_names.STATS: _check_stats,
-    }
+    checks: dict[str, _Check] = {file_names.SCHEMA: _check_schema, file_names.STATS: _check_stats}
     if not manifest.has_raw_records:
         checks[file_names.FEATURES] = _check_features
     for feature in features_of_kind(manifest.features, "class_label"):

@@ -27,14 +27,7 @@ from shardmill.transforms.columns.example_decoding import (
 )
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
 from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_values
-from shardmill.transforms.features.rows import (
-    ENCODE_STAGE,
-    Assembly,
-    EncodedRows,
-    Flags,
-    RowAddOn,
-    RowBatch,
-)
+from shardmill.transforms.features.rows import ENCODE_STAGE, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
 from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
 from shardmill.transforms.layout.tables import TableLayout

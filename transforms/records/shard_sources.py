@@ -13,12 +13,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import to_printable
 from shardmill.transforms.columns.arrow import data_of
 from shardmill.transforms.columns.example_encoding import encode_framed
-from shardmill.transforms.records.merging import (
-    Piece,
-    RunShards,
-    concatenate_column,
-    merge_pieces,
-)
+from shardmill.transforms.records.merging import Piece, RunShards, concatenate_column, merge_pieces
 from shardmill.transforms.records.run_file import strip_frames
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.tables import TableStats

@@ -32,12 +32,7 @@ from shardmill.transforms.formats.format import (
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.records.encoding import (
-    PreparedRows,
-    RecordEncoder,
-    concatenate_rows,
-    count_by_split,
-)
+from shardmill.transforms.records.encoding import PreparedRows, RecordEncoder, concatenate_rows, count_by_split
 from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_stratum
 from shardmill.transforms.records.merging import RunWriter
 from shardmill.transforms.records.repeated_keys import KeyWriter, LaterRecords, RepeatedKeys, find_repeated_keys

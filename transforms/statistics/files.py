@@ -78,7 +78,7 @@ class CompanionStats(Mergeable):
     formats: Counter[str] = field(default_factory=Counter)
     rotated: int = 0  # images to turn by EXIF
     properties: ImageProperties = field(default_factory=ImageProperties)
-    source_formats: Counter[str] = field(default_factory=Counter)  # of masks that were no gray PNG
+    source_formats: Counter[str] = field(default_factory=Counter)  # kinds of files that a codec converted
 
     def summary(self) -> FeatureSummary:
         """Return the statistics of the feature, for stats.json."""

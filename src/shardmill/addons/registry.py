@@ -106,6 +106,7 @@ ADD_ONS = (
             }
         },
     ),
+    AddOn("masks", units=("images",)),
     AddOn("times", units=("row",)),
     AddOn("sequences", units=("row",)),
     AddOn("tokens", units=("row", "line"), quantity=Quantity("tokens", "tokenized text", "tokenizer")),

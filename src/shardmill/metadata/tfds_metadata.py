@@ -12,15 +12,7 @@ from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.data.features import Feature, Features, find_feature
 from shardmill.data.kinds import kind_of
 from shardmill.metadata import file_names
-from shardmill.metadata.json_values import (
-    OPTIONAL,
-    Json,
-    JsonObject,
-    Value,
-    parse_fields,
-    parse_file,
-    write_fields,
-)
+from shardmill.metadata.json_values import OPTIONAL, Json, JsonObject, Value, parse_fields, parse_file, write_fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,11 +259,7 @@ def _choose_features(
 
 
 def check_drift(
-    new: Profile,
-    old: Profile,
-    limits: LimitsByCheck,
-    overrides: ByFeature = NO_OVERRIDES,
-    at_most: int | None = None,
+    new: Profile, old: Profile, limits: LimitsByCheck, overrides: ByFeature = NO_OVERRIDES, at_most: int | None = None
 ) -> Iterator[CheckResult]:
     """Check the values of each feature in each split that has examples in both versions; of more only `at_most`.
 

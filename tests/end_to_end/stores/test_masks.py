@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from shardmill.transforms.inputs.found_files import MaskFolder, MaskSource
+from shardmill.addons.masks.folder import MaskFolder
 from tests.support.buckets import Bucket, make_images, upload
 from tests.support.command import local_files, write_files
 from tests.support.detection import scenes, write_coco, write_masks
@@ -68,8 +68,8 @@ def test_a_look_up_takes_as_many_calls_among_many_masks_as_among_few(tmp_path: P
 
         sys.setprofile(count)
         try:
-            masks = MaskFolder(MaskSource(str(folder)), annotated=annotated)
-            assert not any(isinstance(masks.find_mask(f"images/{name}" if annotated else name), str) for name in names)
+            masks = MaskFolder(str(folder), annotated=annotated)
+            assert not any(isinstance(masks.find(f"images/{name}" if annotated else name), str) for name in names)
         finally:
             sys.setprofile(None)
         found.append(calls / number)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.masks.options import MaskOptions
 from shardmill.pipelines.config import imagefolder
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import RecordsKind
@@ -20,8 +21,7 @@ PLACES = ("s3://bucket/in", "/nowhere/in", "/nowhere/in.zip")
 IMAGES: list[dict[str, Any]] = [
     {"manifest": (("", "s3://bucket/a.csv"),)},
     {"coco": (("", "s3://bucket/a.json"),)},
-    {"input": "in", "masks": "s3://bucket/masks.zip"},
-    {"input": "in", "mask_pattern": "{stem}_mask.png"},
+    {"input": "in", "add_ons": (MaskOptions(masks="s3://bucket/masks.zip", mask_pattern="{stem}_mask"),)},
 ]
 
 

@@ -13,7 +13,6 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
@@ -21,8 +20,6 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.inputs.found_files import (
     FOUND,
     REVISION,
-    MaskFolder,
-    MaskSource,
     hash_revision,
     hash_statuses,
     measure_rows,
@@ -175,32 +172,6 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
     assert measure_rows(batch, "folder")[1][0].reason.startswith("cannot be read")
     with pytest.raises(type(error)):
         measure_rows(batch, "gs://bucket/folder")
-
-
-def masks(folder: Path, *names: str) -> MaskFolder:
-    return MaskFolder(MaskSource(str(write_files(folder, dict.fromkeys(names, b"0123")))))
-
-
-def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> None:
-    found = masks(tmp_path, "a/1.png", "a/1.x.png", "b/1.bmp", "1.png")
-
-    assert [found.find_mask(name)[:2] for name in ("a/1.jpg", "a/1.x.jpeg", "b/1.JPG")] == [
-        (f"{tmp_path}/a/1.png", 4),
-        (f"{tmp_path}/a/1.x.png", 4),
-        (f"{tmp_path}/b/1.bmp", 4),
-    ]
-    assert found.notices() == ["1 mask has no image, and is left out: '1.png'"]
-
-
-def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
-    found = masks(tmp_path, "1.png", "1.gif", "2.txt")
-
-    assert found.find_mask("1.jpg") == "two masks, 1.gif and 1.png: which is it?"
-    assert (
-        found.find_mask("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
-    )
-    with pytest.raises(UserError, match=r"the mask of '2.jpg' must be named '2'.*first file there is '1.gif'"):
-        found.check_used("2.jpg")
 
 
 def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(tmp_path: Path) -> None:

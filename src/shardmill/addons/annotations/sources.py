@@ -24,9 +24,9 @@ def find_source(config: "ImagesConfig") -> AnnotationSource | None:
         name, path = config.annotations
         root = export_root(path) if config.input is None else config.input.rstrip("/") or "/"
         attribute = "" if config.label_column == "label" else config.label_column
-        return ExportSource(path, name, root, attribute, config.masks_folder, config.unread_objects == "drop")
+        return ExportSource(path, name, root, attribute, config.added.folder, config.unread_objects == "drop")
     if config.voc is not None:
-        return VocSource(config.voc, voc_root(config.voc), config.splits is None, config.masks_folder)
+        return VocSource(config.voc, voc_root(config.voc), config.splits is None, config.added.folder)
     if config.yolo is not None:
-        return YoloSource(config.yolo, posixpath.dirname(config.yolo) or ".", config.masks_folder)
+        return YoloSource(config.yolo, posixpath.dirname(config.yolo) or ".", config.added.folder)
     return None

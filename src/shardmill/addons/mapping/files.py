@@ -132,12 +132,7 @@ def _typed(value: Any, column: ColumnType) -> Any:
 
 
 def _map_file(
-    mapping: FileMap,
-    call: Callable[..., list[Any]],
-    file: _File,
-    place: FileRef,
-    spool: MappedSpool,
-    found: MapCalls,
+    mapping: FileMap, call: Callable[..., list[Any]], file: _File, place: FileRef, spool: MappedSpool, found: MapCalls
 ) -> list[Reject]:
     feature, line = mapping.encoder.feature, file.line or 0
     seed = record_seed(file.name, line, mapping.seed)

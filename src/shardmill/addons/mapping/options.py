@@ -68,7 +68,7 @@ class MapOptions(AddOnOptions):
         if self.map_batches is not None:
             raise UserError(f"{self.map_batches}: files are not in batches; give a function of one file to --map")
         defaults = {option.field: option.default for option in options_of(type(config))}
-        sources = ("reuse", "masks", "mask_column", "coco", "voc", "yolo", "annotations", "boxes_csv")
+        sources = ("reuse", "coco", "voc", "yolo", "annotations", "boxes_csv")
         for name in (*sources, "no_shuffle", "feature_names", "coordinates"):
             if name in defaults and getattr(config, name) != defaults[name]:
                 raise UserError(f"{self.map} and --{name}: the function makes the examples; leave one of them out")

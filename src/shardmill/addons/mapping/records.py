@@ -12,24 +12,14 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
 from shardmill.addons.mapping.findings import MapCalls
-from shardmill.addons.mapping.function import (
-    FunctionError,
-    UserFunction,
-    is_same,
-    is_sampled,
-    record_seed,
-)
+from shardmill.addons.mapping.function import FunctionError, UserFunction, is_same, is_sampled, record_seed
 from shardmill.addons.mapping.spool import MappedSpool, UnorderedSpool
 from shardmill.data.example import decode_example
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text, to_batch
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
-from shardmill.transforms.columns.types import (
-    ColumnType,
-    Inferred,
-    ScalarType,
-)
+from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType
 from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat

@@ -124,7 +124,7 @@ def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
         if config.manifest:
             yield from _list_manifest_files(config)
             return
-        if (masks := config.masks_folder) is not None:  # under names that no image has
+        if (masks := config.added.folder) is not None:  # under names that no image has
             yield from _list_matched_files(masks, masks, IMAGES, [], f"{_MASKS}/")
         if (source := config.annotation_source) is not None:
             yield from _list_annotated_files(config, source)

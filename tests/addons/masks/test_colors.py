@@ -1,12 +1,12 @@
-"""Tests of transforms/options/image_options.py: lists of colours of masks, as programs write them."""
+"""Tests of addons/masks/options.py: lists of colours of masks, as programs write them."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from shardmill.addons.masks.options import parse_mask_colors
 from shardmill.errors import UserError
-from shardmill.transforms.options.image_options import parse_mask_colors
 
 CLASSES = {"Background": (20, 20, 20), "Car": (220, 30, 30), "Lane Markings": (30, 220, 30), "Void": (1, 2, 3)}
 LISTS = {

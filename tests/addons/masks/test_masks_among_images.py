@@ -116,7 +116,7 @@ def test_excluded_masks(images: ImageJobs) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ("--mask_pattern _mask", "'_mask': expected {stem} once"),
+        ("--mask_pattern _mask", "--mask_pattern _mask: expected {stem} once"),
         ("--mask_pattern {stem}=mask", "expected {stem} once"),
         ("--mask_pattern {stem}_seg", "no image in that folder with a name that fits --mask_pattern"),
         ("--mask_pattern {stem}_x={stem}_mask", "no image has a name that fits it, for example"),

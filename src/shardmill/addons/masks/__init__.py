@@ -1,0 +1,1 @@
+"""Masks of images: their folders, columns, values and colours."""
