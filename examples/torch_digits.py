@@ -37,8 +37,7 @@ def train(directory: str, seed: int = 0) -> float:
     optimizer = torch.optim.Adam(model.parameters(), 0.003)
     digits = read(directory, "train", BATCH)
     loader = torch.utils.data.DataLoader(digits, batch_size=None, num_workers=WORKERS, persistent_workers=True)
-    for epoch in range(EPOCHS):
-        digits.set_epoch(epoch)
+    for _ in range(EPOCHS):
         for batch in loader:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(batch["image"] / 255), batch["label"]).backward()

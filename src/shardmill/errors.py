@@ -50,6 +50,10 @@ class UserError(_PrintableError, ValueError):
     exit_status = 2
 
 
+class NotAnIntegerError(UserError, TypeError):
+    """A value in place of which an integer is needed."""
+
+
 class JobError(_PrintableError, RuntimeError):
     """The job ran, but its output must not be published. The message says why in one sentence. Exit status 1."""
 

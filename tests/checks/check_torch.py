@@ -4,6 +4,7 @@ It is run without tests/conftest.py, which imports Beam. The environment variabl
 the data.
 """
 
+import copy
 import json
 import os
 import pickle
@@ -19,12 +20,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import accelerate
 import grain
 import numpy as np
 import pytest
 import torch
+from accelerate.data_loader import prepare_data_loader
 from PIL import Image
-from torch.utils.data import DataLoader
+from torch.utils.data import ChainDataset, DataLoader, IterableDataset
+from torch.utils.data.datapipes.iter import IterableWrapper
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import shardmill
@@ -79,6 +83,12 @@ def joined(lists: Iterable[list[int]]) -> list[int]:
 
 def numbers(batches: Any) -> list[list[int]]:
     return [batch["n"].tolist() for batch in batches]
+
+
+def epoch_of(rows: Path, epoch: int) -> list[list[int]]:
+    data = dataset(rows)
+    data.set_epoch(epoch)
+    return numbers(data)
 
 
 def loader(dataset: Any, workers: int, kind: Any = DataLoader) -> Any:
@@ -139,17 +149,40 @@ def test_the_remainder_is_dropped_or_marked(rows: Path) -> None:
     assert seen[-1] == seen[0]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("is_persistent", [True, False])
-def test_epochs_reach_workers(rows: Path, workers: int, is_persistent: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "workers", "is_persistent", "method"),
+    [
+        (DataLoader, 0, False, None),
+        (DataLoader, 2, False, "fork"),
+        (DataLoader, 3, True, "fork"),
+        (DataLoader, 2, True, "spawn"),
+        (StatefulDataLoader, 0, False, None),
+        (StatefulDataLoader, 2, False, "fork"),
+        (StatefulDataLoader, 2, True, "fork"),
+    ],
+)
+def test_passes_are_successive_epochs(
+    rows: Path, kind: Any, workers: int, is_persistent: bool, method: str | None
+) -> None:
+    """After a state was loaded, without `set_epoch` and with it, after a pass that was left, and of a copy."""
     data = dataset(rows)
-    reader = DataLoader(data, batch_size=None, num_workers=workers, persistent_workers=is_persistent and workers > 0)
-    orders = []
-    for epoch in (0, 1, 0):
-        data.set_epoch(epoch)
-        orders.append(numbers(reader))
+    data.load_state_dict({**data.state_dict(), "epoch": 3, "batch": 9})
+    reader = kind(
+        data, batch_size=None, num_workers=workers, persistent_workers=is_persistent, multiprocessing_context=method
+    )
 
-    assert orders[0] == orders[2] != orders[1]
+    assert (data.epoch, data.first_batch) == (3, 9)
+    assert [numbers(reader) for _ in range(2)] == [epoch_of(rows, 3)[9:], epoch_of(rows, 4)]
+    assert (data.epoch, data.first_batch) == (4, 0)
+    for _ in reader:
+        break
+    copied = copy.deepcopy(data)
+    assert numbers(reader) == epoch_of(rows, 6)
+    assert data.state_dict(5)["epoch"] == 6
+    for epoch in (1, 1, 0):
+        data.set_epoch(epoch)
+        assert numbers(reader) == epoch_of(rows, epoch)
+    assert numbers(DataLoader(copied, batch_size=None, num_workers=workers)) == epoch_of(rows, 6)
 
 
 @pytest.mark.parametrize("taken", [0, 1, 5, 12])
@@ -183,7 +216,12 @@ def test_without_workers_the_state_counts_itself(rows: Path) -> None:
     second.load_state_dict(first.state_dict())
 
     assert numbers(whole) + numbers(second) == numbers(dataset(rows))
-    assert numbers(second) == numbers(dataset(rows))  # the next pass is a whole one
+    assert numbers(second) == epoch_of(rows, 1)  # the next pass is a whole one
+    second.set_epoch(5)  # while a pass of epoch 2 has not ended
+    for batch in range(2):
+        next(passing := iter(second)) if batch == 0 else second.set_epoch(7)
+    next(passing)
+    assert (second.state_dict()["epoch"], second.state_dict()["batch"]) == (5, 2)
 
 
 @pytest.mark.parametrize("taken", [0, 1, 2, 5, 11, 12])
@@ -197,7 +235,7 @@ def test_torchdata_continues(rows: Path, taken: int, workers: int) -> None:
     again.load_state_dict(state)
 
     assert before + numbers(again) == whole
-    assert numbers(again) == whole  # the next epoch
+    assert numbers(again) == epoch_of(rows, 1)
 
 
 def test_torchdata_with_other_workers(rows: Path) -> None:
@@ -441,21 +479,154 @@ def test_states_that_do_not_fit(rows: Path, images: Path) -> None:
         sliced.load_state_dict(dataset(rows, seed=0).state_dict())
     with pytest.raises(UserError, match=r"this is no state of shardmill\.torch\.Dataset"):
         dataset(rows).load_state_dict({})
-    with pytest.raises(UserError, match="batches is 14; an epoch has 12"):
-        dataset(rows).state_dict(14)
+    for batches, sentence in ((14, "batches is 14; expected 0 to 12"), (2.5, "batches is 2.5; expected an integer")):
+        with pytest.raises(UserError, match=sentence):
+            dataset(rows).state_dict(batches)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"step is 0\.0; expected an integer"):
+        shardmill.GlobalBatches(100, 8, "drop").positions(0.0)  # type: ignore[arg-type]
     reader = dataset(rows)
     next(iter(DataLoader(reader, batch_size=None, num_workers=2)))
     with pytest.raises(UserError, match="worker processes read ahead of the training loop; give the number"):
         reader.state_dict()
 
 
-def test_a_process_group_that_comes_later(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["format", "data", "order", "batch_size", "remainder", "epoch", "batch", "worker"])
+@pytest.mark.parametrize("value", [None, -1, 2.5, "x", 10**30, [7, 7], {}, np.arange(3), float("nan")])
+def test_damaged_states(rows: Path, name: str, value: Any) -> None:
     data = dataset(rows)
+    damaged = {**data.state_dict(3), name: value}
+    lacking = {key: kept for key, kept in damaged.items() if key != name}
+    for state in (damaged, lacking) if name != "worker" or value is not None else ():
+        if name == "worker" and state is lacking:
+            continue  # as in the main process
+        with pytest.raises(UserError) as found:
+            data.load_state_dict(state)
+        assert "\n" not in str(found.value)
+    assert numbers(data) == epoch_of(rows, 0)
+
+
+def set_group(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    with pytest.raises(UserError, match="rank 1 of 2, and the dataset was made as rank 0 of 1; make it after"):
-        data.set_epoch(0)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: ranks)
+
+
+@pytest.mark.parametrize("method", [None, "fork", "spawn"])
+def test_a_process_group_that_comes_later(rows: Path, monkeypatch: pytest.MonkeyPatch, method: str | None) -> None:
+    data = dataset(rows)
+    reader = DataLoader(data, batch_size=None, num_workers=2 if method else 0, multiprocessing_context=method)
+    set_group(monkeypatch, 1, 2)  # which a process that is spawned does not have
+
+    assert numbers(reader) == numbers(dataset(rows, rank=1, world_size=2))
+    assert (data.rank, data.world_size) == (1, 2)
+
+
+def test_a_process_group_that_workers_do_not_know(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = loader(dataset(rows), 2)
+    numbers(reader)
+    set_group(monkeypatch, 1, 2)
+    with pytest.raises(UserError, match="worker processes were started as rank 0 of 1, and this is rank 1 of 2; make"):
+        next(iter(reader))
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "2"}, (1, 2)),
+        ({"WORLD_SIZE": "1", "SLURM_STEP_NUM_TASKS": "1"}, (0, 1)),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "WORLD_SIZE=2"),
+        ({"RANK": "0"}, "RANK=0"),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK=one, WORLD_SIZE=2"),
+        ({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE=4"),
+    ],
+)
+def test_variables_that_come_later(rows: Path, variables: dict[str, str], found: Any, monkeypatch: Any) -> None:
+    data = dataset(rows)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if isinstance(found, str):
+        for workers in (0, 2):
+            with pytest.raises(UserError, match=f"the environment has {found}, from which this process's rank is not"):
+                next(iter(loader(data, workers)))
+        set_group(monkeypatch, *(found := (1, 2)))  # which helps
+    assert numbers(data) == numbers(dataset(rows, rank=found[0], world_size=found[1]))
+
+
+class Wrapper(IterableDataset[Any]):
+    """What `split_dataset_by_node` does, or less; nobody sees which."""
+
+    def __init__(self, data: Any, rank: int = 0, ranks: int = 1) -> None:
+        self.data, self.rank, self.ranks = data, rank, ranks
+
+    def __iter__(self) -> Any:
+        return (batch for number, batch in enumerate(self.data) if number % self.ranks == self.rank)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_datasets_that_may_divide_again(rows: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_group(monkeypatch, 1, 2)
+    with pytest.raises(UserError, match="give rank=0 and world_size=1 if it does, else rank=1 and world_size=2"):
+        next(iter(loader(Wrapper(dataset(rows), 1, 2), workers)))
+    parts = [numbers(loader(Wrapper(dataset(rows, rank=0, world_size=1), rank, 2), workers)) for rank in range(2)]
+    assert sorted(chain(*parts)) == sorted(numbers(dataset(rows, rank=0, world_size=1)))
+    own = dataset(rows, rank=1, world_size=2)
+    assert sorted(numbers(loader(Wrapper(own), workers))) == sorted(numbers(dataset(rows)))
+    chained = ChainDataset([dataset(rows), dataset(rows)])
+    assert len(numbers(loader(chained, workers))) == 24
+    monkeypatch.undo()  # PyTorch asks a real group
+    with pytest.raises(UserError, match=r"leave out sharding_filter.*give deepcopy=False to"):
+        next(iter(loader(IterableWrapper(own).sharding_filter(), workers)))
+
+
+@pytest.mark.parametrize("dispatch", [True, False])
+def test_accelerate_is_told_that_it_divides_again(rows: Path, dispatch: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_group(monkeypatch, 0, 2)
+    data, state = dataset(rows), accelerate.PartialState(cpu=True)
+    monkeypatch.setattr(state, "num_processes", 2)
+    ranks = {"num_processes": 2, "process_index": 0, "dispatch_batches": dispatch, "put_on_device": True}
+    prepared = prepare_data_loader(loader(data, 0), **ranks)
+    with pytest.raises(UserError, match="do not give this loader to Accelerate's prepare"):
+        next(iter(prepared))
+    set_group(monkeypatch, 0, 1)
+    data.load_state_dict({**data.state_dict(0), "epoch": 3, "batch": 9})
+    alone = prepare_data_loader(loader(data, 0), num_processes=1, process_index=0)
+    with pytest.raises(UserError, match=r"the loaded state is of epoch 3; call set_epoch\(3\) of the prepared loader"):
+        next(iter(alone))
+    alone.set_epoch(3)
+    assert [numbers(alone) for _ in range(2)] == [epoch_of(rows, 3)[9:], epoch_of(rows, 4)]
+
+
+@pytest.mark.parametrize(
+    ("example", "first", "second"),
+    [
+        ("torch_ddp", "{python} {example} {flags} --processes 2 --workers 2", "{bin}/torchrun {example} {flags}"),
+        (
+            "torch_ddp",
+            "{bin}/torchrun --nproc_per_node 2 {example} {flags}",
+            "{python} {example} {flags} --processes 1",
+        ),
+        (
+            "torch_accelerate",
+            "{bin}/torchrun --nproc_per_node 2 {example} {flags} --workers 2",
+            "{bin}/accelerate launch --cpu --num_processes 1 {example} {flags}",
+        ),
+        ("torch_lightning", "{python} {example} {flags} --processes 2 --workers 2", "{python} {example} {flags}"),
+        ("torch_trainer", "{bin}/torchrun --nproc_per_node 2 {example} {flags}", "{python} {example} {flags}"),
+    ],
+)
+def test_loops_of_frameworks(rows: Path, tmp_path: Path, example: str, first: str, second: str) -> None:
+    """On two processes until the second epoch, then on one: each example once an epoch, in another order each time."""
+    names = {"python": sys.executable, "bin": Path(sys.executable).parent, "example": f"examples/{example}.py"}
+    for command, more in ((first, " --stop 18"), (second, "")):
+        words = command.format(**names, flags=f"{rows} {tmp_path}{more}").split()
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+        subprocess.run(words, cwd=REPOSITORY, env=environment, check=True, timeout=300)
+
+    seen: dict[int, list[int]] = {}
+    for file in sorted(tmp_path.glob("seen-*")):
+        for epoch, *ids in (map(int, line.split()) for line in file.read_text().splitlines()):
+            seen.setdefault(epoch, []).extend(ids)
+    assert [sorted(seen.pop(epoch)) for epoch in list(seen)] == [list(range(ROWS))] * 3
 
 
 @pytest.mark.parametrize("page", ["read-pytorch", "resume-training", "train", "read-grain", "array-record"])

@@ -338,18 +338,12 @@ _TILE_ITEMS = 1 << 16  # of lists in one column that are encoded at a time: few 
 def encode_examples(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     """Encode each row as a serialized tf.train.Example, with features in the order of the columns.
 
-    A null has no entry in its Example; an empty list has an empty one.
+    A null has no entry in its Example; an empty list has an empty one. The bytes equal those of
+    `shardmill.data.example`. Rows are encoded some thousands at a time: the sizes of all pieces of a record are
+    computed, and each column's pieces are laid out in a matrix, whose rows are copied into the records.
 
-    The bytes equal those of `shardmill.data.example`. Rows are encoded some thousands at a time. The sizes of all
-    pieces of a record are computed first. Then each column's pieces are laid out in a matrix, whose rows are copied
-    into the records.
-
-    Args:
-        batch: columns of int64, float32, binary or string, or of lists of these.
-
-    Raises:
-        TypeError: if a column has another type; the message names it.
-        ValueError: for a null inside a list, or a record larger than MAX_RECORD_BYTES; the message names column or row.
+    Raise a TypeError if a column is not of int64, float32, binary or string, or of lists of these. Raise a ValueError
+    for a null inside a list, or a record larger than MAX_RECORD_BYTES. The message names column or row.
     """
     return _array(*_encode(batch, 0, 0))
 

@@ -32,15 +32,9 @@ def read_heads(
     Images are nearly all of a data set's tar files. Headers alone tell where samples begin, and members other than
     images tell the types of columns. Skipping images saves copying them to memory.
 
-    Args:
-        stream: the file, at the end of the bytes already read.
-        base: offset of `target` in the file.
-        held: number of bytes already in `target`.
-        at: offset of a header in `target`.
-        unread: ALL_MEMBERS or IMAGE_MEMBERS: plain members whose data is left out.
-
-    Returns:
-        The number of bytes added, fewer than fit only at the file's end; None if the file must be read normally.
+    `stream` is at the end of the bytes already read, of which `target` holds some since offset `base`; a header is at
+    `at` in it. `unread` is ALL_MEMBERS or IMAGE_MEMBERS. Return the number of bytes added, fewer than fit only at the
+    file's end; None if the file must be read normally.
     """
     raw = getattr(stream, "raw", None)
     if _native is None or not isinstance(raw, io.FileIO):

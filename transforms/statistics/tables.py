@@ -278,18 +278,12 @@ class TableStats:
         return stats
 
     def add(self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None) -> None:
-        """Count the examples of a batch.
+        """Count the examples of a batch of int64, float32, binary or string (large or not), or of lists of these.
 
-        Args:
-            batch: columns of int64, float32, binary or string (large or not), or of lists of these; of images, of
-                transforms.statistics.images.IMAGE_METADATA. Null means that the example lacks the feature.
-            ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
-            labels: int64 features that hold class ids. Ids are counted, without further statistics.
-            label: the feature to predict, of any type. If None, the first of `labels` that is no list, or else the
-                first of all.
-
-        Raises:
-            TypeError: if a column has another type.
+        Columns of images are those of transforms.statistics.images.IMAGE_METADATA. Null means that the example lacks
+        the feature. `ties` is a hash of each row's position, uint64, unique in practice, by which samples are drawn. Of
+        `labels`, which hold class ids, only the ids are counted. `label` is the feature to predict, by default the
+        first of `labels` that is no list, or else the first of all. Raise a TypeError if a column has another type.
         """
         label = label or _choose_label(labels, batch)
         for name, dtype in {

@@ -288,14 +288,7 @@ except ImportError:  # not compiled
 def read_ranges(paths: list[str], offsets: Positions, target: Any, target_offsets: Positions) -> None:
     """Fill `target[target_offsets[n]:target_offsets[n + 1]]` from `paths[n]` at `offsets[n]`, for each n.
 
-    Args:
-        paths: n paths, which may repeat.
-        offsets: int64, shape (n,).
-        target: writable uint8, shape (m,).
-        target_offsets: int64, shape (n + 1,), ascending, at most m.
-
-    Raises:
-        OSError: if a file cannot be read; EOFError if it ends too early.
+    `target` is uint8. Raise an OSError if a file cannot be read, an EOFError if it ends too early.
     """
     sizes, done = np.diff(target_offsets), 0
     if all(map(storage.is_local, paths)):
@@ -307,19 +300,10 @@ def read_ranges(paths: list[str], offsets: Positions, target: Any, target_offset
 def read_spans(
     paths: list[str], files: Positions, offsets: Positions, sizes: Positions, target: Any, places: Positions
 ) -> None:
-    """Copy spans of local files to their places in `target`; they are sorted by file, and by offset in a file.
+    """Copy spans of local files to their places in `target`, uint8; they are sorted by file, and by offset in a file.
 
-    Args:
-        paths: paths of the files.
-        files: index in `paths` of each span's file, int64, shape (n,), ascending.
-        offsets: first byte of each span in its file, int64, shape (n,).
-        sizes: bytes of each span, int64, shape (n,).
-        target: writable uint8, shape (m,).
-        places: offset of each span in `target`, int64, shape (n,).
-
-    Raises:
-        JobError: if a file is shorter than the spans say.
-        OSError: if a file cannot be read.
+    `files` has the index in `paths` of each span's file. Raise a JobError if a file is shorter than the spans say, an
+    OSError if it cannot be read.
     """
     done = _read_some(paths, files, offsets, sizes, target, places)
     for n in range(done, len(files)):

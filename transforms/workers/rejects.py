@@ -303,14 +303,8 @@ def gather_rejects(
 ) -> tuple[Rejects, int]:
     """Return the rejects of a job and its number of input records, both with estimates for completely unreadable files.
 
-    Args:
-        parts: from all workers.
-        records: input records, with one for each completely unreadable file.
-        size_bytes: of the input.
-        locate_record: maps a line number to (manifest, line in it), if there are several manifests.
-
-    Raises:
-        OSError: if a part cannot be read, or the disk is full.
+    `records` counts one for each completely unreadable file. `locate_record` maps a line number to (manifest, line in
+    it), if there are several manifests. Raise an OSError if a part cannot be read, or the disk is full.
     """
     known = list(parts)
     read_records = records - sum(part.lost_records for part in known)

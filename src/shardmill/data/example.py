@@ -93,11 +93,7 @@ def decode_example(record: bytes | memoryview, feature_names: Collection[str] | 
     As in protobuf, a later entry of a name replaces an earlier one, and unknown fields are skipped. A feature without a
     kind is absent, because TensorFlow's parsers treat it as missing.
 
-    Args:
-        feature_names: the only features to parse; None for all.
-
-    Raises:
-        ValueError: if `record` is not a serialized Example.
+    None as `feature_names` parses all. Raise a ValueError if `record` is not a serialized Example.
     """
     view = memoryview(record)
     features: dict[str, FeatureValue] = {}

@@ -98,14 +98,10 @@ def has_transparent_pixels(image: "Image.Image") -> bool:
 def rgb_array(data: bytes, max_pixels: int, size: tuple[int, int] | None = None, fast_jpeg: bool = False) -> np.ndarray:
     """Decode an image to a read-only uint8 array, shape (height, width, 3).
 
-    Args:
-        data: the bytes of the image's file.
-        max_pixels: number of pixels that the image may have.
-        size: height and width to which it is scaled, bilinearly and with antialiasing; None to keep its own.
-        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its size, if that is at least `size`, and scale the result.
+    It is scaled to `size`, height and width, bilinearly and with antialiasing, unless that is None. `fast_jpeg` decodes
+    a JPEG at 1/2, 1/4 or 1/8 of its size before, if that is at least `size`.
 
-    Raises:
-        ValueError: if it does not decode, or has more than `max_pixels`.
+    Raise a ValueError if it does not decode, or has more than `max_pixels`.
     """
 
     def convert(image: "Image.Image") -> "Image.Image":

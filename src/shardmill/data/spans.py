@@ -199,15 +199,13 @@ def read_blocks(
 def scan_examples(
     data: Any, starts: Positions, ends: Positions, names: list[bytes], tags: bytes, out: Positions, plain: Any
 ) -> None:
-    """Find the values of features in the serialized Examples data[start:end].
+    """Find the values of features, whose `names` are UTF-8, in the serialized Examples data[start:end].
 
-    Args:
-        names: UTF-8 names of the features.
-        tags: two bytes a feature: the tag of its list in `message Feature`, and 1 if the list holds one bytes value.
-        out: int64, (records, features, 3), to be filled: start and end of the packed numbers, of the one bytes value or
-            of the entries of several, and the number of values; -1 if the record does not have the feature.
-        plain: uint8, (records,), to be filled: 1 if the record is an Example of no other features, each at most once
-            and encoded as shardmill and protobuf encode it; otherwise 0, and its places mean nothing.
+    `tags` has two bytes a feature: the tag of its list in `message Feature`, and 1 if the list holds one bytes value.
+    `out`, int64 (records, features, 3), gets start and end of the packed numbers, of the one bytes value or of the
+    entries of several, and the number of values; -1 if the record does not have the feature. `plain`, uint8 (records,),
+    gets 1 if the record is an Example of no other features, each at most once and encoded as shardmill and protobuf
+    encode it; otherwise 0, and its places mean nothing.
     """
     _spans.scan_examples(data, _as_positions(starts), _as_positions(ends), names, tags, out, plain)
 
@@ -221,21 +219,11 @@ def read_examples(
     columns: list[Any],
     rest: list[bytes | None],
 ) -> int:
-    """Read framed records of open files, and verify all checksums.
+    """Read the framed records files[start:stop]; return how many precede the first that lacks or fails a checksum.
 
-    Args:
-        files: descriptor of each record's file, (records,).
-        starts: first byte of each record.
-        stops: end of each record.
-        names: as for `scan_examples`.
-        tags: as for `scan_examples`.
-        columns: for each feature None, or where its values go: a list of an item a record for one bytes value, an array
-            of int64 or float32 (records, …) for numbers.
-        rest: an item a record, to be filled with the payloads of records that are unusual or lack a value. Their rows
-            in `columns` mean nothing.
-
-    Returns:
-        The number of records before the first that does not exist or fails a checksum.
+    `files` are descriptors; `names` and `tags` are those of `scan_examples`. `columns` has for each feature None, or
+    where its values go: a list for one bytes value, an array of int64 or float32 (records, …) for numbers. `rest` gets
+    the payloads of records that are unusual or lack a value. Their rows in `columns` mean nothing.
     """
     return _spans.read_examples(
         _as_positions(files), _as_positions(starts), _as_positions(stops), names, tags, columns, rest

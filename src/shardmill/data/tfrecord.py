@@ -140,19 +140,10 @@ def take_examples(
 
 
 def read_example(file: int, start: int, stop: int, names: list[bytes], tags: bytes, wanted: list[int]) -> bytes | None:
-    """Read one framed record of an open file, and verify both checksums.
+    """Return the payload of the framed record file[start:stop], or None without a record, or if a checksum fails.
 
-    Args:
-        file: descriptor of the file.
-        start: first byte of the record.
-        stop: end of the record.
-        names: as for `spans.scan_examples`.
-        tags: as for `spans.scan_examples`.
-        wanted: numbers of features, each of one number or one bytes value.
-
-    Returns:
-        The payload. The compiled twin returns the values of the wanted features instead, int, float or bytes, unless
-        the record is unusual or a value is missing. None if there is no such record, or a checksum fails.
+    The compiled twin returns the values of the `wanted` features instead, int, float or bytes, unless the record is
+    unusual or a value is missing. `names` and `tags` are those of `spans.scan_examples`.
     """
     framed = os.pread(file, stop - start, start) if 0 <= start <= stop else b""
     return framed[_HEADER.itemsize : -_FOOTER.itemsize] if is_valid_record(framed) else None

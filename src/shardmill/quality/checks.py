@@ -330,13 +330,9 @@ def run_checks(
 ) -> list[CheckResult]:
     """Return the results of all checks, in an order that depends only on the two versions.
 
-    Args:
-        new: the version to be published.
-        old: the version to compare with; None without one, which a result reports.
-        limits: the thresholds of every check, by name.
-        constraints: the constraints of a schema.
-        by_feature: the thresholds of single features; they override those of a schema and of all features.
-        at_most: how many features' values are compared in each split, which a result then says; None for all.
+    Without an `old` version to compare with, a result says so. `limits` are the thresholds by check; those of
+    `by_feature` override those of `constraints`, a schema, and of all features. A result says if only `at_most`
+    features' values are compared in each split.
     """
     feature_overrides, schema_limits = by_feature or {}, {} if constraints is None else constraints.limits()
     overrides = {

@@ -242,10 +242,8 @@ def divergence_floor(bins: int, one: float, other: float, tried: int = 1) -> flo
     For well-filled bins it is chi-squared with `bins - 1` degrees of freedom, times (1/one + 1/other) / (8 ln 2). For
     bins of single examples it is larger by a factor of at most 2 ln 2, which is always applied.
 
-    Args:
-        bins: the number of bins.
-        one, other: sizes of the samples, at least 1.
-        tried: the number of divergences measured, if the largest is used.
+    `one` and `other` are the sizes of the samples, at least 1. `tried` is the number of divergences of which the
+    largest is used.
     """
     if bins < 2:
         return 0.0

@@ -152,11 +152,7 @@ def files_for(path: str | os.PathLike[str]) -> Files:
 
 
 def open_dataset(path: str | os.PathLike[str], files: Files | None = None, version: str | None = None) -> Dataset:
-    """Open the dataset in `path`: a version's folder, or its parent, whose LATEST names a version.
-
-    Args:
-        files: the files to read through; None for local files.
-        version: a version or tag in the parent folder; None for the version in LATEST.
+    """Open the dataset in `path`: a version's folder, or its parent, whose LATEST or tags name a `version`.
 
     Raises:
         UserError: if there is no dataset, version or tag, or it is unpublished (no _SUCCESS); the message lists the
@@ -323,16 +319,12 @@ def supervised_pair(manifest: Manifest) -> tuple[str, str] | None:
 def choose_columns(
     manifest: Manifest, names: Sequence[str] | None, label: str | Sequence[str] | None, supervised: bool
 ) -> Columns:
-    """Return inputs and labels.
+    """Return inputs and labels, or no labels if it is not `supervised`.
 
-    Args:
-        names: the inputs; None for all features except labels and those that shardmill added: `filename`, `height`,
-            `width`, `line_number`.
-        label: one or several labels; None for those that the dataset was built with.
-        supervised: False for no labels.
+    None as `names` means all features except labels and `filename`, `height`, `width` and `line_number`, which
+    shardmill added. None as `label` means those that the dataset was built with.
 
-    Raises:
-        UserError: if a name is unknown or there are no inputs; the message lists the features.
+    Raise a UserError if a name is unknown or there are no inputs; the message lists the features.
     """
     check_is_parsed(manifest)
     found: Features = ()
@@ -405,16 +397,10 @@ class DatasetInfo:
 
 
 def info(directory: str | os.PathLike[str], *, version: str | None = None, files: Files | None = None) -> DatasetInfo:
-    """Describe the dataset in `directory`: a version's folder, or its parent, whose LATEST names a version.
+    """Describe the dataset in `directory`: a version's folder, or its parent, whose LATEST or tags name a `version`.
 
-    Args:
-        directory: folder of a version, or its parent.
-        version: a version or tag in the parent folder; None for the version in LATEST.
-        files: the files to read through; None to choose them by `directory`.
-
-    Raises:
-        UserError: if there is no dataset, or it is unpublished.
-        CorruptDataError: if its manifest cannot be read.
+    `files` are the files to read through; None to choose them by `directory`. Raise a UserError if there is no dataset,
+    or it is unpublished, and a CorruptDataError if its manifest cannot be read.
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
@@ -506,14 +492,10 @@ def _check_concurrently(check: Callable[[ShardEntry], None], shards: Sequence[Sh
 
 
 def read_shard(dataset: Dataset, shard: ShardEntry, record: int = 0, offset: int = 0) -> Iterator[RecordBlock]:
-    """Yield the serialized examples of a shard in blocks; verify each record's checksum, and the file's at the end.
+    """Yield the serialized examples of a shard from a `record` on, which begins at byte `offset`, in blocks.
 
-    Args:
-        record: number of the first record to read.
-        offset: byte at which that record begins. The file's checksum is only verified if this is 0.
-
-    Raises:
-        CorruptDataError: if the shard is missing or differs from what was written; the message names it and the record.
+    Each record's checksum is verified, and the file's checksum at the end if `offset` is 0. Raise a CorruptDataError if
+    the shard is missing or differs from what was written; the message names it and the record.
     """
     with open_shard(dataset, shard) as file:
         if offset:

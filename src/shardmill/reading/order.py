@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsIndex, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shardmill.errors import UserError
+from shardmill.errors import NotAnIntegerError, UserError
 
 _MOST = 1 << 63  # examples
 _MASK = (1 << 64) - 1  # unsigned 64-bit arithmetic, of Python's integers as of NumPy's
@@ -98,7 +98,7 @@ class Order:
             ("block", 1, _MOST - 1),
             ("window", 1, _MOST - 1),
         ):
-            object.__setattr__(self, name, _check_range(name, getattr(self, name), least, most))
+            object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
 
     def __len__(self) -> int:
         return self.n
@@ -205,7 +205,7 @@ class GlobalBatches:
 
     def __post_init__(self) -> None:
         for name, least in (("n", 0), ("batch_size", 1)):
-            object.__setattr__(self, name, _check_range(name, getattr(self, name), least, _MOST - 1))
+            object.__setattr__(self, name, check_range(name, getattr(self, name), least, _MOST - 1))
         if self.remainder not in ("drop", "pad"):
             raise UserError(f"remainder is {self.remainder!r}; expected 'drop' or 'pad'")
 
@@ -215,9 +215,9 @@ class GlobalBatches:
 
     def steps(self, worker: int = 0, workers: int = 1, first: int = 0) -> range:
         """Return the steps that a worker process prepares; `first` is the step to continue with."""
-        _check_range("workers", workers, 1, _MOST)
-        _check_range("worker", worker, 0, workers - 1)
-        _check_range("first", first, 0, len(self))
+        check_range("workers", workers, 1, _MOST)
+        check_range("worker", worker, 0, workers - 1)
+        check_range("first", first, 0, len(self))
         return range(first + worker, len(self), workers)
 
     def positions(self, step: int, rank: int = 0, world_size: int = 1) -> NDArray[np.int64]:
@@ -225,13 +225,14 @@ class GlobalBatches:
 
         Raise an IndexError if there is no such step.
         """
-        _check_range("world_size", world_size, 1, _MOST)
-        _check_range("rank", rank, 0, world_size - 1)
+        check_range("world_size", world_size, 1, _MOST)
+        check_range("rank", rank, 0, world_size - 1)
         if world_size > self.batch_size:
             raise UserError(
                 f"world_size is {world_size}, more ranks than the {self.batch_size} examples of a global batch; give a"
                 " larger batch_size"
             )
+        step = check_range("step", step, -_MOST, _MOST)
         if not 0 <= step < len(self):
             raise IndexError(f"step {step} of {len(self)} batches")
         start = step * self.batch_size
@@ -240,8 +241,12 @@ class GlobalBatches:
         )
 
 
-def _check_range(name: str, value: SupportsIndex, least: int, most: int) -> int:
-    number = operator.index(value)
+def check_range(name: str, value: Any, least: int, most: int) -> int:
+    """Return an integer between two others; raise a UserError if it is none, or out of range."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise NotAnIntegerError(f"{name} is {value!r:.99}; expected an integer") from None
     if not least <= number <= most:
         raise UserError(f"{name} is {number}; expected {least} to {most}")
     return number

@@ -213,21 +213,17 @@ def _check_values(feature: Feature, values: Any) -> Any:
     dtype = values.dtype.name if isinstance(values, np.ndarray) else "bytes"
     if len(values) and dtype != feature.dtype:
         raise ValueError(f"feature {feature.name!r} holds {dtype}; expected {feature.dtype}")
-    count = 1 if _is_single(feature) else math.prod(fixed_sizes(feature))
+    count = math.prod(fixed_sizes(feature)) if feature.list_shape else 1
     if None not in feature.list_shape and len(values) != count:
         raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected {count}")
     if len(values) % max(count, 1):
         raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected a multiple of {count}")
-    if _is_single(feature):
+    if not feature.list_shape:
         unpack = kind_of(feature).value_decoder(feature)
         return values[0] if unpack is None else unpack(values[0])
     if len(feature.shape) == 1:
         return values if feature.dtype == "bytes" or len(values) else np.empty(0, feature.dtype)
     return _reshape(feature, values)
-
-
-def _is_single(feature: Feature) -> bool:
-    return not feature.list_shape
 
 
 def _reshape(feature: Feature, values: Any) -> np.ndarray:
@@ -236,12 +232,12 @@ def _reshape(feature: Feature, values: Any) -> np.ndarray:
 
 
 def _make_prefix(feature: Feature, size: int) -> bytes:
-    listed = feature.dtype == "bytes" and not _is_single(feature)
+    listed = feature.dtype == "bytes" and bool(feature.list_shape)
     name = feature.name.encode()
     key = b"\x0a" + encode_varint(len(name)) + name + b"\x12"
     most = size - len(key)
     for count in range(max(most - _LENGTHS_BYTES, 0), most + 1):
-        inner = b"" if listed or (count == 0 and not _is_single(feature)) else b"\x0a" + encode_varint(count)
+        inner = b"" if listed or (count == 0 and feature.list_shape) else b"\x0a" + encode_varint(count)
         value = bytes((LIST_TAGS[feature.dtype],)) + encode_varint(len(inner) + count) + inner
         head = key + encode_varint(len(value) + count) + value
         if len(head) + count == size:
@@ -268,7 +264,7 @@ def _choose_reader(feature: Feature) -> Read:
     if not feature.shape:
         return _SCALARS[feature.dtype]
     count = None if None in feature.shape else math.prod(fixed_sizes(feature))
-    values = partial(_LISTS[feature.dtype], count)
+    values = partial(_decode_list, _LISTS[feature.dtype], count)
     return (
         values if len(feature.shape) == 1 else lambda record, start, end: _reshape(feature, values(record, start, end))
     )
@@ -298,21 +294,14 @@ def _decode_one_int(record: bytes, start: int, end: int) -> Any:
     return np.int64(value - (1 << 64) if value >> 63 else value)
 
 
-def _decode_floats(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
-    values = np.frombuffer(record[start:end], "<f4")
+def _decode_list(decode: Read, count: int | None, record: bytes, start: int, end: int) -> Any:
+    values = decode(record, start, end)
     if count is not None and len(values) != count:
-        raise ValueError("another number of floats")
+        raise ValueError("another number of values")
     return values
 
 
-def _decode_ints(count: int | None, record: bytes, start: int, end: int) -> np.ndarray:
-    values = unpack_varints(record[start:end])
-    if count is not None and len(values) != count:
-        raise ValueError("another number of integers")
-    return values
-
-
-def _decode_strings(count: int | None, record: bytes, start: int, end: int) -> list[bytes]:
+def _decode_strings(record: bytes, start: int, end: int) -> list[bytes]:
     values = []
     while start < end:
         size, first = _read_length(record, start + 1, end)
@@ -320,16 +309,14 @@ def _decode_strings(count: int | None, record: bytes, start: int, end: int) -> l
             raise ValueError("not a list of bytes")
         start = first + size
         values.append(record[first:start])
-    if count is not None and len(values) != count:
-        raise ValueError("another number of strings")
     return values
 
 
 _SCALARS: Mapping[DType, Read] = {"bytes": _decode_one_bytes, "float32": _decode_one_float, "int64": _decode_one_int}
-_LISTS: Mapping[DType, Callable[..., Any]] = {
+_LISTS: Mapping[DType, Read] = {
     "bytes": _decode_strings,
-    "float32": _decode_floats,
-    "int64": _decode_ints,
+    "float32": lambda record, start, end: np.frombuffer(record[start:end], "<f4"),
+    "int64": lambda record, start, end: unpack_varints(record[start:end]),
 }
 
 
@@ -432,38 +419,12 @@ def examples(
     that: it drops a feature that the first example of a batch lacks, and fails at one that another lacks. Of records
     that `--record_type raw` passed through unparsed, the bytes are called `record`.
 
-    In PyTorch, each worker process of the loader reads its own part. Only shared memory takes the epoch to workers that
-    persist:
-
-    ```python
-    class Flowers(torch.utils.data.IterableDataset):
-        def __init__(self):
-            self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
-
-        def __iter__(self):
-            worker = torch.utils.data.get_worker_info()
-            count, index = (1, 0) if worker is None else (worker.num_workers, worker.id)
-            own = dict(shuffle_buffer_size=1000, seed=int(self.epoch), num_workers=count, worker_index=index)
-            for example in shardmill.examples("datasets/flowers", decode_images=True, **own):
-                yield torch.from_numpy(example["image"]).permute(2, 0, 1), int(example["label"])
-
-    flowers = Flowers()
-    loader = torch.utils.data.DataLoader(flowers, batch_size=1, num_workers=4, persistent_workers=True)
-    for epoch in range(5):
-        flowers.epoch.fill_(epoch)
-        for images, labels in loader:
-            train_step(images, labels)
-    ```
-
-    In JAX, a batch is a stack of arrays, and each host reads its own part:
+    Each process reads its own part, in JAX for instance. PyTorch has `shardmill.torch.Dataset`.
 
     ```python
     own = dict(num_workers=jax.process_count(), worker_index=jax.process_index())
-    for epoch in range(5):
-        stream = shardmill.examples("datasets/wine", shuffle_buffer_size=1000, seed=epoch, **own)
-        while batch := list(itertools.islice(stream, 32)):
-            arrays = {name: jnp.asarray(np.stack([example[name] for example in batch])) for name in batch[0]}
-            state = train_step(state, arrays)
+    for example in shardmill.examples("datasets/wine", shuffle_buffer_size=1000, seed=epoch, **own):
+        ...
     ```
 
     Args:
@@ -474,20 +435,18 @@ def examples(
         features: names of the features to read; None for all.
         defaults: values that replace missing ones, by feature name; for a list of any length, the value of a list of
             one.
-        decode_images: decode an image to an array of uint8 (height, width, 3), as `shardmill images` makes RGB: 16 bits
-            are scaled, and transparency is composited on white. EXIF orientation is ignored: pixels are oriented as
-            stored, consistent with `height`, `width` and TensorFlow; `--image_format` makes images upright. A mask
-            becomes an array of its values, uint8 or uint16 (height, width, 1). Pillow is then imported.
-        decode_audio: decode a WAV file to an array of float32, (frames,) if all files have one channel, else (frames,
-            channels): floats unchanged, integers scaled to [-1, 1). Stored samples are arrays in any case.
+        decode_images: decode an image to an array of uint8 (height, width, 3), as `shardmill images` makes RGB. EXIF
+            orientation is ignored; `--image_format` makes images upright. A mask becomes an array of its values, uint8
+            or uint16 (height, width, 1).
+        decode_audio: decode a WAV file to an array of float32 in [-1, 1), (frames,) if all files have one channel, else
+            (frames, channels). Stored samples are arrays in any case.
         shuffle_buffer_size: draw each example at random from a buffer of this many, and read the shards in random
             order. 0 keeps the order of shards and records.
         seed: seed of the shuffling, for instance the epoch's number; None for another order each time.
         num_workers: number of workers that share the split; each example is read by exactly one of them.
         worker_index: index of this worker, from 0.
-        equal_parts: divide examples among workers instead of shards: their parts differ by one example at most, but
-            each worker reads all shards. By default, a part is every num_workers-th shard, and a warning says so if
-            the parts differ by more than a tenth.
+        equal_parts: divide examples among workers instead of shards, so that parts differ by one example at most, but
+            each worker reads all shards. By default, a warning says so if parts differ by more than a tenth.
         files: the files to read through; None to choose them by `directory`.
 
     Raises:
@@ -533,17 +492,9 @@ class RecordDecoder:
         image_size: tuple[int, int] | None = None,
         fast_jpeg: bool = False,
     ) -> None:
-        """Set up a decoder.
+        """Set up a decoder of the features in `names`, None for all; `opened_kinds` are `image`, `mask` and `audio`.
 
-        Args:
-            names: names of the features; None for all.
-            defaults: values that replace missing ones, by feature name.
-            opened_kinds: kinds of features whose files are decoded: `image`, `mask`, `audio`.
-            image_size: height and width to which decoded images and masks are scaled.
-            fast_jpeg: decode JPEGs at a fraction of their size that is at least `image_size`.
-
-        Raises:
-            UserError: if a feature does not exist, or a default does not fit its feature.
+        Raise a UserError if a feature does not exist, or a default does not fit its feature.
         """
         self.features = manifest.features if names is None else find_features(manifest, names)
         fills = check_defaults(self.features, defaults or {}, manifest.features)

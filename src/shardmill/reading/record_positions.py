@@ -73,10 +73,7 @@ def open_indexes(
     """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
 
     Without an index in the data set, all shards are read. In shards with an index of their own, bounds are the numbers
-    of the records.
-
-    Raises:
-        CorruptDataError: if the index is damaged or of another build, or a shard that is read is damaged.
+    of the records. Raise a CorruptDataError if the index is damaged or of another build, or a shard is damaged.
     """
     if dataset.manifest.codec.has_index:
         return [range(shard.examples + 1) for shard in shards], []

@@ -12,11 +12,10 @@ import google_crc32c
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset
-from shardmill.reading.shard_ranges import OpenFile, Range, ShardRanges
+from shardmill.reading.shard_ranges import OpenFile, OpenFiles, Range, ShardRanges
 
 PART_BYTES = 1 << 20  # a store sends as much in little more than the time of an answer
 _PARTS_AT_ONCE = 32  # fetched
-_OPEN_FILES = 256
 LEAST_BYTES = 64 << 20  # of a limit
 _FULL = 0.9  # share of the limit that is kept when parts are deleted
 _USAGE = "usage"  # holds the number of bytes, and is locked while it changes
@@ -36,16 +35,9 @@ class CachedRanges(ShardRanges):
     is_concurrent = True
 
     def __init__(self, dataset: Dataset, ranges: ShardRanges, folder: str, limit: int | None) -> None:
-        """Set up the cache.
+        """Set up the cache; `ranges` reads what the folder does not hold, and `limit` is in bytes.
 
-        Args:
-            dataset: the version whose shards are read.
-            ranges: reads what the folder does not hold.
-            folder: the folder, which is made if it does not exist.
-            limit: number of bytes that the folder may hold; None for any number.
-
-        Raises:
-            UserError: if the folder cannot be written, or the limit is too small.
+        Raise a UserError if the folder cannot be written, or the limit is too small.
         """
         super().__init__(dataset)
         if limit is not None and limit < LEAST_BYTES:
@@ -53,14 +45,14 @@ class CachedRanges(ShardRanges):
         manifest = dataset.manifest
         self._ranges, self._root, self._limit = ranges, Path(folder).absolute(), limit
         self._folder = self._root / f"{manifest.name}-{manifest.version}-{dataset.manifest_crc32c}"
-        self._open: dict[_Key, OpenFile] = {}
+        self._open = OpenFiles()
         with self._writing():
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._locked_usage():
                 pass
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": {}}
+        return {**self.__dict__, "_open": OpenFiles()}
 
     def _read(self, shard: ShardEntry, start: int, size: int) -> bytes:
         """Return bytes of a shard; raise a UserError if the folder cannot be written."""
@@ -110,10 +102,7 @@ class CachedRanges(ShardRanges):
             return None
         with suppress(OSError):  # deleted by another process
             os.utime(path)
-        while len(self._open) >= _OPEN_FILES:
-            with suppress(KeyError, RuntimeError, StopIteration):  # of another thread
-                del self._open[next(iter(self._open))]
-        self._open[key] = file
+        self._open.keep(key, file)
         return file
 
     def _size(self, key: _Key) -> int:

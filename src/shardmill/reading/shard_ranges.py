@@ -1,12 +1,15 @@
 """Read ranges of bytes of a version's shards, from local disks and from stores."""
 
+import errno
 import os
+import resource
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 from shardmill.data.array_record import descriptor_path, open_reader, read_record
 from shardmill.data.tfrecord import frame_record
@@ -15,7 +18,6 @@ from shardmill.filesystem import LocalFiles, read_range
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset
 
-OPEN_FILES = 256  # at once; a process may have 1,024
 _THREADS = 32  # an object store answers a request in some 50 ms
 GAP_BYTES = 128 << 10  # between ranges of one request; a store sends as much while it would answer another one
 REQUEST_BYTES = 8 << 20  # of several ranges at most; one range may have more
@@ -55,8 +57,11 @@ class ShardRanges(ABC):
             data = b""
         except FileNotFoundError:
             raise CorruptDataError(f"{self._dataset.path(shard)} is missing; the manifest lists it") from None
-        except PermissionError as error:
-            raise UserError(f"{self._dataset.path(shard)} cannot be read: {error.strerror or error}") from None
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) and not isinstance(error, PermissionError):
+                raise
+            advice = "" if isinstance(error, PermissionError) else "; `ulimit -n` raises the limit of open files"
+            raise UserError(f"{self._dataset.path(shard)} cannot be read: {error.strerror or error}{advice}") from None
         if len(data) != size:
             raise CorruptDataError(
                 f"{self._dataset.path(shard)} was cut short while it was read: it has {len(data)} of {size} bytes from"
@@ -86,14 +91,39 @@ class OpenFile:
             close(self.descriptor)
 
 
+def most_open_files() -> int:
+    """Return how many files the readers of this process keep open: a quarter of what `ulimit -n` allows."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 16 if limit == resource.RLIM_INFINITY else max(limit // 4, 1)
+
+
+class OpenFiles(dict[Any, Any]):
+    """Files that a reader keeps open. All readers of a process share `most_open_files`."""
+
+    _lock = threading.Lock()
+    _all: ClassVar["WeakValueDictionary[int, OpenFiles]"] = WeakValueDictionary()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all[id(self)] = self
+
+    def keep(self, key: Any, file: Any) -> None:
+        """Keep a file, and close others in its place: the oldest of the reader that has the most."""
+        with self._lock:
+            readers = list(self._all.values())
+            while sum(map(len, readers)) >= most_open_files():
+                most = max(readers, key=len)
+                most.pop(next(iter(most), None), None)
+            self[key] = file
+
+
 class LocalRanges(ShardRanges):
     """Reads ranges of files on a local disk, with `pread`: no position is shared."""
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset)
-        self._open: dict[str, OpenFile] = {}
+        self._open = OpenFiles()
         self._identities: dict[str, tuple[int, int]] = {}
-        self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_dataset": self._dataset, "_identities": self._identities}
@@ -125,24 +155,20 @@ class LocalRanges(ShardRanges):
             )
         if self._identities.setdefault(shard.file, identity) != identity:
             raise CorruptDataError(f"{path} was replaced or changed while it was read; open the data set again")
-        with self._lock:
-            while len(self._open) >= OPEN_FILES:
-                del self._open[next(iter(self._open))]
-            self._open[shard.file] = file
+        self._open.keep(shard.file, file)
         return file
 
 
 class ArrayRecordRanges(LocalRanges):
-    """Reads records of ArrayRecord files on a local disk. Their positions are their numbers in the shard."""
+    """Reads records of ArrayRecord files on a local disk. Their positions are their numbers in the shard.
 
-    def __init__(self, dataset: Dataset) -> None:
-        super().__init__(dataset)
-        self._readers: dict[tuple[str, int], Any] = {}  # by shard and process: none works after a fork
+    It keeps the library's readers open, by shard and process: none works after a fork.
+    """
 
     def read(self, shard: ShardEntry, start: int, stop: int) -> bytes:
         """Return the record `start` of a shard, framed as in a TFRecord file; raise as for TFRecord shards."""
         path = self._dataset.path(shard)
-        reader = self._readers.get((shard.file, os.getpid())) or self._open_reader(shard, path)
+        reader = self._open.get((shard.file, os.getpid())) or self._open_reader(shard, path)
         return frame_record(read_record(reader, start, path))
 
     def _open_reader(self, shard: ShardEntry, path: str) -> Any:
@@ -151,10 +177,7 @@ class ArrayRecordRanges(LocalRanges):
         reader = open_reader(descriptor_path(file.descriptor), path)
         if reader.num_records() != shard.examples:
             raise CorruptDataError(f"{path} holds {reader.num_records()} records; the manifest says {shard.examples}")
-        with self._lock:
-            while len(self._readers) >= OPEN_FILES:
-                del self._readers[next(iter(self._readers))]
-            self._readers[shard.file, os.getpid()] = reader
+        self._open.keep((shard.file, os.getpid()), reader)
         return reader
 
 

@@ -22,7 +22,14 @@ from shardmill.reading.dataset import Dataset, check_contents, files_for, open_d
 from shardmill.reading.plain_examples import Example, RecordDecoder
 from shardmill.reading.record_positions import open_indexes
 from shardmill.reading.shard_cache import CachedRanges
-from shardmill.reading.shard_ranges import LocalRanges, Range, ShardRanges, fetch_ahead, shard_ranges
+from shardmill.reading.shard_ranges import (
+    LocalRanges,
+    Range,
+    ShardRanges,
+    fetch_ahead,
+    most_open_files,
+    shard_ranges,
+)
 from shardmill.reading.slices import Selection, select_examples
 
 _HEAD = 12  # bytes of framing before a record, of OVERHEAD
@@ -75,12 +82,11 @@ def source(
         decode: decode images, masks and audio as `shardmill.examples` does.
         image_size: (height, width) to which images are scaled, bilinearly and with antialiasing, and masks with them,
             by the nearest pixel. It implies `decode`.
-        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its height and width, by Pillow's `draft`, if that is at least
-            `image_size`, and scale the result. Pixels then differ by about 1 to 3 of 255 on average.
+        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its height and width, if that is at least `image_size`, and scale
+            the result. Pixels then differ by about 1 to 3 of 255 on average.
         cache_dir: local folder that keeps parts of shards that were read, for data sets in a store. Several processes
             and versions may share it. None for no such folder.
-        cache_limit: bytes that `cache_dir` may hold, at least 64 MiB; None for any number. Parts that were not used for
-            the longest time are deleted.
+        cache_limit: bytes that `cache_dir` may hold, at least 64 MiB; None for any number.
         verify: compare the checksum of each shard with the manifest's before this function returns. It finds another
             data set's shard whose records have the same sizes. Records are always verified.
         version: a version or tag in the parent folder; None for the version in LATEST.
@@ -250,17 +256,32 @@ class Source:
             yield from self._read(range(start, min(start + self._fetched, len(self))))
 
     @overload
-    def __getitem__(self, index: SupportsIndex) -> Example: ...
+    def __getitem__(self, index: SupportsIndex) -> Example: ...  # type: ignore[overload-overlap]
     @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Example | list[Example]:
-        """Return the example with a number, or those of a slice; a negative number counts from the end.
+    def __getitem__(self, index: slice | list[int] | np.ndarray) -> list[Example]: ...
+    def __getitem__(self, index: Any) -> Example | list[Example]:
+        """Return the example with a number, or those of a slice, of several numbers, or of a mask, as NumPy does.
 
-        Raise an IndexError if there is no such example.
+        A negative number counts from the end. Raise an IndexError if there is no such example.
         """
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        return self._read_one(self._locate(index))
+        try:
+            number = operator.index(index)
+        except TypeError:
+            return self.__getitems__(self._numbers_of(index))
+        return self._read_one(self._locate(number))
+
+    def _numbers_of(self, index: Any) -> list[int]:
+        """Return the numbers of a list or array; one of boolean values selects among all examples."""
+        found = np.asarray(index)
+        if found.dtype == bool and found.shape == (len(self),):
+            return np.flatnonzero(found).tolist()
+        if isinstance(index, tuple) or found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise TypeError(
+                f"{index!r:.99} is no index; expected an integer, a slice, a list of integers, or {len(self)} booleans"
+            )
+        return found.tolist()
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Example]:
         """Return several examples, in the order of their numbers; PyTorch calls it for each batch.
@@ -338,7 +359,10 @@ class Source:
         pieces, starts, stops = self._lookup.locate(np.where(numbers < 0, numbers + len(self), numbers))
         descriptors = np.full(len(self._shards), -1, np.int64)
         files = []  # open until all is read
-        for piece in np.flatnonzero(np.bincount(pieces)).tolist():
+        needed = np.flatnonzero(np.bincount(pieces)).tolist()
+        if len(needed) > 2 * most_open_files():
+            return None
+        for piece in needed:
             if (file := self._local.open_file(self._shards[piece])) is not None:
                 descriptors[piece] = file.descriptor
                 files.append(file)

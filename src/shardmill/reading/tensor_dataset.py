@@ -45,12 +45,8 @@ _BLOCK_BYTES = 256 << 10  # of a local file: few enough for the cache and for me
 def with_shard_checks(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any) -> Any:
     """Return the dataset `paths` of the shards' paths, with an error at a shard whose bytes differ from the manifest.
 
-    An element may be a tuple of a path and other values.
-
-    Each shard is read an additional time, when its path is first requested, just before it is read anyway.
-
-    Raises:
-        tf.errors.InvalidArgumentError: at run time; the message names the file, and the record if one is damaged.
+    An element may be a tuple of a path and other values. Each shard is read an additional time, just before it is read
+    anyway. The error is a tf.errors.InvalidArgumentError that names the file, and the record if one is damaged.
     """
     unchecked = {dataset.path(shard): shard for shard in shards}
 
@@ -109,10 +105,8 @@ class EpochOptions:
 def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verified: bool) -> Any:
     """Return the serialized examples of one epoch as scalar strings; another number of them is an error at the end.
 
-    Args:
-        shuffle: read shards in a new order each time, several interleaved.
-        seed: seed of the order.
-        is_verified: check each shard against the manifest when it is first opened.
+    `shuffle` reads shards in a new order each time, several interleaved. `is_verified` checks each shard against the
+    manifest when it is first opened.
     """
     number = len(part.slices)
     paths = tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, (number,))
@@ -200,10 +194,10 @@ def _slice_bounds(dataset: Dataset, part: Part) -> Any:
 
 
 def _make_reader(dataset: Dataset, part: Part) -> Callable[..., Any]:
-    """Return the function from the path of a shard to a dataset of its serialized examples.
+    """Return the function from the path of a shard, or from a dataset of paths that TensorFlow reads, to its examples.
 
-    It also takes the `_slice_bounds` of one slice, of which it reads the examples. Where TensorFlow reads the files, it
-    also takes a dataset of paths. Others are read in Python, and every checksum is verified.
+    It also takes the `_slice_bounds` of one slice, of which it reads the examples. In files that TensorFlow does not
+    read, every checksum is verified.
     """
     shards = {dataset.path(shard): shard for shard in part.shards}
 
@@ -297,17 +291,14 @@ def load(
         split: name of the split, or slices of splits in TFDS's syntax: `train[:10%]`, `train[1000:2000]`, `train+test`.
         batch_size: examples in a batch; None for single examples.
         image_size: (height, width) to which images are scaled bilinearly, ignoring their aspect ratio, and masks with
-            them, by the nearest pixel. TensorFlow decodes images as stored: it ignores EXIF orientation and
-            transparency, so that the colour beneath shows. A dataset made with `--image_format` has them upright and
-            composited on white.
-        image_dtype: `float32` for values in [0, 1], `uint8` for 0 to 255: a quarter of the memory, for models that
-            rescale.
+            them, by the nearest pixel. TensorFlow ignores EXIF orientation and transparency; `--image_format` applies
+            both.
+        image_dtype: `float32` for values in [0, 1], `uint8` for 0 to 255: a quarter of the memory.
         channels: 3 for RGB, 1 for grey.
-        antialias: average over all pixels when scaling down, at two to three times the cost. Off by default, as in
-            tf.image.resize and Keras, which will scale the images of the trained model's users.
-        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its height and width, by libjpeg, if that is at least
-            `image_size`, and scale the result. With `antialias`, pixels then differ by about 1 to 3 of 255 on average.
-            Without, they differ by up to 15, for each then is a mean of several.
+        antialias: average over all pixels when scaling down, at two to three times the cost; tf.image.resize and Keras
+            do not.
+        fast_jpeg: decode a JPEG at 1/2, 1/4 or 1/8 of its height and width, if that is at least `image_size`, and scale
+            the result. Pixels then differ by about 1 to 3 of 255 on average with `antialias`, else by up to 15.
         features: names of the inputs; None for all except the label and those that shardmill added to describe the
             source: `filename`, `height`, `width`, `line_number`.
         label: name of the label; None for the one that `--label` declared, or else the feature `label`. Several labels
@@ -316,16 +307,13 @@ def load(
         defaults: values that replace missing ones, by feature name. Every feature that some examples lack needs one,
             except lists of any length, which are then empty; for these it is the padding of `pad`.
         pad: pad lists of any length to the longest in their batch, with 0 or "", instead of yielding ragged tensors.
-        multi_hot: encode a list of classes as float32 (number of classes,) instead of ragged ids. The value is 1 for
-            each class of the example and 0 for all others. Pass the number of classes for lists of integers without
-            class names.
+        multi_hot: encode a list of classes as float32 (number of classes,), 1 for each class of the example, instead of
+            ragged ids. Pass the number of classes for lists of integers without class names.
         augment: a function from one example's features to its features, called before batching as `augment(features)`
-            or `augment(features, seed)`. The seed, int64 (2,), differs for each example and epoch and is for
-            tf.image.stateless_*. Masks, even if they are labels, are among the features that it receives and returns,
-            so that they are rotated and cropped with their image. To change whole batches, use the dataset's `map`.
-        shuffle: None for on in a split called `train`, or slices of it, and off in others. If off, examples come in the
-            order of shards and records. If on, each epoch reads the shards in a new order and draws examples from a
-            buffer.
+            or `augment(features, seed)`, with a seed for tf.image.stateless_*, int64 (2,). Masks are among the features
+            even if they are labels, so that they are cropped with their image.
+        shuffle: None for on in a split called `train`, or slices of it, and off in others. If on, each epoch reads the
+            shards in a new order and draws examples from a buffer.
         shuffle_buffer_size: in examples; None for 10,000, or as many as 256 MiB hold, and never more than there are. It
             need not be large: shards are shuffled globally when they are written.
         seed: of the order and of `augment`; each epoch has another order. None for random seeds of `augment`, and an
@@ -333,28 +321,24 @@ def load(
             which tf.data divides among them.
         repeat: True for endless, or the number of epochs. Keras needs neither.
         drop_remainder: drop a last, smaller batch.
-        cache: True to cache in memory, or the path of a cache file, from the first epoch on. The file's name gets a
-            suffix for the version, the split and the options, so that no other call reads it. Decoded and scaled images
-            are cached before `augment`, other examples as stored. All epochs then have the shard order of the first.
+        cache: True to cache in memory, or the path of a cache file, from the first epoch on: images decoded and scaled,
+            other examples as stored. The file's name gets a suffix for the version, the split and the options. All
+            epochs then have the shard order of the first.
         num_workers: number of trainers that share the split; each example is read by exactly one of them.
         worker_index: index of this trainer, from 0.
         equal_parts: divide examples among trainers instead of shards: their parts differ by one example at most, but
             each trainer reads all shards. By default, a part is every num_workers-th shard, and a warning says so if
             the parts differ by more than a tenth.
-        data_service: True for a dataset that tf.data service distributes, in any processing mode: `parallel_epochs`,
-            `distributed_epoch` or a `ShardingPolicy`. A worker of the service may get any part of the shards. The
-            dataset's cardinality is therefore unknown, the number of examples is checked shard by shard,
-            `verify=None` means False, and `cache` is refused: call `cache` on the distributed dataset. Without
-            `data_service`, `distributed_epoch` ends with "expected to contain 408 elements but contained only 0".
+        data_service: True for a dataset that tf.data service distributes, in any processing mode. Its cardinality is
+            unknown, the number of examples is checked shard by shard, `verify=None` means False, and `cache` is
+            refused: call `cache` on the distributed dataset. Without it, `distributed_epoch` ends with "expected to
+            contain 408 elements but contained only 0".
         num_parallel_calls: threads that parse and decode; None for the number of cores.
         prefetch_buffer_size: batches to prefetch; None lets tf.data tune it.
-        verify: when to compare each shard's checksum with the manifest's, which finds a flipped bit, and another
-            dataset's shard of the same size. The error names the file, and the record if one is damaged. None: for
-            local files, when a shard is first opened, which costs some tenths of a second per gigabyte in the first
-            epoch; the dataset then ends with a `tf.errors.InvalidArgumentError`. True: for all files, before this
-            function returns. False: never, as in tf.data service, whose workers cannot call Python. With False, and for
-            remote files with None, a damaged record is a `tf.errors.DataLossError` without the file's name.
-            Shards that are missing or have another size are always found.
+        verify: when to compare each shard's checksum with the manifest's. None: for local files, when a shard is first
+            opened; the dataset then ends with a `tf.errors.InvalidArgumentError` that names file and record. True: for
+            all files, before this function returns. False: never, as in tf.data service, whose workers cannot call
+            Python; a damaged record is then a `tf.errors.DataLossError`, as it is in remote files with None.
         version: a version or tag in the parent folder; None for the version in LATEST.
         files: the files to read the manifest through; None to choose them by `directory`.
         transform: apply the dataset's transform graph to each batch. `features`, `label` and `defaults` then name its

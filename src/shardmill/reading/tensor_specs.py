@@ -43,11 +43,9 @@ def feature_spec(
     flat sparse tensor. An array is one string, for `tf.io.decode_raw`.
 
     Args:
-        directory: folder of a version, or its parent, whose LATEST names a version.
+        directory, version, files: as for `shardmill.load`.
         features: names of the features; None for all.
         defaults: values that replace missing ones, by name; such a feature becomes a FixedLenFeature.
-        version: a version or tag in the parent folder; None for the version in LATEST.
-        files: the files to read the manifest through.
 
     Raises:
         UserError: if the dataset or a feature does not exist, or a default does not fit its feature.

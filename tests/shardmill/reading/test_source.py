@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -152,7 +154,7 @@ def test_other_processes(rows: Path, method: str) -> None:
 
 
 def test_threads_that_open_and_close_files(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_ranges, "OPEN_FILES", 1)
+    monkeypatch.setattr(shard_ranges, "most_open_files", lambda: 1)
     source = shardmill.source(rows, features=["n"])
     expected = [int(found["n"]) for found in source]
     before = len(os.listdir("/proc/self/fd"))
@@ -164,6 +166,66 @@ def test_threads_that_open_and_close_files(rows: Path, monkeypatch: pytest.Monke
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(read, range(16)))
     assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+_FOUR_SOURCES = """
+import os, resource, sys
+import shardmill
+from shardmill.errors import UserError
+resource.setrlimit(resource.RLIMIT_NOFILE, (60, 200))
+four = [shardmill.source(sys.argv[1], features=["n"]) for _ in range(4)]
+before = len(os.listdir("/proc/self/fd"))
+for numbers in (range(90), range(0, 90, 4)):  # more shards than may be open, and fewer
+    for source in four:
+        assert [int(source[n]["n"]) for n in numbers] == [int(one["n"]) for one in source[list(numbers)]]
+assert len(os.listdir("/proc/self/fd")) - before == 15
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+list(four[0])
+assert len(os.listdir("/proc/self/fd")) - before == 50
+files = []
+while len(files) < 200:
+    try:
+        files.append(open(os.devnull))
+    except OSError:
+        break
+try:
+    [source[number] for source in four for number in range(90)]
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("--index",)])
+def test_all_sources_share_the_limit_of_open_files(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    rows = make_rows(tmp_path, "--num_shards", 90, *flags)
+    command = [sys.executable, "-c", _FOUR_SOURCES, str(rows)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "cannot be read: Too many open files; `ulimit -n` raises the limit of open files" in done.stdout
+
+
+def test_lists_arrays_and_masks_as_in_numpy(rows: Path) -> None:
+    source = shardmill.source(rows, features=["n"])
+    every = np.array([int(one["n"]) for one in source])
+    mask = every % 3 == 0
+    for index in (
+        [1, 2, 3],
+        [-1, 0],
+        [],
+        np.array([5, 5], np.uint8),
+        mask,
+        mask.tolist(),
+        range(3),
+        np.arange(4)[::-1],
+    ):
+        assert [int(one["n"]) for one in source[index]] == every[index].tolist()  # type: ignore[index]
+    with pytest.raises(IndexError, match=f"example {ROWS} of train, which has {ROWS}"):
+        source[[0, ROWS]]
+    for wrong in ([0.5], [True, False], "n", (1, 2), [[1], [2]], None, 1.0):
+        with pytest.raises(
+            TypeError, match="is no index; expected an integer, a slice, a list of integers, or 100 bool"
+        ):
+            source[wrong]  # type: ignore[call-overload]
 
 
 def test_unparsed_records(tmp_path: Path) -> None:
@@ -286,7 +348,7 @@ def test_a_shard_that_is_replaced_while_it_is_read(damaged: Path, monkeypatch: p
     shutil.copy(path, path.with_name("other"))
     os.replace(path.with_name("other"), path)
     assert_same(source[30:33], expected)  # the file that was open
-    monkeypatch.setattr(shard_ranges, "OPEN_FILES", 1)
+    monkeypatch.setattr(shard_ranges, "most_open_files", lambda: 1)
     source[0]
     for one in (source, pickle.loads(pickle.dumps(source))):
         with pytest.raises(CorruptDataError, match="00001-of-00004 was replaced or changed while it was read;"):
