@@ -42,10 +42,6 @@ def parsers() -> dict[str, Parser]:
     return {name: find_command(name).parser() for name in registry.entries()}
 
 
-def _add_shell(parser: Parser) -> None:
-    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=f"Name of the shell: {', '.join(_SHELLS)}")
-
-
 def _run_completion(parser: Parser, arguments: Sequence[str]) -> int:
     shell = parser.parse_args(list(arguments)).shell
     import shtab
@@ -63,7 +59,9 @@ COMMANDS = (
             "bash > ~/.local/share/bash-completion/completions/shardmill",
             "fish > ~/.config/fish/completions/shardmill.fish",
         ),
-        add_arguments=_add_shell,
+        add_arguments=lambda parser: parser.add_argument(
+            "shell", metavar="SHELL", choices=_SHELLS, help=f"Name of the shell: {', '.join(_SHELLS)}"
+        ),
         run=_run_completion,
     ),
 )

@@ -1,6 +1,7 @@
 """The frame of a command: its record, its parser, access to stores, and how its result is printed."""
 
 import json
+import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shardmill.errors import JobError, UserError
+from shardmill.filesystem import Paths
 from shardmill.pipelines.config.flags import (
     LogOptions,
     Parser,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 STORE_OPTIONS = "Beam's options for access to an object store, such as --s3_endpoint_url, may follow the folder."
 _DIRECTORY_HELP = "Folder of a version, or of a data set: then LATEST selects the version. Local, gs://, s3:// or az://"
+
+FILES_HELP = f"{_DIRECTORY_HELP}. Or TFRecord files of any origin: files, folders or globs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,8 @@ class Result(ABC):
 
 
 def run_here(
-    call: Callable[[Namespace], Any], paths: Callable[[Namespace], Sequence[str]] = lambda args: [args.directory]
+    call: Callable[[Namespace], Any],
+    paths: Callable[[Namespace], Sequence[str]] = lambda args: list_paths(args.directory),
 ) -> Callable[[Parser, Sequence[str]], int]:
     """Return how to run a command that runs no job: it prints the result of `call`.
 
@@ -106,13 +111,20 @@ def parse_here(parser: Parser, arguments: Sequence[str], paths: Callable[[Namesp
 def parse_messages(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
     """Parse a command's arguments and check the flags of messages; return also the words that are left for Beam."""
     args, rest = parser.parse_known_args(list(arguments))
+    if isinstance(several := getattr(args, "directory", None), list) and len(several) == 1:
+        args.directory = several[0]
     args.quiet = log_options(args).quiet
     return args, rest
 
 
-def add_directory(parser: Parser, help_text: str = _DIRECTORY_HELP) -> None:
-    """Add the folder of a version or of a data set."""
-    parser.add_argument("directory", metavar="DIRECTORY", help=help_text)
+def add_directory(parser: Parser, help_text: str = _DIRECTORY_HELP, nargs: str | None = None) -> None:
+    """Add the folder of a version or of a data set; with `nargs` "+" one or several paths."""
+    parser.add_argument("directory", metavar="DIRECTORY", help=help_text, nargs=nargs)
+
+
+def list_paths(paths: Paths) -> list[str]:
+    """Return one path or several as a list."""
+    return [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else list(paths)
 
 
 def print_outcome(args: Namespace, message: str) -> None:
@@ -122,7 +134,7 @@ def print_outcome(args: Namespace, message: str) -> None:
 
 
 @contextmanager
-def report_read_errors(folder: str) -> Iterator[None]:
+def report_read_errors(folder: Paths) -> Iterator[None]:
     """Within this context, turn a failure to read into a UserError about the folder on the command line."""
     try:
         yield

@@ -1,24 +1,28 @@
 """`shardmill verify`: re-read a data set in a Beam job, and list its faults."""
 
 import json
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.pvalue import AsIter
 
+from shardmill.addons.registry import find_or_open
 from shardmill.errors import JobError, UserError
+from shardmill.filesystem import Paths
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import find_interrupted_publications
 from shardmill.pipelines.commands.frame import (
+    FILES_HELP,
     Command,
     add_directory,
     ignore,
+    list_paths,
     parse_messages,
     print_outcome,
     reach_stores,
@@ -46,7 +50,7 @@ from shardmill.transforms.workers.running import report_plan
 
 
 def _add_arguments(parser: Parser) -> None:
-    add_directory(parser)
+    add_directory(parser, FILES_HELP, nargs="+")
     parser.add_argument("--decode", action="store_true", help="Decode all pixels of every image, too")
     parser.add_argument(
         "--repair",
@@ -58,7 +62,7 @@ def _add_arguments(parser: Parser) -> None:
 def _run(parser: Parser, arguments: Sequence[str]) -> int:
     args, rest = parse_messages(parser, arguments)
     options = beam_options(rest, parser)
-    check_folder_first(arguments, args.directory, rest)
+    check_folder_first(arguments, list_paths(args.directory)[0], rest)
     set_options(options)
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)
@@ -76,10 +80,10 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
 COMMANDS = (
     Command(
         name="verify",
-        description="Re-read a data set and check every file, checksum, record and feature against its manifest.",
+        description="Re-read a data set, or any TFRecord files, and check every file, checksum, record and feature.",
         epilog="Every option of Apache Beam, such as --runner or --direct_num_workers, may follow the folder. Exit"
         " status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
-        examples=("datasets/flowers", "datasets/flowers/1.0.0 --decode"),
+        examples=("datasets/flowers --decode", "'other/*.tfrecord'"),
         add_arguments=_add_arguments,
         run=_run,
     ),
@@ -129,7 +133,7 @@ class Verification:
 
 
 def verify(
-    directory: str | os.PathLike[str],
+    directory: Paths,
     *,
     decode: bool = False,
     repair: bool = False,
@@ -139,7 +143,7 @@ def verify(
     """Re-read a data set and check every file, checksum, record and feature, as `shardmill verify` does.
 
     Args:
-        directory: folder of a version, or of its data set; then LATEST selects the version.
+        directory: folder of a version, or of its data set; then LATEST selects the version. Or TFRecord files.
         decode: decode every image completely as well.
         repair: complete an interrupted publication, and LATEST, and delete the LOCK of a dead job, before the checks.
         beam_options: options of Apache Beam as on the command line.
@@ -154,11 +158,11 @@ def verify(
         CorruptDataError: the manifest cannot be read, so that nothing can be checked.
     """
     with reach_stores("verify", beam_options) as beam:
-        return verify_version(os.fspath(directory), decode, repair, beam, not progress, ignore, ignore)
+        return verify_version(directory, decode, repair, beam, not progress, ignore, ignore)
 
 
 def verify_version(
-    directory: str,
+    path: Paths,
     decode: bool,
     repairs: bool,
     options: PipelineOptions,
@@ -166,7 +170,7 @@ def verify_version(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> Verification:
-    """Verify the data set in `directory`, see `shardmill.verify`; notices go to `say` and `warn` at once, too."""
+    """Verify the data set or the files at `path`, see `shardmill.verify`; notices go to `say` and `warn` at once."""
     notices: list[str] = []
 
     def note(sentence: str, tell: Callable[[str], None]) -> None:
@@ -175,10 +179,13 @@ def verify_version(
 
     runner.check_runner(options)
     with _make_report_folder(options) as folder:
-        with report_read_errors(directory):
+        with report_read_errors(path):
+            directory = ", ".join(list_paths(path))
             for sentence in repair(directory) if repairs else ():
                 note(sentence, say)
-            dataset = open_version(directory)
+            dataset = find_or_open(path, open_version)
+            if not isinstance(dataset, Dataset):
+                return cast(Verification, dataset.verify(decode, notices))
             if (parent := directory.rstrip("/")) != dataset.directory:  # the folder of all versions was given
                 for version in find_interrupted_publications(storage.StorageFiles(), parent):
                     if (other := storage.join(parent, version)) != dataset.directory:

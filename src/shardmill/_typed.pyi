@@ -17,6 +17,8 @@ from shardmill.addons.reports.report_command import Comparison as Comparison
 from shardmill.addons.reports.report_command import Report as Report
 from shardmill.addons.reports.report_command import diff as diff
 from shardmill.addons.reports.report_command import report as report
+from shardmill.addons.view.view_command import View as View
+from shardmill.addons.view.view_command import view as view
 from shardmill.pipelines.commands.convert import Plan as Plan
 from shardmill.pipelines.commands.index import Indexed as Indexed
 from shardmill.pipelines.commands.index import index as index

@@ -3,6 +3,7 @@
 import io
 import os
 import stat
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 
 from shardmill.errors import UserError
@@ -10,6 +11,9 @@ from shardmill.installed import tf
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+
+Paths = str | os.PathLike[str] | Sequence[str]  # of a data set, or of one or several files
 
 
 class Files(Protocol):

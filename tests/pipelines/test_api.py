@@ -26,9 +26,9 @@ from tests.support.command import Run, image_tree, tree_bytes, write_files
 from tests.support.small_data_set import make_version
 
 JOBS = ("rebuild", "verify")  # functions that run a job and show its progress
-LOOKS = ("index", "inspect", "diff", "report", "versions", "tag", "rollback", "accept", "retain")
+LOOKS = ("index", "inspect", "view", "diff", "report", "versions", "tag", "rollback", "accept", "retain")
 # Flags that only a command line needs: how it prints, and the status that it exits with
-COMMAND_LINE = {"help", "log_format", "quiet", "debug", "json", "unchanged_status"}
+COMMAND_LINE = {"help", "log_format", "quiet", "debug", "json", "unchanged_status", "no_browser"}
 
 
 class Html(HTMLParser):

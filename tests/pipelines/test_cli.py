@@ -55,7 +55,7 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
             cli.main(words)
     out = capsys.readouterr().out
     assert out == out[: len(out) // 2] * 2
-    assert out.startswith("usage: shardmill verify DIRECTORY [options]")
+    assert out.startswith("usage: shardmill verify DIRECTORY … [options]")
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", "csv --help", "completion bash"])

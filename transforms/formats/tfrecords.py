@@ -165,20 +165,21 @@ def _check_first_records(file: FileRef) -> None:
 
 def _find_kind(records: Sequence[bytes]) -> str:
     """Return the kind of records in plural, which all of them are of; "" if they have several or it is not known."""
-    kinds = {_kind_of_record(record) for record in records if record}
+    kinds = {kind_of_record(record) for record in records if record}
     return next(iter(kinds)) if len(kinds) == 1 else EXAMPLE if EXAMPLE in kinds or not kinds else ""
 
 
-def _kind_of_record(record: bytes) -> str:
+def kind_of_record(record: bytes) -> str:
+    """Return what a record is in plural; "" if that is not known."""
     kind = message_kind(record)
     if kind:
         return {SEQUENCE_EXAMPLE: f"{kind}s", EXAMPLE_LIST: f"{kind} messages (ELWC)"}.get(kind, kind)
     if _TENSOR_START.match(record):
         return "tensors (tf.io.serialize_tensor)"
-    return _kind_of_data(record)
+    return kind_of_data(record)
 
 
-def _kind_of_data(data: bytes) -> str:
+def kind_of_data(data: bytes) -> str:
     """Return what data are in plural, judged by their start; "" if that is not known."""
     known = next((name for start, name in _MAGIC if data.startswith(start)), "")
     if known or data[257:262] == b"ustar":
@@ -195,12 +196,12 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
     like the first bytes of gzip or zlib.
     """
     head = _read(stream, HEAD_BYTES)
-    if _starts_as_tfrecord(head):
+    if _good_length(head):
         return None
     if head.startswith(_GZIP_MAGIC):
         return open_gzip
     with suppress(zlib.error):
-        if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)):
+        if _good_length(zlib.decompressobj().decompress(head, _HEADER.size)):
             return open_zlib
     return open_gzip if file.name.lower().endswith(".gz") else None
 
@@ -214,20 +215,17 @@ def _is_array_record(stream: BinaryIO) -> bool:
 
 def is_tfrecord(head: bytes) -> bool:
     """Return True if a file that begins with `head`, of about HEAD_BYTES, is one that TFRecordFormat reads."""
-    if _starts_as_tfrecord(head) or head.startswith(array_record.SIGNATURE):
+    if _good_length(head) or head.startswith(array_record.SIGNATURE):
         return True
     try:  # either by gzip or by zlib
-        return _starts_as_tfrecord(zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(head, _HEADER.size))
+        return _good_length(zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(head, _HEADER.size))
     except zlib.error:
         return False
 
 
-def _starts_as_tfrecord(head: bytes) -> bool:
-    return len(head) >= _HEADER.size and _good_length(head, 0)
-
-
-def _good_length(data: bytes, offset: int) -> bool:
-    return mask_crc(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
+def _good_length(data: bytes, offset: int = 0) -> bool:
+    is_whole = len(data) >= offset + _HEADER.size
+    return is_whole and mask_crc(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
 
 
 def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positions) -> npt.NDArray[np.bool_]:
@@ -381,7 +379,7 @@ class _Scanner:
             kind = ""
             if self._number == 1 and not first and self._stream is None:
                 with storage.open_read(self._block.file.path, self._block.end, _FIRST_BYTES) as stream:
-                    kind = _kind_of_data(_read(stream, min(HEAD_BYTES, self._block.end)))
+                    kind = kind_of_data(_read(stream, min(HEAD_BYTES, self._block.end)))
             problem = f"is no record: the file begins as {kind} do" if kind else "has a length that fails its checksum"
             self._damage = f"{problem}; {lost} lost"
             return heads[:first], stops[:first], positions[first], 0, True

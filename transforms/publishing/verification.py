@@ -281,14 +281,10 @@ class _BlockChecker:
                 return False
             values = self._decoder.decode_plain(record)
         return values is not None and not any(
-            kind_of(feature).find_value_faults(feature, _to_list(values[feature.name]))
+            kind_of(feature).find_value_faults(feature, value if isinstance(value, list | np.ndarray) else [value])
             for _, feature in self._columns
-            if feature.name in values and not feature.is_packed  # whose size the decoder checks
+            if (value := values.get(feature.name)) is not None and not feature.is_packed  # the decoder checks sizes
         )
-
-
-def _to_list(value: Any) -> FeatureValue:
-    return value if isinstance(value, (list, np.ndarray)) else [value]
 
 
 def _find_faulty_rows(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> list[int]:

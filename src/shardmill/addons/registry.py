@@ -1,9 +1,12 @@
 """The registry of add-ons: what each has, so that its modules are imported only when they are used."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from os import fspath
 from typing import Any, NamedTuple
+
+from shardmill.errors import CorruptDataError, UserError
 
 # The headings of `shardmill --help`
 CONVERTING = "Convert data to TFRecord shards"
@@ -37,7 +40,7 @@ class AddOn:
     recipes: bool = False  # True if its module `recipe` writes the flags of a converting command as a recipe
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
     units: tuple[str, ...] = ()  # kinds of records, or commands over files, with the OPTIONS of its module `options`
-    hooks: tuple[str, ...] = ()  # its modules that the core calls, of page, formats and sources
+    hooks: tuple[str, ...] = ()  # its modules that the core calls, of page, formats, sources and foreign
     quantity: Quantity | None = None  # which its options count
     code: tuple[str, ...] = ()  # flags that bring code, which may use Beam itself
     # by name: help of the checks that its section of stats.json makes, and the value above which they warn by default
@@ -109,6 +112,11 @@ ADD_ONS = (
     AddOn("masks", units=("images",)),
     AddOn("times", units=("row",)),
     AddOn("sequences", units=("row",)),
+    AddOn(
+        "view",
+        commands={LOOKING: {"view": Entry("look into any records in a browser", "view_command", ("view", "View"))}},
+        hooks=("foreign",),
+    ),
     AddOn("tokens", units=("row", "line"), quantity=Quantity("tokens", "tokenized text", "tokenizer")),
 )
 QUANTITIES = {add_on.quantity.name: add_on.quantity for add_on in ADD_ONS if add_on.quantity is not None}
@@ -124,3 +132,14 @@ def options_for(unit: str) -> list[Any]:
 def modules(name: str) -> list[Any]:
     """Return the modules of a name, one of each add-on whose hooks name it."""
     return [import_module(add_on.module(name)) for add_on in ADD_ONS if name in add_on.hooks]
+
+
+def find_or_open(path: Any, open_it: Callable[[Any], Any], files: Any = None) -> Any:
+    """Return what `open_it` opens, or else record files without a manifest; raise its error if there are no files."""
+    try:
+        return open_it(fspath(path))
+    except (TypeError, UserError, CorruptDataError):  # a TypeError if there are several paths
+        for module in modules("foreign"):
+            if (found := module.find_foreign(path, files)) is not None:
+                return found
+        raise

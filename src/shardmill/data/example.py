@@ -122,7 +122,7 @@ def message_kind(record: bytes | memoryview) -> str:
     """
     view = memoryview(record)
     try:
-        fields = [(field if wire == _DELIMITED else 0, payload) for field, wire, payload in _fields(view)]
+        fields = [(field if wire == _DELIMITED else 0, payload) for field, wire, payload in fields_of(view)]
         parts = [[payload for field, payload in fields if field == number] for number in (1, 2)]
         is_known = len(fields) == sum(map(len, parts))
         if is_known and not parts[1] and all(map(_is_feature_map, parts[0])):
@@ -138,12 +138,12 @@ def message_kind(record: bytes | memoryview) -> str:
 
 def _is_feature_map(view: memoryview) -> bool:
     """Return True if these are the features of an Example: entries of a name and a feature each."""
-    return _has_only(view, lambda entry: [field for field, _, _ in _fields(entry)] == [1, 2])
+    return _has_only(view, lambda entry: [field for field, _, _ in fields_of(entry)] == [1, 2])
 
 
 def _has_only(view: memoryview, is_right: Callable[[memoryview], bool]) -> bool:
     try:
-        return all(field == 1 and wire == _DELIMITED and is_right(payload) for field, wire, payload in _fields(view))
+        return all(field == 1 and wire == _DELIMITED and is_right(payload) for field, wire, payload in fields_of(view))
     except ValueError:
         return False
 
@@ -168,18 +168,29 @@ def _decode_list(kind: int, payload: memoryview) -> FeatureValue:
     if kind == _BYTES:
         return [bytes(value) for field, value in _delimited_fields(payload) if field == 1]
     wires = (_DELIMITED, _FOUR_BYTES if kind == _FLOAT else _VARINT)  # a packed list, or single numbers
-    packed = b"".join(bytes(value) for field, wire, value in _fields(payload) if field == 1 and wire in wires)
-    if kind == _FLOAT:
-        return np.frombuffer(packed, dtype="<f4")
-    return _decode_varints(packed)
+    packed = b"".join(bytes(value) for field, wire, value in fields_of(payload) if field == 1 and wire in wires)
+    return np.frombuffer(packed, dtype="<f4") if kind == _FLOAT else unpack_varints(packed)
 
 
-def _decode_varints(packed: bytes) -> np.ndarray:
-    values, position = [], 0
-    while position < len(packed):
-        value, position = _read_varint(memoryview(packed), position)
-        values.append(value - (1 << 64) if value >> 63 else value)
-    return np.array(values, dtype=np.int64)
+def unpack_varints(packed: bytes | memoryview | np.ndarray) -> np.ndarray:
+    """Decode packed base-128 varints to int64, shape (values,).
+
+    Raise a ValueError if the last one is incomplete, or one has more than ten bytes.
+    """
+    data = np.frombuffer(packed, np.uint8)
+    last = data < 0x80
+    if last.all():
+        return data.astype(np.int64)
+    ends = np.flatnonzero(last) + 1
+    if not last[-1]:
+        raise ValueError("not a serialized Example: a varint without end")
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1]
+    lengths = ends - starts
+    if lengths.max() > 10:
+        raise ValueError("not a serialized Example: a varint of more than ten bytes")
+    shifts = (7 * (np.arange(len(data)) - np.repeat(starts, lengths))).astype(np.uint64)
+    return np.add.reduceat((data & 0x7F).astype(np.uint64) << shifts, starts).view(np.int64)
 
 
 def _delimited_fields(view: memoryview) -> Iterable[tuple[int, memoryview]]:
@@ -187,10 +198,10 @@ def _delimited_fields(view: memoryview) -> Iterable[tuple[int, memoryview]]:
 
     protobuf treats a field whose wire type differs from its declaration as unknown and skips it.
     """
-    return ((field, payload) for field, wire, payload in _fields(view) if wire == _DELIMITED)
+    return ((field, payload) for field, wire, payload in fields_of(view) if wire == _DELIMITED)
 
 
-def _fields(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
+def fields_of(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
     """Yield the fields of a message as (number, wire type, payload); unpacked numbers are a varint, or 4 or 8 bytes."""
     position, end = 0, len(view)
     while position < end:

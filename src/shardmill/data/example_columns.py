@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.data import spans
-from shardmill.data.example import LIST_TAGS, FeatureValue
+from shardmill.data.example import LIST_TAGS, FeatureValue, unpack_varints
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import Feature, Features
 from shardmill.data.spans import Positions, RecordBlock
@@ -163,24 +163,3 @@ def _read_length(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-
-
-def unpack_varints(packed: Any) -> np.ndarray:
-    """Decode packed base-128 varints to int64, shape (values,).
-
-    Raise a ValueError if the last one is incomplete, or one has more than ten bytes.
-    """
-    data = np.frombuffer(packed, np.uint8)
-    last = data < 0x80
-    if last.all():
-        return data.astype(np.int64)
-    ends = np.flatnonzero(last) + 1
-    if not last[-1]:
-        raise ValueError("a varint without end")
-    starts = np.zeros_like(ends)
-    starts[1:] = ends[:-1]
-    lengths = ends - starts
-    if lengths.max() > 10:
-        raise ValueError("a varint of more than ten bytes")
-    shifts = (7 * (np.arange(len(data)) - np.repeat(starts, lengths))).astype(np.uint64)
-    return np.add.reduceat((data & 0x7F).astype(np.uint64) << shifts, starts).view(np.int64)

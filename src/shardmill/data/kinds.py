@@ -1,5 +1,6 @@
 """Feature kinds: booleans, texts, class labels, bounding boxes, arrays, images, masks and audio."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -112,6 +113,27 @@ def _to_ragged(feature: Feature, parsed: Any) -> Any:
     with tf.control_dependencies([tf.debugging.assert_equal(lengths % unit, tf.zeros((), tf.int64), message)]):
         rows = tf.reshape(_decode_raw(feature, tf.strings.reduce_join(parsed)), (-1, *fixed_sizes(feature)))
     return tf.RaggedTensor.from_row_lengths(_cast_to_element_type(feature, rows), lengths // unit, validate=False)
+
+
+def draw_array(feature: Feature, data: bytes) -> bytes:
+    """Return a PNG of a drawable array, with black for NaN and infinities; b"" if `data` is not such an array."""
+    from PIL import Image
+
+    try:
+        values = feature_kind.array_from_bytes(feature, data).astype(np.float64)
+    except ValueError:
+        return b""
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    finite = np.isfinite(values)
+    low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
+    with np.errstate(over="ignore"):
+        # Divided first: the span of float64 values may be beyond float64.
+        span = high / 2 - low / 2
+        scaled = (np.where(finite, values, low) / 2 - low / 2) / (span or 1.0) * 255
+    out = io.BytesIO()
+    Image.fromarray(np.round(scaled).astype(np.uint8)).save(out, "PNG")
+    return out.getvalue()
 
 
 # What TFDS's decoder, pydub, makes of them: 32 bits of 24.

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import google_crc32c
 
+from shardmill.addons.registry import find_or_open
 from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import Feature, Features, translated_features
 from shardmill.data.kinds import kind_of
@@ -22,6 +23,7 @@ from shardmill.filesystem import (
     FolderLister,
     GFiles,
     LocalFiles,
+    Paths,
     read_if_exists,
     read_small_file,
 )
@@ -168,6 +170,14 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
     except PermissionError as error:
         what = f"{error.strerror}: {error.filename}" if error.strerror else error  # of a store, which has no strerror
         raise UserError(f"{above} cannot be read: {what}") from None
+
+
+def open_for_reading(path: Paths, files: Files | None = None, version: str | None = None) -> Dataset:
+    """Open a data set as `open_dataset` does, or record files that have no manifest."""
+    if version is not None:
+        return open_dataset(cast(str, path), files or files_for(cast(str, path)), version)
+    found = find_or_open(path, lambda path: open_dataset(path, files or files_for(path)), files)
+    return found if isinstance(found, Dataset) else cast(Dataset, found.open())
 
 
 def _find_and_open(files: Files, above: str, version: str | None) -> Dataset:
@@ -396,13 +406,13 @@ class DatasetInfo:
         return table + html_table("Features", ["feature", "type", "role"], features)
 
 
-def info(directory: str | os.PathLike[str], *, version: str | None = None, files: Files | None = None) -> DatasetInfo:
+def info(directory: Paths, *, version: str | None = None, files: Files | None = None) -> DatasetInfo:
     """Describe the dataset in `directory`: a version's folder, or its parent, whose LATEST or tags name a `version`.
 
     `files` are the files to read through; None to choose them by `directory`. Raise a UserError if there is no dataset,
     or it is unpublished, and a CorruptDataError if its manifest cannot be read.
     """
-    dataset = open_dataset(directory, files or files_for(directory), version)
+    dataset = open_for_reading(directory, files, version)
     manifest = dataset.manifest
     labels = labels_of(manifest)
     return DatasetInfo(

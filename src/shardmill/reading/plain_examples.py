@@ -1,7 +1,6 @@
 """Decode examples to Python and NumPy values without TensorFlow."""
 
 import math
-import os
 import random
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,24 +10,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from shardmill.data.example import LIST_TAGS, decode_example, encode_varint
-from shardmill.data.example_columns import ColumnReader, ExampleScanner, ReadColumns, ScannedBlock, unpack_varints
+from shardmill.data.example import LIST_TAGS, decode_example, encode_varint, unpack_varints
+from shardmill.data.example_columns import ColumnReader, ExampleScanner, ReadColumns, ScannedBlock
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files
+from shardmill.filesystem import Files, Paths
 from shardmill.metadata.manifest import Manifest
-from shardmill.reading.dataset import (
-    RAW_RECORD,
-    Dataset,
-    check_sizes,
-    files_for,
-    find_features,
-    open_dataset,
-    read_slice,
-)
+from shardmill.reading.dataset import RAW_RECORD, Dataset, check_sizes, find_features, open_for_reading, read_slice
 from shardmill.reading.record_positions import find_offsets
 from shardmill.reading.slices import Part, ShardSlice, select_examples, select_part
 
@@ -392,7 +383,7 @@ def _parse_numbers(feature: Feature, value: Any, dtype: np.dtype[Any]) -> np.nda
 
 
 def examples(
-    directory: str | os.PathLike[str],
+    directory: Paths,
     split: str = "train",
     *,
     features: Sequence[str] | None = None,
@@ -454,7 +445,7 @@ def examples(
         CorruptDataError: if the manifest is unreadable, or a shard is missing or has another size; while reading, if a
             shard or record differs from what was written. The message names file and record.
     """
-    dataset = open_dataset(directory, files or files_for(directory), version)
+    dataset = open_for_reading(directory, files, version)
     manifest = dataset.manifest
     part = select_part(select_examples(manifest, split), num_workers, worker_index, equal_parts)
     decoded = (("image", decode_images), ("mask", decode_images), ("audio", decode_audio))

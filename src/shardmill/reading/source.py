@@ -17,8 +17,8 @@ from shardmill.data.shard_index import Positions, SplitIndex
 from shardmill.data.spans import RecordBlock, read_blocks
 from shardmill.data.tfrecord import OVERHEAD, record_footer, record_header
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, LocalFiles
-from shardmill.reading.dataset import Dataset, check_contents, files_for, open_dataset
+from shardmill.filesystem import Files, LocalFiles, Paths
+from shardmill.reading.dataset import Dataset, check_contents, open_for_reading
 from shardmill.reading.plain_examples import Example, RecordDecoder
 from shardmill.reading.record_positions import open_indexes
 from shardmill.reading.shard_cache import CachedRanges
@@ -44,7 +44,7 @@ _COMPUTED = (  # attributes that are not pickled
 
 
 def source(
-    directory: str | os.PathLike[str],
+    directory: Paths,
     split: str = "train",
     *,
     features: Sequence[str] | None = None,
@@ -98,7 +98,7 @@ def source(
         CorruptDataError: if the manifest or the index is damaged, or of another build; while reading, if a shard or
             record differs from what was written. The message names file and record.
     """
-    dataset = open_dataset(directory, files or files_for(directory), version)
+    dataset = open_for_reading(directory, files, version)
     if cache_limit is not None and cache_dir is None:
         raise UserError(f"cache_limit is {cache_limit}, but nothing is kept; give cache_dir")
     if dataset.manifest.codec.has_index:

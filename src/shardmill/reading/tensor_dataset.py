@@ -1,7 +1,6 @@
 """Load a dataset as a tf.data.Dataset."""
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any
 
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files, LocalFiles
+from shardmill.filesystem import Files, LocalFiles, Paths
 from shardmill.installed import tf
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import (
@@ -20,9 +19,8 @@ from shardmill.reading.dataset import (
     check_contents,
     check_sizes,
     choose_columns,
-    files_for,
     has_tensorflow_files,
-    open_dataset,
+    open_for_reading,
     read_shard,
 )
 from shardmill.reading.plain_examples import check_complete, check_defaults
@@ -232,7 +230,7 @@ _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the exampl
 
 
 def load(
-    directory: str | os.PathLike[str],
+    directory: Paths,
     split: str = "train",
     batch_size: int | None = None,
     image_size: Size | None = None,
@@ -350,7 +348,7 @@ def load(
         CorruptDataError: if the manifest is unreadable or of a newer format, a shard is missing or has another size,
             or, with verify=True, differs from what was written.
     """
-    dataset = open_dataset(directory, files or files_for(directory), version)
+    dataset = open_for_reading(directory, files, version)
     graph = TransformGraph(dataset) if transform else None
     manifest = dataset.manifest if graph is None else graph.manifest
     selection = select_examples(manifest, split)

@@ -11,24 +11,17 @@ from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Files
+from shardmill.filesystem import Files, Paths
 from shardmill.installed import tf
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
-from shardmill.reading.dataset import (
-    Dataset,
-    check_is_parsed,
-    files_for,
-    find_features,
-    has_tensorflow_files,
-    open_dataset,
-)
+from shardmill.reading.dataset import Dataset, check_is_parsed, find_features, has_tensorflow_files, open_for_reading
 from shardmill.reading.plain_examples import check_defaults
 
 
 def feature_spec(
-    directory: str | os.PathLike[str],
+    directory: Paths,
     *,
     features: Sequence[str] | None = None,
     defaults: Mapping[str, Any] | None = None,
@@ -51,7 +44,7 @@ def feature_spec(
         UserError: if the dataset or a feature does not exist, or a default does not fit its feature.
         CorruptDataError: if the manifest cannot be read.
     """
-    manifest = open_dataset(directory, files or files_for(directory), version).manifest
+    manifest = open_for_reading(directory, files, version).manifest
     check_is_parsed(manifest)
     chosen = manifest.features if features is None else find_features(manifest, features)
     return to_spec(chosen, check_defaults(chosen, defaults or {}, manifest.features))

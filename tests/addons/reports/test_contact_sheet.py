@@ -14,7 +14,6 @@ from PIL import Image, ImageChops, ImageFont
 from shardmill.addons.reports.contact_sheet import (
     COLOURS,
     count_turned,
-    draw_array,
     draw_contact_sheet,
     draw_masks,
     draw_objects,
@@ -26,6 +25,7 @@ from shardmill.addons.reports.contact_sheet import (
 )
 from shardmill.addons.reports.pictures import ObjectBox, Picture
 from shardmill.data.features import Feature
+from shardmill.data.kinds import draw_array
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
 from shardmill.filesystem import LocalFiles

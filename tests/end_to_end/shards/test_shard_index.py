@@ -205,8 +205,8 @@ def test_a_damaged_index_is_written_again(copied: Path, indexed: Path, run: Run)
 @pytest.mark.parametrize("command", ["index of a version", "index of files"])
 def test_a_damaged_shard_leaves_the_index_as_it_is(command: str, copied: Path, run: Run) -> None:
     if command == "index of files":
-        (copied / "manifest.json").unlink()
-        (copied.parent / "LATEST").unlink()
+        for path in (copied / "manifest.json", copied / "_SUCCESS", copied.parent / "LATEST"):
+            path.unlink()
     flip(copied / "n-train.tfrecord-00001-of-00003")
     before = contents(copied)
     for has_index in (True, False):
@@ -238,8 +238,8 @@ def test_a_version_that_a_job_builds_gets_no_index(source: Path, tmp_path: Path,
 def test_compressed_shards_get_no_index(command: str, source: Path, tmp_path: Path, run: Run) -> None:
     directory = make("csv", source, tmp_path, *FLAGS, "--compression", "gzip")
     if command == "index of files":
-        (directory / "manifest.json").unlink()
-        (tmp_path / "n/LATEST").unlink()
+        for path in (directory / "manifest.json", directory / "_SUCCESS", tmp_path / "n/LATEST"):
+            path.unlink()
     check_mistake(run("index", directory), "`shardmill reshard --compression none --index`")
 
 
@@ -279,8 +279,8 @@ def test_files_without_a_split_are_of_all(indexed: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("files", "word"),
     [
-        ({}, "no TFRecord files and no data set there"),
-        ({"a.txt": b"text"}, "no TFRecord files and no data set there"),
+        ({}, "is not a data set"),
+        ({"a.txt": b"text"}, "is not a data set"),
         ({"a.tfrecord": b"text of more than sixteen bytes"}, "a.tfrecord: record 0 at byte 0 has a length that fails"),
     ],
 )
@@ -290,7 +290,7 @@ def test_folders_without_records_get_no_index(files: dict[str, bytes], word: str
     assert result.status == (1 if "a.tfrecord" in files else 2)
     assert word in result.err
     assert read_index(tmp_path) is None
-    assert "no such file or folder" in run("index", tmp_path / "nowhere").err
+    assert "there is no such folder" in run("index", tmp_path / "nowhere").err
 
 
 def test_the_files_of_an_index_are_no_input(indexed: Path, tmp_path: Path, run: Run) -> None:

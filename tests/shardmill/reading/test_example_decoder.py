@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.data.example_columns import ExampleScanner, unpack_varints
+from shardmill.data.example import unpack_varints
+from shardmill.data.example_columns import ExampleScanner
 from shardmill.data.features import DType, Feature
 from shardmill.data.spans import RecordBlock
 from shardmill.reading import plain_examples

@@ -24,10 +24,9 @@ from shardmill.addons.reports.pictures import (
     read_objects,
     take_in_turn,
 )
-from shardmill.data import feature_kind
 from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import MAX_PIXELS, Feature, Features, features_of_kind, find_feature
-from shardmill.data.kinds import kind_of
+from shardmill.data.kinds import draw_array, kind_of
 from shardmill.data.media import mask_array, open_image, to_rgb
 from shardmill.metadata.manifest import ShardEntry, SplitEntry
 from shardmill.reading.dataset import Dataset
@@ -40,25 +39,6 @@ def is_drawable(feature: Feature) -> bool:
     if not feature.is_packed or None in feature.shape or feature.element.startswith("complex"):
         return False
     return len(feature.shape) == 2 or (len(feature.shape) == 3 and feature.shape[2] in (1, 3))
-
-
-def draw_array(feature: Feature, data: bytes) -> bytes:
-    """Return a PNG of a drawable array, with black for NaN and infinities; b"" if `data` is not such an array."""
-    try:
-        values = feature_kind.array_from_bytes(feature, data).astype(np.float64)
-    except ValueError:
-        return b""
-    if values.ndim == 3 and values.shape[2] == 1:
-        values = values[:, :, 0]
-    finite = np.isfinite(values)
-    low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
-    with np.errstate(over="ignore"):
-        # Divided first: the span of float64 values may be beyond float64.
-        span = high / 2 - low / 2
-        scaled = (np.where(finite, values, low) / 2 - low / 2) / (span or 1.0) * 255
-    out = io.BytesIO()
-    Image.fromarray(np.round(scaled).astype(np.uint8)).save(out, "PNG")
-    return out.getvalue()
 
 
 # Colours that differ in lightness too, of one class after another: Okabe and Ito's, without black

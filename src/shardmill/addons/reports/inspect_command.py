@@ -10,19 +10,23 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from shardmill.addons.registry import find_or_open
 from shardmill.addons.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
 from shardmill.addons.reports.content import split_entry
 from shardmill.data.example import FeatureValue
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.filesystem import Paths
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines.commands.frame import (
+    FILES_HELP,
     STORE_OPTIONS,
     Command,
     add_directory,
+    list_paths,
     reach_paths,
     report_read_errors,
     run_here,
@@ -64,7 +68,7 @@ def _count(text: str, least: int = 0) -> int:
 
 
 def _add_arguments(parser: Parser) -> None:
-    add_directory(parser)
+    add_directory(parser, FILES_HELP, nargs="+")
     parser.add_argument("--split", metavar="SPLIT", help="Split to show (default: all splits)")
     parser.add_argument(
         "--examples", metavar="INT", type=_count, default=3, help="Number of examples to show (default: 3)"
@@ -81,20 +85,21 @@ def _add_arguments(parser: Parser) -> None:
         default=40,
         help="Number of images on the contact sheet (default: 40)",
     )
+    parser.add_argument("--all", action="store_true", help="Read all records of files that have no manifest")
     parser.add_argument("--json", action="store_true", help="Print one line of JSON, which docs/json.md describes")
 
 
 COMMANDS = (
     Command(
         name="inspect",
-        description="Show what is in a data set: features, splits, classes, and some examples.",
+        description="Show what is in a data set, or in TFRecord files: features, splits, classes, and some examples.",
         epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no"
         " data set.",
-        examples=("datasets/flowers", "datasets/flowers/1.0.0 --split train --contact_sheet flowers.png"),
+        examples=("datasets/flowers --split train --contact_sheet flowers.png", "'other/*.tfrecord' --all"),
         add_arguments=_add_arguments,
         run=run_here(
             lambda args: inspect_version(
-                args.directory, args.split, args.examples, args.contact_sheet or False, args.samples
+                args.directory, args.split, args.examples, args.contact_sheet or False, args.samples, args.all
             )
         ),
     ),
@@ -186,22 +191,24 @@ class Inspection:
 
 
 def inspect(
-    directory: str | os.PathLike[str],
+    directory: Paths,
     *,
     split: str | None = None,
     examples: int = 3,
     contact_sheet: str | os.PathLike[str] | bool = False,
     samples: int = 40,
+    all: bool = False,  # the name of the flag
     beam_options: Sequence[str] = (),
 ) -> Inspection:
     """Look at a data set: features, splits, statistics, classes and some examples, as `shardmill inspect` does.
 
     Args:
-        directory: folder of a version, or of its data set; then LATEST selects the version.
+        directory: folder of a version, or of its data set; then LATEST selects the version. Or TFRecord files.
         split: the only split to show; None for all.
         examples: number of examples to show.
         contact_sheet: True to draw sample images with their labels, or a local PNG file to write them to as well.
         samples: number of images on the contact sheet.
+        all: read all records of files without a manifest, not a sample.
         beam_options: options of Apache Beam for access to an object store.
 
     Returns:
@@ -215,18 +222,22 @@ def inspect(
     for name, number, least in (("examples", examples, 0), ("samples", samples, 1)):
         if number < least:
             raise UserError(f"{name}={number!r}: expected a number from {least}")
-    with reach_paths("inspect", beam_options, path := os.fspath(directory)):
-        return inspect_version(path, split, examples, sheet, samples)
+    with reach_paths("inspect", beam_options, *list_paths(directory)):
+        return inspect_version(directory, split, examples, sheet, samples, all)
 
 
 def inspect_version(
-    directory: str, split: str | None, examples: int, contact_sheet: str | bool, samples: int
-) -> Inspection:
-    """Look at a version, see `shardmill.inspect`."""
-    with report_read_errors(directory):
-        dataset = open_version(directory)
+    path: Paths, split: str | None, examples: int, contact_sheet: str | bool, samples: int, read_all: bool = False
+) -> Any:
+    """Look at a version or at record files, see `shardmill.inspect`."""
+    with report_read_errors(path):
+        opened = find_or_open(path, open_version)
+        found = None if isinstance(opened, Dataset) else opened.inspect(split, examples, read_all)
+        if found is not None and contact_sheet is False:
+            return found
+        dataset = opened if found is None else opened.open()
         splits = _select_splits(dataset, split)
-        found = inspect_dataset(dataset, splits, examples)
+        found = found or inspect_dataset(dataset, splits, examples)
         if contact_sheet is False:
             return found
         picture, what = draw_sheet(dataset, splits, samples)
