@@ -246,13 +246,13 @@ def _describe_folders(
     found = find_roles(inside)
     no_classes = SPLITS if are_all_splits(inside) else NO_ROLES
     given += [] if found == no_classes else [f"--folders {no_classes}"]
-    masks = (
-        f"give {' '.join(given)}; or, if they are no masks," if usual else "no --mask_pattern fits their names; give"
-    )
-    return (
-        f"{problem}; {masks} --manifest a table of both and --file_column {image},{mask}; or, to leave such files out,"
-        f" --exclude {shlex.quote(mask)}"
-    )
+    rest = {name: number for name, number in folders.items() if mask not in name.split("/")}
+    exclude = f"--exclude {shlex.quote(mask)}" + ("" if find_roles(rest) else f" --folders {NO_ROLES}")
+    table = f"--manifest a table of both and --file_column {image},{mask}"
+    if usual:
+        return f"{problem}; give {' '.join(given)}; or, if they are no masks, {table}; or, to leave them out, {exclude}"
+    why = "no --mask_pattern fits their names, and an image has one mask"
+    return f"{problem}; {why}; to leave them out, give {exclude}; or, if each image has one file there, {table}"
 
 
 def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
@@ -274,12 +274,12 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
             number = plural(len(pairs[pattern]), "file is", "files are")
             image, mask = pairs[pattern][0]
             flags = f"--input {shlex.quote(root)} --mask_pattern {shlex.quote(str(pattern))}"
-            exclude = shlex.quote(f"{pattern.mask.replace(STEM, '*')}.*")
-            return (
-                f"{number} named after other images, as masks are, such as {mask!r} after {image!r}; give {flags}; or,"
-                " if they are no masks, --manifest a table of both and --file_column; or, to leave such files out,"
-                f" --exclude {exclude}"
-            )
+            exclude = f"--exclude {shlex.quote(pattern.mask.replace(STEM, '*') + '.*')}"
+            advice = f"give {flags}; or, to leave them out, {exclude}"
+            if not names_masks(pattern.mask):  # and may have pixels that are no classes, as pictures of superpixels
+                advice = f"to leave them out, give {exclude}; or, if they are masks, {flags}"
+            problem = f"{number} named after other images, such as {mask!r} after {image!r}"
+            return f"{problem}; {advice}; or, if both are inputs, --manifest a table of both and --file_column"
         doubled = [names for names in stems.values() if len(names) > 1]
         if 2 * len(doubled) > len(stems):
             suffixes = sorted({posixpath.splitext(name)[1] for name in doubled[0]})

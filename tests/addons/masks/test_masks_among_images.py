@@ -82,7 +82,10 @@ TREES: dict[str, tuple[list[str], str]] = {
     "several": ([f"x.rf.{n}{end}.png" for n in NAMES for end in ("", "_edge", "_mask")], "'x.rf.0_mask.png' after"),
     "suffixes": ([f"{n}.{suffix}" for n in NAMES for suffix in ("jpg", "tif")], "give --exclude '*.tif'"),
     "deep": ([f"a/{kind}/x/{n}.png" for n in NAMES for kind in ("photos", "GroundTruth")], "--masks in/a/GroundTruth"),
-    "other names": (["images/a.png", "labels/b.png", "labels/c.png"], "no --mask_pattern fits their names; give"),
+    "other names": (
+        ["images/a.png", "labels/b.png", "labels/c.png"],
+        "no --mask_pattern fits their names, and an image has one",
+    ),
     "more images": (
         [*(f"a/{n}{end}.png" for n in NAMES for end in ("", "_super")), *(f"gt/{n}_seg.png" for n in NAMES)],
         "--input in/a --masks in/gt --mask_pattern '{stem}_seg'",
@@ -106,6 +109,23 @@ def test_folders_of_images_and_masks_may_be_classes(images: ImageJobs) -> None:
 def test_masks_that_a_glob_names_are_examples(images: ImageJobs) -> None:
     images.refuse(BESIDE, "--folders any", "named after other images")
     assert len(images.make({}, "--input 'in/*/*.png'").records) == 2 * len(NUMBERS)
+
+
+# Files of others that may not be masks, or are several an image, and the flags that leave them out
+OTHERS = {
+    "superpixels": (pairs("data/{n}.png", "data/{n}_superpixels.png"), "--exclude '*_superpixels.*'"),
+    "a mask for each object": (
+        pairs("train/{n}/images/{n}.png", *(f"train/{{n}}/masks/{part}f{{n}}e.png" for part in "abc")),
+        "--exclude masks --folders any",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_files_of_others_that_cannot_be_masks_are_left_out_first(images: ImageJobs, case: str) -> None:
+    files, flags = OTHERS[case]
+    images.refuse(files, "", f"to leave them out, give {flags}; or")
+    assert len(images.make({}, flags).records) == len(NUMBERS)
 
 
 def test_excluded_masks(images: ImageJobs) -> None:
