@@ -335,7 +335,6 @@ def change_tag(directory: str, version: str, tag: str | None, move: bool, delete
 
 @contextmanager
 def _report_write_errors(directory: str) -> Iterator[None]:
-    """Within this context, turn an OSError into an error about the folder of a data set."""
     try:
         yield
     except OSError as error:

@@ -140,7 +140,6 @@ def _kind_of_elements(kind: Any) -> str:
 
 
 def _is_local(pipeline: beam.Pipeline) -> bool:
-    """Return True if the local runner runs a pipeline, whose workers end with this process."""
     named = pipeline.options.view_as(StandardOptions).runner
     return runner.is_local(pipeline.options) and type(pipeline.runner).__name__ in (named, *runner.LOCAL)
 

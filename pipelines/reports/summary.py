@@ -246,7 +246,6 @@ def _is_readable(page: str) -> bool:
 
 
 def _shorten_notice(line: str) -> str:
-    """Leave out the middle: a notice begins with what was found, and ends with what to do."""
     room = _NOTICE_WIDTH - len(f" … {_SEE_PAGE}")
     end = line[-room * 3 // 5 :]
     end = end.partition("; ")[2] or end.partition(" ")[2] or end  # begins with a clause, or a word

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,7 @@ def decode_array(array: pa.Array) -> pa.Array:
 
     * Dictionaries and run-end encoded values are decoded.
     * UUIDs and intervals become texts, bool8 becomes booleans, tensors of a fixed shape nested lists.
+    * Times in a zone that Arrow does not know are in UTC.
     * Other extensions are replaced by their storage, and views by large_binary.
     """
     while True:
@@ -161,10 +163,42 @@ def decode_array(array: pa.Array) -> pa.Array:
             array = array.storage
         else:
             break
+    if pa.types.is_timestamp(kind) and not is_known_zone(kind.tz):
+        return array.cast(pa.timestamp(kind.unit, "UTC"))
     if pa.types.is_interval(kind):
         return pa.array([None if value is None else _interval_text(*value) for value in array.to_pylist()], pa.string())
     is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
     return array.cast(pa.large_binary()) if is_view else array  # few functions take views
+
+
+@cache
+def is_known_zone(zone: str | None) -> bool:
+    """Return True if Arrow knows a time zone; None means times without one."""
+    try:
+        return len(pa.array([0], pa.timestamp("s", zone)).cast(pa.string())) == 1
+    except pa.ArrowInvalid:
+        return False
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_BEYOND = 970_000_000_000  # seconds: the 32,708th year; Arrow wraps some years later
+
+
+def time_texts(times: pa.Array) -> pa.Array:
+    """Return dates, times and timestamps as texts; null for those that Arrow cannot write.
+
+    Offsets keep their seconds, which Arrow leaves out: `1900-01-01 00:19:32+001932`.
+    """
+    texts, kind = times.cast(pa.string()), times.type
+    if not pa.types.is_timestamp(kind):
+        return pc.if_else(pc.starts_with(texts, "<"), None, texts)  # <value out of range: …>
+    numbers = times.cast(pa.int64()).fill_null(0).to_numpy()
+    if kind.tz is not None:
+        local = pc.local_timestamp(times).cast(pa.int64()).fill_null(0).to_numpy()
+        rest = np.abs(local - numbers) // _PER_SECOND[kind.unit] % 60
+        if rest.any():
+            texts = pc.binary_join_element_wise(texts, [f"{number:02}" * (number > 0) for number in rest.tolist()], "")
+    return pc.if_else(np.abs(numbers) // _PER_SECOND[kind.unit] < _BEYOND, texts, None)
 
 
 _READABLE = {pa.UuidType: pa.string(), pa.Bool8Type: pa.bool_()}  # types that replace those of extensions

@@ -23,6 +23,7 @@ from shardmill.transforms.columns.arrow import (
     is_list,
     storage_type_of,
     text_buffers,
+    time_texts,
 )
 from shardmill.transforms.columns.text import parse_values
 from shardmill.transforms.columns.types import (
@@ -43,7 +44,6 @@ from shardmill.transforms.columns.types import (
     values_of_type,
 )
 from shardmill.transforms.findings import Rounded, RoundedNumbers
-from shardmill.transforms.stores.protocol import error_text
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
@@ -382,6 +382,7 @@ _IS_BYTES = (
     pa.types.is_fixed_size_binary,
 )
 _IS_TEXTUAL = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_decimal)
+_EXACT_TYPES = (pa.types.is_null, pa.types.is_boolean, pa.types.is_float16, pa.types.is_float32)  # as float32
 _INT64_MAX = (1 << 63) - 1  # the largest int64, which a uint64 may exceed
 
 
@@ -465,7 +466,7 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
         whole = _make_lists(values, np.bincount(flat.rows, minlength=len(array)), ~valid, column)
     whole = whole if fill is None else _fill_missing(whole, valid, column, fill, problems)
-    is_exact = any(test(flat.items.type) for test in (pa.types.is_null, pa.types.is_float16, pa.types.is_float32))
+    is_exact = any(test(flat.items.type) for test in _EXACT_TYPES)
     if column.dtype != "float32" or is_exact:
         return ConvertedColumn(whole, problems)
     return ConvertedColumn(whole, problems, flat.items, values, flat.rows)
@@ -528,19 +529,10 @@ def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags,
 
 
 def _as_strings(items: pa.Array) -> tuple[pa.Array, dict[int, str]]:
-    """Cast dates, times and decimals to strings; also return what Arrow says of those that it cannot cast."""
-    failed = dict[int, str]()
-    try:
-        return items.cast(pa.string()), failed
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        texts = []
-        for position, item in enumerate(items):
-            try:
-                texts.append(item.cast(pa.string()).as_py())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                failed[position] = f"a {item.type} that cannot be written as text: {error_text(error, lines=1)}"
-                texts.append(None)
-        return pa.array(texts, pa.string()), failed
+    """Return dates, times and decimals as strings, and the reasons of those that are no text."""
+    texts = items.cast(pa.string()) if pa.types.is_decimal(items.type) else time_texts(items)
+    lost = np.flatnonzero(pc.and_(texts.is_null(), items.is_valid()).to_numpy(zero_copy_only=False))
+    return texts, dict.fromkeys(lost.tolist(), "a time beyond the years that can be written, -32767 to 32767")
 
 
 def to_strings(items: pa.Array) -> pa.Array:

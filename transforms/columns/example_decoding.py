@@ -255,7 +255,6 @@ def _describe_kinds(name: str, kinds: Mapping[DType, KindCount]) -> str:
 
 
 def _columns(part: DecodedPart) -> Iterator[tuple[str, DType, np.ndarray]]:
-    """Yield name, kind and rows of each feature that has a kind in some record of a part."""
     for name, array in part.columns:
         rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
         if len(rows):

@@ -122,7 +122,6 @@ class FeatureEntries(ABC):
             writer.write_varint(sizes)
 
     def _nested_sizes(self, sizes: Sizes) -> tuple[Sizes, Sizes, Sizes]:
-        """Return the sizes of the entry, the feature and the list around the values."""
         values = sizes + self.has_header(sizes) * (1 + varint_widths(sizes))
         feature = 1 + varint_widths(values) + values
         return len(self.prefix) + varint_widths(feature) + feature, feature, values

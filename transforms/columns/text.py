@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.text import shorten
-from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, text_buffers
+from shardmill.transforms.columns.arrow import Flags, as_text, decode_array, is_list, text_buffers, time_texts
 from shardmill.transforms.columns.types import (
     EXACT_FLOAT32,
     FALSE,
@@ -546,8 +546,9 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     if pa.types.is_fixed_size_binary(kind):
         return _canonical_texts(_binary(column.cast(pa.binary())))
     is_text = kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-    texts = _binary(column if is_text else column.cast(pa.string()))
-    if pa.types.is_time(kind) or pa.types.is_timestamp(kind):  # the unit of a file shows in nothing but zeros
+    is_time = pa.types.is_temporal(kind) and not pa.types.is_duration(kind)
+    texts = _binary(column if is_text else time_texts(column) if is_time else column.cast(pa.string()))
+    if is_time:  # the unit of a file shows in nothing but zeros
         whole = pc.replace_substring_regex(texts, rf"\.0+({_ZONE})\z", r"\1")
         return pc.replace_substring_regex(whole, rf"(\.[0-9]*[1-9])0+({_ZONE})\z", r"\1\2")
     return _canonical_texts(texts)

@@ -147,13 +147,11 @@ class ColumnType:
         return self.present if self.length == 0 else self.empty
 
     def _parts(self) -> Iterator["ColumnType"]:
-        """Yield one type for each shape of items; rows with empty lists are left out."""
         if self._empty < self.present:
             yield replace(self, present=self.present - self._empty, empty=0, minority_types=())
         yield from self.minority_types
 
     def _join(self, other: "ColumnType") -> "ColumnType":
-        """Return the type over both sets of rows, whose items have one shape."""
         length = self.length if self.length == other.length else _VARIABLE
         present, empty = self.present + other.present, self.empty + other.empty
         dtype, spelling = common_type(self.dtype, other.dtype), self.spelling | other.spelling

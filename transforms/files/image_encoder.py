@@ -397,7 +397,6 @@ class ImageEncoder(FileEncoder):
         return Encoded(image, entries, header, _NO_ANNOTATIONS, observed)
 
     def _encode_detection_entries(self, image: bytes, header: ImageHeader) -> bytes:
-        """Return the features of an image that only the Object Detection API reads."""
         if self.objects is None or not self.objects.names.is_detection_api:
             return b""
         keys, texts = OBJECT_DETECTION_KEYS, (header.format, hashlib.sha256(image).hexdigest())

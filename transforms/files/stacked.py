@@ -191,7 +191,6 @@ def _load_array(path: str, member: str) -> np.ndarray:
 
 
 def _read_idx(data: bytes) -> np.ndarray:
-    """Return the array of a file in MNIST's format: type, number of dimensions, sizes, values."""
     shape = struct.unpack_from(f">{data[3]}I", data, 4)
     try:
         return np.frombuffer(data, _IDX_TYPES[data[2]], offset=4 + 4 * len(shape)).reshape(shape)

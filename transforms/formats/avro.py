@@ -103,7 +103,6 @@ _NO_TYPE = pa.dense_union([pa.field("any", pa.null())])  # of values that no oth
 
 
 def _describe(kind: pa.DataType) -> str:
-    """Return a name for the type of a column that no feature can hold; "" for lists nested too deep."""
     while pa.types.is_large_list(kind):
         kind = kind.value_type
     return "a map" if pa.types.is_map(kind) else "a record" if pa.types.is_struct(kind) else ""
@@ -582,7 +581,6 @@ def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting, is_raw: bool
 
 
 def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
-    """Join all rows of one or more `parts`, and split them into parts of at most _BATCH_ROWS rows."""
     numbers = np.concatenate([part.numbers for part in parts])
     has_columns = parts[0].batch.num_columns
     whole = pa.concat_batches([part.batch for part in parts]) if has_columns else to_batch({}, len(numbers))

@@ -380,13 +380,11 @@ class CsvFormat(RecordFormat):
         return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
 
     def _is_splittable(self, file: FileRef) -> bool:
-        """Return True if blocks can be found in the file's bytes without decoding or decompressing."""
         special = f"{self.delimiter},\t{self.quote}{self.escape}\r\n".encode()
         is_plain = not is_compressed(file.name) and len(self.delimiter.encode()) < 2
         return is_plain and is_ascii_transparent(self.encoding, special)
 
     def _unescape(self, data: bytes) -> bytes:
-        """Return a text with doubled quotes in place of escaped ones, which has the same length."""
         if not self.escape:
             return data
         pair, quote = re.compile(re.escape(self.escape.encode()) + rb"(.)", re.DOTALL), self.quote.encode()

@@ -256,7 +256,6 @@ def _other_delimiter(first: _Row, delimiter: str, count: int) -> str:
 
 
 def _kind(text: str) -> str:
-    """Return whether a field is a number, a date or text; "" for an empty one."""
     text = text.strip()
     if not text:
         return ""

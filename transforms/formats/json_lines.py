@@ -115,7 +115,7 @@ class JsonObjects:
             every = dict.fromkeys(chain(self._transpose() or chain.from_iterable(self.objects), self.fill))
             names = [name for name in every if name not in drop]
             # Of a type without a value: only the columns' existence is reported.
-            types = {name: ColumnType("bytes", None, 0) for name in drop if name in every}
+            types = {name: ColumnType("bytes", None, 0) for name in every}
         refused: dict[int, str] = {}
         nested: dict[str, NestedValues] = {}
         for name in names:

@@ -321,7 +321,6 @@ class LineWalker:
             number = None if number is None else number - inside
 
     def _fill(self) -> bool:
-        """Read the next chunk if needed; return True if there are bytes left to pass."""
         if self._at == len(self._chunk):
             self._chunk, self._at = self._stream.read(_INDEX_BYTES), 0
         return bool(self._chunk)

@@ -23,6 +23,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import (
     decode_array,
     interval_texts,
+    is_known_zone,
     is_list,
     is_shape,
     storage_type_of,
@@ -156,8 +157,13 @@ class OpenedParquet:
             self.columns = tuple(self._columns)
             self.parallel = {name for name, column in self._columns.items() if column.is_parallel}
             self.declared = declared_columns(self._schema)
+            leaves = map(self._parquet.schema.column, range(len(self._parquet.schema)))
+            int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
             for name, column in self._columns.items():
                 described = _describe_conversion(name, column.kind, of_file.get(name))
+                if name in int96:
+                    message = f"column {name!r} holds times of Parquet's INT96, which are read to a microsecond"
+                    described = DeclaredColumn("text", message=message)
                 if described is not None and name not in self.declared:
                     self.declared[name] = described
             if (of_objects := declared_objects(self._schema)) is not None:
@@ -172,7 +178,8 @@ class OpenedParquet:
         return dict(sorted((flat | whole).items(), key=lambda item: order.index(item[1].source)))
 
     def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
-        options = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
+        options: dict[str, Any] = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False}
+        options |= {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}  # ns wrap after 2262
         return pq.ParquetFile(self._source.file, metadata=footer, **options)
 
     def _encrypted_columns(self) -> frozenset[int]:
@@ -320,7 +327,6 @@ class OpenedParquet:
         return _without_extension(_plain(array))
 
     def _flatten(self, name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-        """Yield the columns that a column of the file becomes."""
         if _is_whole(name, array.type):
             yield name, _plain(array)
             return
@@ -440,28 +446,28 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
 
     `field` is the column in the file, None if it is a field of one.
     """
-    if field is not None and isinstance(field.type, pa.FixedShapeTensorType):
-        order = field.type.permutation
-        if order is None or list(order) == sorted(order):
-            return None
-        shape = ",".join(map(str, field.type.shape))
-        message = f"holds tensors with the permutation {order}, which is not applied: they have the shape {shape}"
-        return DeclaredColumn("text", message=f"column {name!r} {message} as they are stored")
-    if _INDEX.fullmatch(name):
-        message = f"column {name!r} is the index of a pandas table; --drop {name} or --rename {name}=index"
-        return DeclaredColumn("text", message=message)
     extension = kind.extension_name if isinstance(kind, pa.BaseExtensionType) else ""
     if not extension and field is not None:  # of a type that is not installed here
         extension = (field.metadata or {}).get(_EXTENSION_NAME, b"").decode(errors="replace")
-    if extension and extension not in _NAMED_EXTENSIONS:
+    item = kind
+    while is_list(item):
+        item = storage_type_of(item).value_type
+    message = unit = ""
+    if field is not None and isinstance(field.type, pa.FixedShapeTensorType):
+        order = field.type.permutation
+        if order is not None and list(order) != sorted(order):
+            shape = f"they have the shape {','.join(map(str, field.type.shape))} as they are stored"
+            message = f"holds tensors with the permutation {order}, which is not applied: {shape}"
+    elif _INDEX.fullmatch(name):
+        message = f"is the index of a pandas table; --drop {name} leaves it out, --rename {name}=index renames it"
+    elif extension and extension not in _NAMED_EXTENSIONS:
         message = f"has the extension type {extension}, of which the storage is read: {storage_type_of(kind)}"
-        return DeclaredColumn("text", message=f"column {name!r} {message}")
-    while is_list(kind):
-        kind = storage_type_of(kind).value_type
-    if pa.types.is_duration(kind):
-        message = f"column {name!r} holds durations, of which the numbers of {kind.unit} are stored"
-        return DeclaredColumn("text", message=message, unit=kind.unit)
-    return None
+    elif pa.types.is_timestamp(item) and not is_known_zone(item.tz):
+        message = f"holds times in the zone {item.tz!r}, which no database of zones has; they are stored in UTC"
+    elif pa.types.is_duration(item):
+        unit = item.unit
+        message = f"holds durations, of which the numbers of {unit} are stored"
+    return DeclaredColumn("text", message=f"column {name!r} {message}", unit=unit) if message else None
 
 
 def _leaves(kind: pa.DataType) -> int:

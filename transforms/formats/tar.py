@@ -290,7 +290,6 @@ _NO_IMAGE: SamplePart = ("image", -1, -1)
 
 
 def _images_at(spans: np.ndarray, piece: TarPiece) -> pa.Array:
-    """Return a column of images by their offsets and sizes; null for samples without one."""
     present = spans[:, 1] >= 0
     starts = np.where(present, spans[:, 0] - piece.base, 0)
     column = slices(piece.data, starts, starts + np.maximum(spans[:, 1], 0))

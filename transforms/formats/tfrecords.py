@@ -207,7 +207,6 @@ def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompresse
 
 
 def _is_array_record(stream: BinaryIO) -> bool:
-    """Return True if a stream at the start of its file is an ArrayRecord file; it stays there."""
     head = _read(stream, len(array_record.SIGNATURE))
     stream.seek(0)
     return head == array_record.SIGNATURE
@@ -229,7 +228,6 @@ def _good_length(data: bytes, offset: int = 0) -> bool:
 
 
 def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positions) -> npt.NDArray[np.bool_]:
-    """Flag the ranges data[start:end] whose masked crc32c equals the one stored at `at`."""
     crcs = spans.checksums(data, starts, ends)
     stored = np.ndarray(max(len(data) - 3, 0), _FOOTER, data, 0, (1,))[at]
     return mask_crcs(crcs) == stored

@@ -281,7 +281,6 @@ def _find_in_json_lines(path: str) -> DeclaredObjects | None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Within this context, errors about the manifest at `path` begin with the flag that names it."""
     with report_unreadable_flag_file("--manifest", path):
         try:
             yield

@@ -172,7 +172,6 @@ class ReadManifest(beam.PTransform):
 
 
 def _find_revision(path: str) -> str:
-    """Return the revision of a manifest; "" if it cannot be read, which reading it reports."""
     try:
         return storage.read_revision(path)
     except OSError as error:

@@ -75,7 +75,8 @@ def _check_lists(feature: Feature, options: TableOptions) -> None:
     separator = options.separators.get(feature.name)
     if separator and feature.shape and options.schema is None:
         raise UserError(
-            f"--label_separator {separator!r}: --label {quote(feature.name)} holds lists already; give none"
+            f"--label_separator {separator!r}: --label {quote(feature.name)} holds lists already; leave the"
+            " separator out"
         )
 
 

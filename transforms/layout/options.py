@@ -498,6 +498,5 @@ def _rank_reading(paths: Paths, roles: FolderRoles, excluded: Sequence[tuple[str
 
 
 def _are_repeated(paths: Paths, level: int) -> bool:
-    """Return True if most names at a level of folders occur in several of the folders above."""
     parents = Counter(name for *_, name in {path[: level + 1] for path in paths if len(path) > level})
     return 0 < len(parents) <= 2 * sum(number > 1 for number in parents.values())

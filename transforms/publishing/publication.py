@@ -367,7 +367,6 @@ def _delete_temporary(directory: str, journal: Journal) -> None:
 
 
 def _delete_journal(directory: str, journal: Journal) -> None:
-    """Delete the journal if it is this job's; another job's may have replaced it."""
     path = storage.join(directory, file_names.PUBLISHING)
     found = storage.read(path)
     with suppress(ChangedError, CorruptDataError):

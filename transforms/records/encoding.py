@@ -112,7 +112,6 @@ def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNam
 
 
 def _class_ids_of_names(names: pa.Array, classes: ClassNames) -> tuple[pa.Array, Flags]:
-    """Return the id of each name, null if it is missing or no class, and a mask of these nulls."""
     encoded = names.dictionary_encode()
     known = pa.array([classes.id(as_text(name)) for name in encoded.dictionary.to_pylist()], pa.int64())
     ids = known.take(encoded.indices)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from shardmill.data.example import decode_example
 from shardmill.text import is_unicode, shorten
+from shardmill.transforms.columns.arrow import decode_array, time_texts
 from shardmill.transforms.columns.types import values_of_type
 
 _PLAIN = {str, int, float, bool, bytes, NoneType}
@@ -232,7 +233,9 @@ def _to_arrow_text(value: Any) -> str | None:
     """Return the text of a date or time as Arrow casts it to a string; None for the NaT of pandas."""
     try:
         array = pa.array(np.atleast_1d(value) if isinstance(value, np.datetime64) else [value])
-        text: str | None = array.cast(pa.string())[0].as_py()
+        text: str | None = time_texts(decode_array(array))[0].as_py()
+        if text is None and array.null_count == 0:
+            raise ValueError("it is beyond the years -32767 to 32767")
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise ValueRefusedError(f"{value!r} is not stored: {str(error).splitlines()[0]}") from None
     return text

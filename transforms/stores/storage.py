@@ -555,7 +555,6 @@ def _read_local(path: str) -> StoredFile:
 
 @contextmanager
 def _hold_temporary_name(path: str, temporary: str | None) -> Iterator[str]:
-    """Yield a name to write a local file under first, and delete what is left there."""
     name = temporary or f"{path}.{uuid.uuid4().hex}{TEMP_SUFFIX}"
     with cleaning_up(lambda: delete([name]) if is_local(path) else None):
         yield name

@@ -174,7 +174,6 @@ class _Archive:
 
 
 def _normalize_name(info: zipfile.ZipInfo) -> str:
-    """Return a member's name with slashes; some Windows tools write backslashes, against the format."""
     is_of_windows = info.create_system == _WINDOWS and "/" not in info.filename
     return info.filename.replace("\\", "/") if is_of_windows else info.filename
 

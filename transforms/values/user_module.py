@@ -295,7 +295,6 @@ def _all_names(data: bytes) -> tuple[str, ...]:
 
 
 def _find_installed(name: str) -> str:
-    """Return the file of the installed module called `name`, or a word for it, "" without one."""
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):  # ValueError: a module without a specification, as that of a program

@@ -44,7 +44,6 @@ def entry_shape(shape: Sequence[int | None]) -> Entry:
 
 
 def _is_box(feature: Feature) -> bool:
-    """Return True if a feature's name, dtype and shape are those of bounding boxes."""
     if feature.name.rsplit("/", 1)[-1] not in _BOXES or feature.dtype != "float32":
         return False
     # Where it is missing, a list of boxes is empty, but a box cannot be.

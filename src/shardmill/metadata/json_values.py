@@ -167,7 +167,6 @@ def changed_fields(record: Any) -> dict[str, Any]:
 
 @cache
 def _defaults_of(cls: Any) -> list[tuple[str, Any, bool]]:
-    """Return each field's name, default (MISSING without one) and whether it is optional."""
     defaults = (item.default if item.default_factory is MISSING else item.default_factory() for item in fields(cls))
     return [(item.name, default, "is_optional" in item.metadata) for item, default in zip(fields(cls), defaults)]
 

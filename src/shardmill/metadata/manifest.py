@@ -58,7 +58,6 @@ def _parse_crc32c(value: Value) -> str:
 
 
 def _parse_files(value: Value) -> dict[str, str]:
-    """Parse checksums by the names of files in or below the version's folder."""
     entries = value.entries()
     for name, entry in entries.items():
         if not file_names.is_inside(name):

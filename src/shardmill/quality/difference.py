@@ -143,7 +143,6 @@ def _compare_leakage(new: Profile, old: Profile) -> Iterator[Difference]:
 
 
 def _compute_share(profile: Profile, feature: str) -> float | None:
-    """Return the share of a version's examples that have a feature; None if unknown."""
     shares = [(profile.presence(split, feature), examples) for split, examples in profile.splits.items() if examples]
     if not shares or any(share is None for share, _ in shares):
         return None

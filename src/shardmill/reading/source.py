@@ -197,7 +197,6 @@ class Source:
         self._lookup = self._make_lookup()
 
     def _make_lookup(self) -> "_Lookup | None":
-        """Return what looks up many records at once; None if no single index has all shards."""
         if not self._indexes or any(index is not self._indexes[0][0] for index, _ in self._indexes):
             return None
         shards = [self._indexes[number][1] for number in self._numbers]
@@ -328,7 +327,6 @@ class Source:
         return places, framed
 
     def _stream(self, first: int, count: int) -> Iterator[tuple[Range, bytes]]:
-        """Yield all records from `first` on with their places, fetched ahead by `count` and more."""
         batches = (range(len(self))[start : start + count] for start in range(first, len(self), count))
         fetched = fetch_ahead(self._ranges, map(self._locate_all, batches))
         return chain.from_iterable(zip(places, framed, strict=True) for places, framed in fetched)

@@ -198,7 +198,7 @@ def test_columns_are_in_the_order_in_which_they_first_appear(tmp_path: Path) -> 
 
 
 def test_a_column_without_any_value_is_none(tmp_path: Path) -> None:
-    assert table(tmp_path, '{"x": null}', "{}") == ({}, [{}, {}], [])
+    assert table(tmp_path, '{"x": null}', "{}") == ({"x": ColumnType("bytes", None, 0)}, [{"x": None}] * 2, [])
 
 
 def test_fill_of_a_column_that_no_row_has(tmp_path: Path) -> None:

@@ -272,7 +272,6 @@ def _has_option(recipe: Recipe, name: str) -> bool:
 
 
 def _find_class_names(dataset: Dataset) -> Labels:
-    """Return the label's classes; by input name if there are several labels; () if none has names."""
     labels = labels_of(dataset.manifest)
     if len(labels) == 1:
         return labels[0].class_names

@@ -463,7 +463,6 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
 
 
 def _print_message(flags: RebuildOptions, text: str, **fields: Any) -> None:
-    """Print a message on stdout, or log it if stdout is for the record alone or messages are JSON."""
     if flags.json or flags.log_format == "json":
         log.info(text, **fields)
     elif not flags.quiet:

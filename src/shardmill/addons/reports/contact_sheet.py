@@ -86,7 +86,6 @@ def _write_name(
 
 @lru_cache(maxsize=1024)
 def _measure_name(name: str) -> tuple[int, float, float]:
-    """Return a name's length in pixels, and its right and lower edge if it is written at (0, 0)."""
     font = _load_font(_NAME_SIZE)
     return math.ceil(font.getlength(name)), *font.getbbox(name)[2:]
 

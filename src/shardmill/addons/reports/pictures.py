@@ -141,7 +141,6 @@ class _PictureFinder:
         return tuple((self._find_class_name(index), tuple(self._pictures(found[index], number))) for index in shown)
 
     def _pictures(self, by_split: Mapping[str, Sequence[bytes]], number: int) -> Iterator[Picture]:
-        """Yield the images of `number` records, chosen from the splits in turn, split by split."""
         chosen = list(islice(take_in_turn([(split, each) for each in by_split[split]] for split in by_split), number))
         for split in by_split:
             for of_split, record in chosen:

@@ -163,7 +163,6 @@ class SequenceShards:
 
 
 def _rank_texts(texts: pa.LargeBinaryArray) -> np.ndarray:
-    """Return the rank of each text among the distinct texts: int64, shape (n,)."""
     encoded = texts.dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
     rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))

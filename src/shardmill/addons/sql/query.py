@@ -376,7 +376,6 @@ def _database_errors(where: str, url: DatabaseUrl, engine: "Engine") -> Iterator
 
 
 def _revisions(url: DatabaseUrl) -> tuple[tuple[str, str], ...]:
-    """Return the revision of an SQLite file and of its log of writes; () for other databases."""
     return tuple((path, _revision(path)) for path in (url.file, f"{url.file}-wal")) if url.file else ()
 
 
