@@ -8,7 +8,7 @@ from traceback import format_exception
 from typing import NoReturn
 
 import shardmill
-from shardmill.errors import INTERRUPTED, TERMINATED, CorruptDataError, JobError, Terminated, UserError, handle_sigterm
+from shardmill.errors import CorruptDataError, JobError, UserError, handle_sigterm, interruption_status
 from shardmill.installed import check_beam, run_one_command
 from shardmill.pipelines.commands.frame import Command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UserError, JobError, CorruptDataError) as error:
         return _complain(str(error), error.exit_status, error, arguments)
     except KeyboardInterrupt as cause:
-        return _complain("interrupted", TERMINATED if isinstance(cause, Terminated) else INTERRUPTED)
+        return _complain("interrupted", interruption_status(cause))
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

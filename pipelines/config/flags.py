@@ -132,7 +132,7 @@ class Parser(argparse.ArgumentParser):
 
 EPILOG = (
     "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
-    f"{describe_exit_statuses(0, 1, 2, 4, 130, 143)}"
+    f"{describe_exit_statuses(0, 1, 2, 4, 129, 130, 143)}"
 )
 
 

@@ -16,16 +16,14 @@ from typing import NoReturn
 import shardmill
 from shardmill.addons import registry
 from shardmill.errors import (
-    INTERRUPTED,
-    TERMINATED,
     ChecksError,
     CorruptDataError,
     JobError,
     LockedError,
     OutdatedError,
     OutrunError,
-    Terminated,
     UserError,
+    interruption_status,
 )
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import LATEST
@@ -180,7 +178,7 @@ def record_warning(error: OSError) -> str:
 
 def exit_interrupted(cause: BaseException | None) -> NoReturn:
     """End this process at once, with the exit status of its cause: a local runner's threads cannot be stopped."""
-    os._exit(TERMINATED if isinstance(cause, Terminated) else INTERRUPTED)
+    os._exit(interruption_status(cause))
 
 
 NOTHING_PUBLISHED = "nothing was published"

@@ -17,10 +17,10 @@ EXIT_STATUSES: Mapping[int, str] = {
     3: "the data failed its checks; nothing was published",
     4: "another job builds this version, or has published it meanwhile or a newer one",
     5: "the version is published and kept, although its input has changed since",
+    129: "hung up (SIGHUP, as when its terminal is closed), and cleaned up",
     130: "interrupted (Ctrl-C), and cleaned up",
     143: "terminated (SIGTERM), and cleaned up",
 }
-INTERRUPTED, TERMINATED = 130, 143
 LINE_BREAK = "\n  "  # between the lines of a message; in the lines themselves line breaks are escaped
 
 
@@ -105,23 +105,32 @@ ERRORS_BY_NAME: Mapping[str, type[UserError] | type[JobError]] = {
 
 
 class Terminated(KeyboardInterrupt):
-    """A SIGTERM, which preemption, Slurm and Kubernetes send before they kill."""
+    """A SIGTERM, which preemption, Slurm and Kubernetes send before they kill, or a SIGHUP. Its number follows."""
+
+
+def interruption_status(cause: BaseException | None) -> int:
+    """Return the exit status of a command that a signal ends."""
+    return 128 + (int(cause.args[0]) if isinstance(cause, Terminated) else signal.SIGINT)
 
 
 @contextmanager
 def handle_sigterm() -> Iterator[None]:
-    """Let the first SIGTERM raise Terminated in the main thread; a second one ends the process as usual."""
+    """Let the first SIGTERM or SIGHUP raise Terminated in the main thread; a second one ends the process as usual."""
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
+    numbers = (signal.SIGTERM, signal.SIGHUP)  # `nohup` ignores the latter
+    handled = [number for number in numbers if is_main and signal.getsignal(number) is signal.SIG_DFL]
 
-    def terminate(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Terminated
+    def restore() -> None:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
-    signal.signal(signal.SIGTERM, terminate)
+    def terminate(number: int, _: object) -> None:
+        restore()
+        raise Terminated(number)
+
+    for number in handled:
+        signal.signal(number, terminate)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        restore()

@@ -18,7 +18,7 @@ from kubernetes.client import models as k8s
 FIELDS = ("cmds", "arguments", "skip_on_exit_code", "py_options", "py_file", "runner", "pipeline_options")
 
 
-STATUSES = (1, 2, 3, 4, 5, 130, 143)
+STATUSES = (1, 2, 3, 4, 5, 129, 130, 143)
 
 
 def run_pod(task: Any, status: int) -> None:

@@ -413,7 +413,6 @@ class _Scanner:
         return pa.array([], pa.large_binary()), np.zeros(0, np.int64)
 
     def _count_lost(self, reject: Reject, held_bytes: int) -> Reject:
-        """Add the number of lost records to `reject`; `held_bytes` of them have been read."""
         block, before = self._block, self._number - 1
         left = block.end - self._offset
         if self._left is not None and block.records is not None:

@@ -31,7 +31,7 @@ def hang_at_the_page(number: int) -> None:
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["new", "overwrite"])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("end", ["next run", "repair"])
 def test_interrupted_during_the_renames(
     tmp_path: Path,
@@ -62,7 +62,7 @@ def test_interrupted_during_the_renames(
     assert tree_bytes(output) == versions["plain"]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_interrupted_when_all_is_published(tmp_path: Path, source: Path, run: Run, number: int, status: int) -> None:
     """While the page about the version is made: what became of it was not said."""
     output = tmp_path / "out"

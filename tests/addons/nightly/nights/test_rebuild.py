@@ -196,7 +196,7 @@ def interrupt_at(moment: str, number: int) -> None:
     [
         ("the input is looked at", signal.SIGTERM, 143, True),
         ("the job runs", signal.SIGINT, 130, False),
-        ("old versions are deleted", signal.SIGTERM, 143, False),
+        ("old versions are deleted", signal.SIGHUP, 129, False),
     ],
 )
 def test_an_interrupted_night_is_on_record_and_somebody_is_told(
