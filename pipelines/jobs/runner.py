@@ -260,7 +260,6 @@ def runner_warning(rest: Sequence[str], options: PipelineOptions) -> str | None:
 
 
 def _check_setup(options: PipelineOptions) -> None:
-    """Check that --setup_file exists, and make it absolute: Beam changes into its folder."""
     setup = options.view_as(SetupOptions)
     if setup.setup_file is None:
         return

@@ -94,7 +94,8 @@ def describe_damage(error: Exception) -> str:
         return f"it is not JSON from line {error.lineno}, column {error.colno} on"
     if isinstance(error, KeyError):
         return f"it has no {str(error.args[0])[:60]!r}"
-    is_python = type(error) is not ValueError or str(error).startswith(("invalid literal", "could not convert"))
+    is_own = type(error) in (ValueError, CorruptDataError)
+    is_python = not is_own or str(error).startswith(("invalid literal", "could not convert"))
     return "a value has another type than expected" if is_python else str(error)
 
 

@@ -479,7 +479,7 @@ def _check_file_content(dataset: Dataset, name: str, checks: Mapping[str, _Check
         raise_if_store_failed(error, dataset.directory)
         return [f"cannot be read: {error.strerror or error}"]
     except text_format.ParseError as error:
-        return [f"is not such a file: {' '.join(str(error).split())}"]
+        return [f"is not such a file: {' '.join(str(error).split())[:150]}"]
     except (*_MALFORMED, DecodeError) as error:
         return [f"is not such a file: {describe_damage(error)}"]
 

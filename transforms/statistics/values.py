@@ -308,7 +308,6 @@ class MixedStats:
 
 
 def _count_numbers(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct values of at least one number, ascending, and their counts."""
     if numbers.dtype == np.int64:
         low, high = int(numbers.min()), int(numbers.max())
         if high - low <= 2 * len(numbers):  # ids of tokens, say: counted faster than they are sorted

@@ -206,7 +206,6 @@ class StoreRanges(ShardRanges):
 
 
 def _merge_ranges(wanted: Sequence[Range]) -> Iterator[tuple[Range, list[int]]]:
-    """Yield ranges that cover those that are wanted, and the numbers of the ranges in each."""
     rows: list[int] = []
     merged, start, stop = None, 0, 0
     for row in sorted(range(len(wanted)), key=[(one.shard.file, one.start) for one in wanted].__getitem__):

@@ -143,6 +143,8 @@ def test_metadata_missing_and_damaged(directory: Path, name: str) -> None:
         (fault,) = _faults(directory)
         assert fault.startswith(f"{name}: is not such a file: ")
         assert "Error" not in fault
+        assert len(fault) < 200
+        assert name != "stats.json" or not text.startswith("[[") or "nested too deep" in fault
         assert "\n" not in fault
     (directory / name).unlink()
     assert _faults(directory) == [f"{name}: is missing"]

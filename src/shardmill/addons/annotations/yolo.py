@@ -231,7 +231,6 @@ class YoloSource(AnnotationFileSource):
                 yield from found
 
     def _resolve_entry(self, folder: str, entry: str) -> str:
-        """Return the folder or list that an entry of data.yaml names, relative to the root."""
         name, inner = self._make_relative(folder, entry), entry.removeprefix("../")
         if inner != entry and (_is_outside(name) or not self._is_there(name)):
             other = self._make_relative(folder, inner)

@@ -241,7 +241,6 @@ def _with_checksums(files: list[_NamedFile]) -> list[_NamedFile]:
 
 
 def _list_code_inputs(config: JobConfig) -> dict[str, str]:
-    """Return the options and library versions that shape the bytes, as JSON by name."""
     flags = {option.field: f"--{option.name}" for option in config.options}
     shaping: dict[str, Any] = {}
     for field, value in config.to_json().items():

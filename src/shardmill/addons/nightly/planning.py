@@ -256,7 +256,6 @@ def kept_digest_entries(recipe: Recipe, parent: str) -> dict[str, str]:
 
 
 def _check_kept(recipe: Recipe, labels: bool, schema: bool) -> None:
-    """Check that no flag sets what is to be kept, and that the command has such a flag; raises UserError."""
     for wanted, key, flag in ((labels, "labels", "labels_file"), (schema, "schema", "schema")):
         given = "like" if recipe.build.like is not None else key
         if wanted and recipe.options.get(key) is not None:

@@ -348,7 +348,6 @@ def _find_command(recipe: Node, entries: Mapping[str, Node]) -> Node:
 
 
 def _check_keys(recipe: Node, entries: Mapping[str, Node], command: Node) -> None:
-    """Check that all keys are known and that the required ones are there; raises UserError."""
     build = (option.name for option in options_of(BuildOptions))
     known = (*_TOP_KEYS, command.key, *_OTHER_KEYS, *build, *_SECTIONS)
     for key, node in entries.items():

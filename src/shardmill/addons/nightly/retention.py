@@ -112,7 +112,6 @@ def _delete_versions(parent: str, options: RetainOptions, protected: Collection[
 
 
 def _delete_remains(parent: str, _: RetainOptions, __: Collection[str], dry_run: bool) -> Iterator[str]:
-    """Delete what dead jobs left: temporary folders, LOCK, and folders where nothing else is."""
     versions = [version for version in storage.list_folders(parent) if file_names.is_version(version)]
     with ThreadPoolExecutor(_THREADS, "shardmill-remains") as pool:
         found = list(pool.map(_find_remains, [storage.join(parent, version) for version in versions]))
