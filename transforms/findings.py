@@ -422,7 +422,7 @@ class OddTexts(Finding):
                 what, remedy = text.split("\n")
                 advice = f"; {remedy}" if flags.missing else ""
                 yield f"{count:,} {what}{advice}; the first is {describe_place(file, line)}"
-            if odd.remarks:
+            if odd.remarks or (odd.codes and not (odd.count or odd.spaced)):  # as numbers, codes would lose their zeros
                 continue
             if odd.numbers and odd.numbers >= MOST_NUMBERS * odd.present:
                 yield odd.describe(name, rows, flags)

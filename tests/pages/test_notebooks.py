@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import REPOSITORY
 
 NOTEBOOKS = sorted((REPOSITORY / "docs/notebooks").glob("*.ipynb"))
-OTHERS = [path for path in NOTEBOOKS if path.stem != "pytorch"]  # tests/checks/check_torch_notebook.py runs that one
+OTHERS = [path for path in NOTEBOOKS if path.stem != "pytorch"]  # tests/checks/check_notebook.py runs that one
 pytestmark = pytest.mark.slow
 
 

@@ -22,6 +22,7 @@ from shardmill.transforms.findings import (
     Occurrences,
     PassedOver,
     Remarks,
+    Rounded,
     RoundedNumbers,
     first_names,
     joined_class_notices,
@@ -33,9 +34,11 @@ from shardmill.transforms.layout.options import TableOptions
 DEFINED = [kind for kind in Finding.__subclasses__() if getattr(sys.modules[kind.__module__], kind.__name__) is kind]
 KINDS = sorted(DEFINED, key=lambda kind: kind.rank)
 NUMBERS = st.lists(st.floats(EXACT_FLOAT32, EXACT_FLOAT32 * 2), max_size=5)
-st.register_type_strategy(FloatSample, NUMBERS.map(lambda values: FloatSample(np.array(values, np.float64)).reduce()))
+SAMPLES = NUMBERS.map(lambda values: FloatSample(np.array(values, np.float64)).reduce())
+TEXTS = st.sampled_from(["", "a", "b", "line\nlines"])
+st.register_type_strategy(Rounded, st.builds(Rounded, st.integers(0, 5), TEXTS, st.none() | SAMPLES))
 st.register_type_strategy(int, st.integers(0, 5))
-st.register_type_strategy(str, st.sampled_from(["", "a", "b", "line\nlines"]))
+st.register_type_strategy(str, TEXTS)
 st.register_type_strategy(
     Occurrences, st.builds(Occurrences, st.integers(0, 5), st.tuples(st.sampled_from("ab"), st.integers(0, 5)))
 )

@@ -227,7 +227,7 @@ def test_missing_is_what_is_said_to_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fill", [{"a": "0", "b": "", "c": "z"}, (("a", "0"), ("b", ""), ("c", "z"))])
 def test_fill(tmp_path: Path, fill: Any) -> None:
     found = CsvFormat(fill=fill)
-    file = write(tmp_path, "a,b\n1,x\n,\nNA,y\n")
+    file = write(tmp_path, "a,b\n1,x\nNA,\nNA,y\n")
 
     assert infer(found, file, ["a", "b", "c"], "b") == Inferred(
         {"a": ColumnType("int64", None, 3), "b": ColumnType("bytes", None, 3), "c": ColumnType("bytes", None, 3)},
@@ -314,7 +314,7 @@ def test_ragged_rows(tmp_path: Path) -> None:
     text = 'a,b\n1,2\n3\n"4,\n",5,6,7\n\n8,9\n,'
     rows, lines, rejects, blank = read_each_size(tmp_path, text, types(a="int64"))
 
-    assert ([row["a"] for row in rows], lines, blank) == ([1, 8, None], [2, 7, 8], 1)
+    assert ([row["a"] for row in rows], lines, blank) == ([1, 8], [2, 7], 2)
     assert reasons(rejects) == [
         (3, "the row has 1 field; expected 2, one for each column"),
         (4, "the row has 4 fields; expected 2, one for each column"),

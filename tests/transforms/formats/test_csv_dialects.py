@@ -131,7 +131,7 @@ def test_without_quotes(tmp_path: Path) -> None:
     [
         ({"delimiter": "ab"}, "the delimiter 'ab'"),
         ({"delimiter": "x"}, "the delimiter 'x'"),
-        ({"delimiter": "§"}, "the delimiter '§'"),
+        ({"delimiter": "é"}, "the delimiter 'é'"),
         ({"delimiter": "\n"}, r"the delimiter '\\n'"),
         ({"quote": "''"}, "the quote \"''\""),
         ({"delimiter": '"'}, "the delimiter and the quote are both"),

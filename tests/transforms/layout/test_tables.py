@@ -13,7 +13,7 @@ from shardmill.data.features import Feature
 from shardmill.errors import UserError
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnType, Inferred, NestedValues
-from shardmill.transforms.findings import merged
+from shardmill.transforms.findings import Findings, merged
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import NO_ROLES, SPLITS_OF_CLASSES, FolderRoles
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
@@ -23,7 +23,7 @@ from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout, make_line_layout, make_record_layout, make_table_layout
 from shardmill.transforms.options.image_options import LabelOptions
 from tests.support.csv_files import CSV, write
-from tests.support.format_files import infer
+from tests.support.format_files import blocks, infer
 from tests.support.grouped import grouped
 from tests.support.table_results import numbers_and
 
@@ -244,7 +244,9 @@ def test_a_column_whose_values_are_mostly_nested() -> None:
 def test_a_text_that_is_mostly_numbers_is_told(tmp_path: Path, text: str, words: str) -> None:
     file = write(tmp_path, text)
     made = layout(infer(CSV, file), merge(FILES, summarize_header(CSV.header(file), "a.csv")), missing=CSV.missing)
-    said = "\n".join(made.notices)
+    parts = [part.findings for block in blocks(CSV, file) for part in CSV.read(block, made.types)]
+    found = reduce(Findings.merge, parts, Findings())
+    said = "\n".join(found.notices(TableOptions("--input x", **grouped(missing=CSV.missing)), text.count("\n") - 1))
     assert words in said
     assert bool(said) == bool(words)
 
