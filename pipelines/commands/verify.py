@@ -61,8 +61,8 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:
     args, rest = parse_messages(parser, arguments)
-    options = beam_options(rest, parser)
     check_folder_first(arguments, list_paths(args.directory)[0], rest)
+    options = beam_options(rest, parser)
     set_options(options)
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)

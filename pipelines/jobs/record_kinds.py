@@ -180,7 +180,7 @@ def text_route(config: TextFilesConfig) -> "FileRoute":
 
     assert config.input is not None
     return FileRoute(
-        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, None, None),
+        partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, config.added, None),
         TextFileEncoder(config.root, config.encoding, config.renames),
     )
 

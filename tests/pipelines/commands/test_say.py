@@ -29,7 +29,7 @@ CALLS: dict[str, list[str]] = {
     "tag": ["tag", "n", "1.0.0", "good"],
     "accept": ["accept", "n", "1.0.2", "--reason", "why"],
 }
-OTHERS = set(entries()) - {*KINDS, "completion"}
+OTHERS = set(entries()) - {*KINDS, "completion", "view"}  # `view` serves its page until it is ended
 CONFIRMATIONS = (
     "verify",
     "index",

@@ -300,4 +300,4 @@ def test_a_misspelt_flag_that_is_required_is_what_is_wrong(command: str) -> None
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 def test_a_misspelt_flag_before_the_folder(run: Run, command: str) -> None:
     check_mistake(run(command, "--debgu", "folder"), "unknown flag --debgu; did you mean --debug?")
-    check_mistake(run(command), f"required: DIRECTORY; usage: shardmill {command} DIRECTORY [options]")
+    check_mistake(run(command), f"required: DIRECTORY; usage: shardmill {command} DIRECTORY … [options]")

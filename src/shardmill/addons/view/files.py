@@ -376,12 +376,16 @@ def _list(path: str, files: Files | None) -> tuple[list[RecordFile] | None, Feat
     from shardmill.transforms.stores import storage
 
     used = files or storage.StorageFiles()
-    if any(used.exists(storage.join(path, name)) for name in _TROUBLES):
-        return None, ()
     success = storage.join(path, file_names.SUCCESS)
-    if used.exists(success) and storage.read_bytes(success):  # Spark writes an empty one
+    try:
+        if any(used.exists(storage.join(path, name)) for name in _TROUBLES):
+            return None, ()
+        if used.exists(success) and storage.read_bytes(success):  # Spark writes an empty one
+            return None, ()
+        described = find_data_set(path)
+    except UserError:  # a scheme without a client, or a folder of versions: the reader's own sentence says more
         return None, ()
-    if (described := find_data_set(path)) is not None:
+    if described is not None:
         if posixpath.basename(described.metadata) == file_names.MANIFEST:
             return None, ()
         folder = described.directory
