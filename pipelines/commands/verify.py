@@ -61,8 +61,10 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:
     args, rest = parse_messages(parser, arguments)
-    check_folder_first(arguments, list_paths(args.directory)[0], rest)
-    options = beam_options(rest, parser)
+    paths = list_paths(args.directory)
+    taken = paths[1:] if rest and rest[-1].startswith("-") and rest[-1] != arguments[-1] else []  # values of the flag
+    options = beam_options([*rest, *taken], parser)
+    check_folder_first(arguments, paths[0], rest)
     set_options(options)
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)

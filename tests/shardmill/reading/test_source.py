@@ -225,7 +225,7 @@ def test_lists_arrays_and_masks_as_in_numpy(rows: Path) -> None:
         with pytest.raises(
             TypeError, match="is no index; expected an integer, a slice, a list of integers, or 100 bool"
         ):
-            source[wrong]  # type: ignore[call-overload]
+            source[wrong]  # type: ignore[index]
 
 
 def test_unparsed_records(tmp_path: Path) -> None:
