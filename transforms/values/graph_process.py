@@ -25,15 +25,20 @@ _UNUSED = (
     *("IPython", "PIL", "googleapiclient", "h5py", "jax", "matplotlib", "oauth2client", "pandas", "scipy", "sklearn"),
     "torch",
 )
-# Garbage is not looked for: modules make none, and the process ends soon
+# Garbage is not looked for: modules make none, and the process ends soon. Its alarm ends it with the launcher, must not
+# disturb calls of the system, and stops before Python, at its end, takes the handler away
 _PROGRAM = f"""
 import gc, os, runpy, signal, sys
 launcher = os.getppid()
 signal.signal(signal.SIGALRM, lambda *_: os.getppid() == launcher or os._exit(1))
+signal.siginterrupt(signal.SIGALRM, False)
 signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
 gc.disable()
 sys.modules.update(dict.fromkeys({_UNUSED!r}))
-runpy.run_module({MODULE!r}, run_name="__main__")
+try:
+    runpy.run_module({MODULE!r}, run_name="__main__")
+finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)
 """
 _MAX_MESSAGE = 500  # letters of what a failed process said
 

@@ -271,6 +271,7 @@ def main(launcher: str, modules: str, *descriptors: str) -> None:
     with suppress(ChildProcessError):
         while True:
             workers.discard(os.wait()[0])
+    signal.setitimer(signal.ITIMER_REAL, 0)  # before Python, at its end, takes the handlers away
 
 
 def _serve(connection: Connection) -> None:

@@ -1,5 +1,6 @@
 """A webhook's own failure is one sentence, without its address, and in bounded time."""
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,16 @@ from shardmill.addons.nightly.rebuild import notify
 from shardmill.metadata.versions import BuildRecord
 
 RECORD = BuildRecord("n", "1.0.0", "failed", "2026-11-20T03:00:00Z", reason="no such file")
+
+
+def _receive(connection: socket.socket) -> bytes:
+    """The whole request, which may come in several parts."""
+    request = part = connection.recv(1 << 16)
+    while part and (length := re.search(rb"Content-Length: (\d+)", request)):
+        if len(request.partition(b"\r\n\r\n")[2]) >= int(length[1]):
+            break
+        request += (part := connection.recv(1 << 16))
+    return request
 
 
 @contextmanager
@@ -27,7 +38,7 @@ def hook(*pieces: bytes, pause: float = 0.0, waits: bool = False) -> Iterator[tu
                 while True:
                     connection, _ = server.accept()
                     with connection:
-                        sent.append(connection.recv(1 << 16))
+                        sent.append(_receive(connection))
                         ended.wait(None if waits else 0)
                         for piece in pieces:
                             connection.sendall(piece)

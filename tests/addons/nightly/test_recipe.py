@@ -228,7 +228,7 @@ MISTAKES: list[tuple[str | bytes, str]] = [
     ("name: 1a\noutput: s\nimages:\n  input: a\n", "line 1: --name '1a': expected a letter, then"),
     (f"{IMAGES}version: 1.0\n", "line 5: version '1.0': expected three numbers, such as 1.0.0, or"),
     (f"{IMAGES}  seed: [1, 2]\n", "line 5: --seed: ['1', '2'] is not a whole number"),
-    (f"{IMAGES}  splits: [train, test]\n", "line 5: --splits: expected it as on the"),
+    (f"{IMAGES}  splits: [train, test]\n", "line 5: --splits: 'train' is not name=fraction"),
     (f"{IMAGES}  balance: {{a: 1}}\n", "line 5: --balance: {'a': '1'} is not a text"),
     (f"{TOP}images: photos\n", "line 3: images is a text; expected keys and values below it"),
     (f"{IMAGES}  num_shards: 8\n  shard_size: 1MB\n", "line 5: give --num_shards or --shard_size, not both"),

@@ -54,8 +54,8 @@ def test_no_coordinates_no_reject(images: ImageJobs) -> None:
         (f"{RESIZED} --resize_mode cover --coordinates boxes=relative,vector=none", "in 'boxes' where they were"),
         (f"{RESIZED} --coordinates boxes=pixels,vector=none", "in 'boxes' where they were"),
         (f"{RESIZED} --coordinates box=none", "--coordinates box: no such column; the columns are age, boxes, vector"),
-        (f"{RESIZED} --coordinates boxes=yxyx", "with each kind one of none, relative, pixels"),
-        (f"{RESIZED} --coordinates boxes=none,boxes=pixels", "names the column 'boxes' twice"),
+        (f"{RESIZED} --coordinates boxes=yxyx", "kinds are none, relative, pixels"),
+        (f"{RESIZED} --coordinates boxes=none,boxes=pixels", "boxes=… is given twice"),
         (
             f"{MANIFEST} --coordinates boxes=pixels",
             "--coordinates is about the columns of a --manifest whose images are re-encoded",

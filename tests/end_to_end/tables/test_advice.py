@@ -79,7 +79,7 @@ CASES = [
         "csv",
         "n::x\na::b\nc::d\n",
         "the header is one column",
-        {"--delimiter '::'": ["", "d"], "--delimiter ','": ["a::", "c::d"]},
+        {"--delimiter '::'": ["b", "d"], "--delimiter ','": ["a::b", "c::d"]},
     ),
 ]
 

@@ -188,7 +188,7 @@ def test_stack(jobs: Jobs, kind: str, stack: str, dtype: type, shape: tuple[int,
         ("image=pixl*", "no column has such a name"),
         ("label=pixel*", "there is a column 'label'"),
         ("image=pixel*:5,5", "the shape has 25 values, not 12"),
-        ("image", "expected NAME=COLUMNS"),
+        ("image", "'image' is not NAME=COLUMNS"),
         ("image=pixel*:uint16", "no column has such a name"),
     ],
 )

@@ -383,7 +383,7 @@ def _list(path: str, files: Files | None) -> tuple[list[RecordFile] | None, Feat
         if used.exists(success) and storage.read_bytes(success):  # Spark writes an empty one
             return None, ()
         described = find_data_set(path)
-    except UserError:  # a scheme without a client, or a folder of versions: the reader's own sentence says more
+    except (OSError, UserError):  # a folder of versions, no client, no permission: the reader's own sentence says more
         return None, ()
     if described is not None:
         if posixpath.basename(described.metadata) == file_names.MANIFEST:
