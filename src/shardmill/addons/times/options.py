@@ -51,7 +51,7 @@ class TimesOptions(AddOnOptions):
 
     timestamp: tuple[tuple[str, str], ...] = newer_flag(
         (),
-        "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, for example "
+        "Unit in which times of a column are stored as int64 since 1970 in UTC: s, ms, us or ns, such as "
         "at=ms or at=s:%d/%m/%Y; repeatable",
         parse=parse_timestamps,
         repeats=True,
