@@ -89,7 +89,7 @@ def run_here(
         found = call(args)
         if "json" in args:
             log.print_output(json.dumps(found.content) if args.json or log.is_json() else repr(found))
-            return 0
+            return int(getattr(found, "exit_status", 0))
         print_outcome(args, found.text)
         for warning in found.warnings:
             log.warn(warning)

@@ -173,6 +173,11 @@ class RecordsInspection:
         return html_table(head, _COLUMNS, self._rows(), notes)
 
     @property
+    def exit_status(self) -> int:
+        """Return the exit status of the command: 1 if a place is damaged, as for a data set of ours."""
+        return 1 if self.sample.damages else 0
+
+    @property
     def content(self) -> dict[str, Any]:
         """Return what `text` shows as JSON-ready data; docs/json.md describes it."""
         sample = self.sample
