@@ -25,6 +25,7 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystem import Files, LocalFiles
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject, SplitEntry
+from shardmill.metadata.versions import find_interrupted_publications
 from shardmill.reading.dataset import Dataset
 
 ARRAY_RECORD, MISSING = "array_record", "missing"  # in place of a compression
@@ -358,7 +359,8 @@ def find_record_files(paths: str | os.PathLike[str] | Sequence[str], files: File
     return RecordFiles(directory, tuple(shards), tuple(given), features if len(given) == 1 else ())
 
 
-_TROUBLES = (file_names.MANIFEST, file_names.PUBLISHING, file_names.LATEST)  # in a folder of ours that does not open
+# In a folder of ours that does not open
+_TROUBLES = (file_names.MANIFEST, file_names.PUBLISHING, file_names.LATEST, file_names.LOCK)
 
 
 def _list(path: str, files: Files | None) -> tuple[list[RecordFile] | None, Features]:
@@ -378,7 +380,8 @@ def _list(path: str, files: Files | None) -> tuple[list[RecordFile] | None, Feat
     used = files or storage.StorageFiles()
     success = storage.join(path, file_names.SUCCESS)
     try:
-        if any(used.exists(storage.join(path, name)) for name in _TROUBLES):
+        is_ours = any(used.exists(storage.join(path, name)) for name in _TROUBLES)
+        if is_ours or find_interrupted_publications(used, path):
             return None, ()
         if used.exists(success) and storage.read_bytes(success):  # Spark writes an empty one
             return None, ()
