@@ -26,7 +26,8 @@ def site() -> dict[str, Any]:
 
 def test_every_page_is_opened(site: dict[str, Any]) -> None:
     docs = REPOSITORY / "docs"
-    pages = {str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md")} | {"index"}
+    sources = [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]
+    pages = {str(path.relative_to(docs).with_suffix("")) for path in sources} | {"index"}
     assert {page["file"].removesuffix(".html") for page in site["pages"]} == {*pages, "404"}
     assert len(site["pages"]) == 4 * (len(pages) + 1)
 
