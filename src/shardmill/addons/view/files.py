@@ -337,7 +337,7 @@ def find_record_files(paths: str | os.PathLike[str] | Sequence[str], files: File
     found: dict[str, RecordFile] = {}
     features: Features = ()
     for path in given:
-        listed, features = _list(path.rstrip("/") or "/", files)
+        listed, features = _list(path.rstrip("/") or "/", files, isinstance(paths, str | os.PathLike))
         if listed is None:
             return None
         found.update((shard.path, shard) for shard in listed)
@@ -363,7 +363,7 @@ def find_record_files(paths: str | os.PathLike[str] | Sequence[str], files: File
 _TROUBLES = (file_names.MANIFEST, file_names.PUBLISHING, file_names.LATEST, file_names.LOCK)
 
 
-def _list(path: str, files: Files | None) -> tuple[list[RecordFile] | None, Features]:
+def _list(path: str, files: Files | None, is_alone: bool) -> tuple[list[RecordFile] | None, Features]:
     """Return the files at a path, and the features in TFDS's metadata; None if the path is a data set of ours."""
     is_local = "://" not in path
     if is_local and os.path.isfile(path):
@@ -387,20 +387,20 @@ def _list(path: str, files: Files | None) -> tuple[list[RecordFile] | None, Feat
             return None, ()
         described = find_data_set(path)
     except (OSError, UserError):  # a folder of versions, no client, no permission: the reader's own sentence says more
+        if not is_alone:
+            raise
         return None, ()
     if described is not None:
         if posixpath.basename(described.metadata) == file_names.MANIFEST:
             return None, ()
-        folder = described.directory
-        info = json.loads(storage.read_bytes(storage.join(folder, file_names.DATASET_INFO)))
+        info = json.loads(storage.read_bytes(storage.join(described.directory, file_names.DATASET_INFO)))
         counts = [int(count) for split in info["splits"] for count in split["shardLengths"]]
         return [
-            RecordFile(storage.join(folder, name), split, used, known=count)
+            RecordFile(storage.join(described.directory, name), split, used, known=count)
             for (split, name), count in zip(described.shards, counts, strict=True)
         ], described.features
-    root, kind = input_root(path), FileKind("TFRecord files", _SUFFIXES, has_signature=True)
-    listed = list(list_input(path, kind))
-    for item in listed:
+    root = input_root(path)
+    for item in (listed := list(list_input(path, FileKind("TFRecord files", _SUFFIXES, has_signature=True)))):
         if isinstance(item, Reject):
             raise UserError(f"{storage.join(root, item.source)} {item.reason}")
     names = sorted(storage.join(root, item.name) for item in listed if isinstance(item, FoundFile))
