@@ -127,6 +127,8 @@ def _rebuild(
         raise record_interruption(parent, record, cause, record_first_failure=True) from cause
     except (UserError, JobError, CorruptDataError) as error:
         failure = error
+    except NotADirectoryError:
+        failure = UserError(f"--output: {recipe.output} is not a folder; give another --output")
     except OSError as error:
         failure = JobError(f"a store failed: {os_error_text(error)}")
         failure.__cause__ = error

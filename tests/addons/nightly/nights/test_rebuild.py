@@ -260,6 +260,18 @@ def test_a_mistake_in_beams_options_has_its_line(run: Run, tmp_path: Path) -> No
     assert f"{tmp_path}/a.yaml line 6: unknown flag --regoin=eu; did you mean --region?" in result.err
 
 
+@pytest.mark.parametrize("output", ["plain", "plain/deeper"])
+def test_an_output_that_is_a_file_has_its_line(run: Run, tmp_path: Path, output: str) -> None:
+    (tmp_path / "plain").touch()
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "a.yaml").write_text(f"name: a\noutput: {tmp_path}/{output}\ncsv: {{input: {tmp_path}/a.csv}}\n")
+
+    result = run("rebuild", tmp_path / "a.yaml")
+
+    assert result.status == 2
+    assert f"line 2: --output: {tmp_path}/{output} is not a folder; give another --output" in result.err
+
+
 def test_a_first_night_that_fails_is_on_record_and_a_mistake_writes_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('x,y\n1,"2"3\n')
     (tmp_path / "a.yaml").write_text(small(tmp_path, "a"))
