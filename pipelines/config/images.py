@@ -1,6 +1,7 @@
 """The configuration of `shardmill images`, with its pixel options."""
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -63,16 +64,16 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompanionOptions(AddOnOptions):
+class CompanionOptions(AddOnOptions, ABC):
     """Options of an add-on that gives each image a further file, such as a mask. A job has at most one such add-on."""
 
     def resolve(self, config: "ImagesConfig") -> Self:
         """Return the options with what those of a configuration say about them; called once, before it is resolved."""
         return self
 
+    @abstractmethod
     def find_companions(self, config: "ImagesConfig") -> "AddedCompanions":
-        """Return what images get."""
-        raise NotImplementedError
+        """Return the files that images get."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -553,7 +553,7 @@ def test_variables_that_come_later(rows: Path, variables: dict[str, str], found:
 
 
 class Wrapper(IterableDataset[Any]):
-    """What `split_dataset_by_node` does, or less; nobody sees which."""
+    """A wrapper that may divide batches among ranks, as `split_dataset_by_node` does."""
 
     def __init__(self, data: Any, rank: int = 0, ranks: int = 1) -> None:
         self.data, self.rank, self.ranks = data, rank, ranks

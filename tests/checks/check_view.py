@@ -54,7 +54,7 @@ def open_views(pages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What came of the page of each layout, and of some acts on that of boxes."""
+    """The browser's findings on the page of each layout, and on the page of boxes after some clicks and keys."""
     folder = write_all_layouts(tmp_path_factory.mktemp("layouts"))
     wide = encode_example({f"f{number:05d}": np.array([number], np.float32) for number in range(10_000)})
     write_records(folder / "wide/w.tfrecord", [wide] * 3)
@@ -121,7 +121,7 @@ def test_dark_is_dark(opened: dict[str, Any]) -> None:
 
 
 def test_a_script_would_be_seen(tmp_path: Path) -> None:
-    """What no page does, done by one."""
+    """A page that opens a dialog and asks another host: the browser reports both."""
     view = shardmill.view(write_records(tmp_path / "a", [trip(1)]))
     (found,) = open_views([{"url": view.url, "acts": ["alert(1)", 'new Image().src = "http://127.0.0.1:9/a.png"']}])
     view.stop()
