@@ -1,8 +1,5 @@
 """Fixtures of all tests, and the check that few of them import TensorFlow."""
 
-import html
-import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +18,6 @@ settings.register_profile("shardmill", deadline=None, suppress_health_check=[Hea
 settings.load_profile("shardmill")
 
 
-_NOTICE = re.compile('<p class="alert">(.*?)</p>')
 _HAD_TENSORFLOW = pytest.StashKey[bool]()
 
 
@@ -39,27 +35,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         pytest.fail("this test imports TensorFlow: mark it slow")
 
 
-def with_full_notices(out: str) -> str:
-    """Replace each shortened notice by the one that the page of the build shows."""
-    pages = filter(os.path.exists, re.findall("^Page of the build: (.*)$", out, re.MULTILINE))
-    shown = [html.unescape(found) for page in pages for found in _NOTICE.findall(Path(page).read_text())]
-    lines = out.split("\n")
-    for index, line in enumerate(lines):
-        if line.endswith(" (see the page)") and " … " in line:
-            head = line.removeprefix("NOTE: ").partition(" … ")[0]
-            lines[index] = next((f"NOTE: {notice}" for notice in shown if notice.startswith(head)), line)
-    return "\n".join(lines)
-
-
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("images", "--input", …)` in this process; long notices in its output are replaced by those of the page."""
+    """`run("images", "--input", …)` in this process."""
 
     def command(*arguments: object) -> Result:
         capsys.readouterr()
         status = cli.main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Result(status, with_full_notices(captured.out), captured.err)
+        return Result(status, captured.out, captured.err)
 
     return command
 

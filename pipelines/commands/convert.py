@@ -79,7 +79,7 @@ def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
     values = vars(args)
     dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe", None), values.pop("debug")
     output_options = BuildOutputOptions(
-        **{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values}
+        **{name: values.pop(name) for name in ("json", "log_format", "quiet", "verbose") if name in values}
     )
     with ExitStack() as stack:
         if not (dry or recipe or rest) and is_making_graph(values):
@@ -172,7 +172,8 @@ def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutput
     elif built.published is not None and not (output_options.quiet or output_options.json):
         dataset = built.published.dataset
         since = f"\n\n{to_printable(built.record.since)}" if built.record.since else ""
-        text = summary.job_summary(config, dataset, built.index, column_lines(dataset, built.profile))
+        columns, is_first = column_lines(dataset, built.profile), not built.record.before
+        text = summary.job_summary(config, dataset, built.index, columns, output_options.verbose or is_first)
         log.print_done(f"{text}{since}", f"{dataset.directory} is published")
 
 

@@ -25,7 +25,7 @@ _TWICE = {
     "--only": ", as in --only a,b",
 }
 _SOURCES = ("input", "manifest", "coco", "voc", "yolo", "annotations", "boxes_csv")  # one of these is required
-OUTPUT_FLAGS = ("--json", "--log_format", "--quiet")  # which nearly all commands have, and few mean
+OUTPUT_FLAGS = ("--json", "--log_format", "--quiet", "--verbose")  # which nearly all commands have, and few mean
 _FAR = 0.15  # how much more alike one of these must be than any other flag
 _NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
 
@@ -362,6 +362,9 @@ class BuildOutputOptions(LogOptions):
     """Output options of a command that builds a version."""
 
     json: bool = flag(False, "Print only the build record to stdout, as one line of JSON", affects_output=False)
+    verbose: bool = flag(
+        False, "Print all code that reads the data set, as with its first version", affects_output=False
+    )
 
 
 def log_options(args: argparse.Namespace) -> LogOptions:

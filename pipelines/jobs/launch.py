@@ -28,13 +28,11 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
-    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Column
-from rich.text import Text
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, LINE_BREAK, JobError, UserError
@@ -256,12 +254,6 @@ class NotebookBar:
         return f'<progress max="1"{value} style="width: 100%"></progress>{html_table(self.text, [], [])}'
 
 
-class _TimeLeftColumn(TimeRemainingColumn):
-    def render(self, task: Task) -> Text:
-        time = super().render(task)
-        return Text.assemble("left ", time) if time else time
-
-
 def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     """Return the columns of the live display that fit a terminal of `width` letters; the time left always does.
 
@@ -279,7 +271,8 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
         *optional,
         percentage,
         TimeElapsedColumn(),
-        _TimeLeftColumn(table_column=cell()),
+        TextColumn("left", table_column=cell()),
+        TimeRemainingColumn(table_column=cell()),
     )
 
 

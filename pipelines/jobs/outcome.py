@@ -123,7 +123,7 @@ def begin_record(name: str, version: str) -> BuildRecord:
 def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
     """Return `record` with the status and reason of a build that `error` ended."""
     status: Status = next((status for kind, status in _STATUSES if isinstance(error, kind)), "failed")
-    return replace(record, status=status, reason=str(error))
+    return replace(record, status=status, reason=getattr(error, "sentence", str(error)))
 
 
 def record_interruption(

@@ -6,8 +6,6 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from rich.table import Table
-
 from shardmill.data.example import FeatureValue
 from shardmill.data.features import Feature
 from shardmill.data.kinds import kind_of
@@ -33,21 +31,22 @@ from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.files.image_headers import read_header
 
 _TABLE_WIDTH = 120  # characters of a line: there are twelve cells in it
-_TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max", "of")
+_TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max")
 
 
-def statistics_table(split: SplitSummary) -> str:
-    """Return a table with a row for each feature that has statistics other than classes; "" without such features."""
-    rows = [(name, *cells) for name, summary in split.features.items() if any(cells := _statistics_cells(summary))]
-    if not rows:
-        return ""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("feature", overflow="fold")
-    for title in _TITLES:
-        table.add_column(title, justify="left" if title == "of" else "right")
-    for row in rows:
-        table.add_row(*map(to_printable, row))
-    return table_text(table, _TABLE_WIDTH)
+def statistics_table(splits: Mapping[str, SplitSummary]) -> str:
+    """Return a table of the features that have statistics other than classes, the splits of each below one another."""
+    table = new_table(["feature", "split"], _TITLES)
+    table.add_column("of")
+    for name in dict.fromkeys(name for split in splits.values() for name in split.features):
+        shown = name
+        for split, summary in (
+            (split, found.features[name]) for split, found in splits.items() if name in found.features
+        ):
+            if any(cells := _statistics_cells(summary)):
+                table.add_row(*map(to_printable, (shown, split, *cells)))
+                shown = ""
+    return table_text(table, _TABLE_WIDTH) if table.rows else ""
 
 
 def _statistics_cells(summary: FeatureSummary) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from shardmill.errors import LINE_BREAK, JobError
 from shardmill.metadata.versions import BuildRecord, describe_comparison
-from shardmill.text import mask_urls, to_printable
+from shardmill.text import fit_terminal, mask_urls, to_printable
 
 LOG = logging.getLogger("shardmill")
 LOG.addHandler(logging.NullHandler())  # used from Python, warnings go where the caller logs, or nowhere
@@ -35,7 +35,7 @@ class _Sentences(logging.Formatter):
         message = LINE_BREAK.join(map(to_printable, lines))
         if getattr(record, "bare", False):
             return message
-        return f"shardmill: {_WORDS.get(record.levelno, '')}{message}"
+        return fit_terminal(f"shardmill: {_WORDS.get(record.levelno, '')}{message}", sys.stderr)
 
 
 class _Json(logging.Formatter):
@@ -89,7 +89,7 @@ def print_result(text: str, **fields: Any) -> None:
 def print_output(text: str, end: str = "\n") -> None:
     """Print on stdout; raise JobError if it cannot be written, and BrokenPipeError if nobody reads it."""
     try:
-        print(text, end=end, flush=True)
+        print(fit_terminal(text, sys.stdout), end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -15,7 +15,6 @@ from shardmill.data.features import features_of_kind, translated_features
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.file_names import shards_glob
 from shardmill.metadata.manifest import Manifest, SplitEntry
-from shardmill.metadata.versions import page_path, record_path
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.quality.difference import describe_changes
 from shardmill.quality.profile import Profile
@@ -31,10 +30,6 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import RejectsPart, first_reject
 
 QUANTILES = ("0.05", "0.5", "0.95")  # that a row has room for
-
-NOTICES_ON_PAGE, NOTICE_LETTERS_ON_PAGE = 20, 2_000
-_NOTICE_WIDTH = 200  # letters of a notice in a summary: two lines of 100 columns
-_SEE_PAGE = " (see the page)"
 
 _EXPONENT_FROM = 1e15  # from which a number is written with an exponent
 _ROUNDED_FROM = 1e4  # from which a fraction's decimals say nothing
@@ -105,7 +100,8 @@ def range_figures(numbers: Numbers | None) -> tuple[str, ...]:
     """Format the minimum, the quantiles and the maximum of a feature; "" for each if nothing was measured."""
     if numbers is None:
         return ("",) * (len(QUANTILES) + 2)
-    between = (numbers.quantiles or {}).get
+    is_constant = numbers.minimum is not None and numbers.minimum == numbers.maximum
+    between = (dict.fromkeys(QUANTILES, numbers.minimum) if is_constant else numbers.quantiles or {}).get
     return tuple(map(format_number, (numbers.minimum, *map(between, QUANTILES), numbers.maximum)))
 
 
@@ -204,11 +200,16 @@ _LETTERS_SHOWN = 40  # of a name
 
 
 def job_summary(
-    config: JobConfig, dataset: Dataset, index: FileIndex | None = None, columns: Sequence[str] = ()
+    config: JobConfig,
+    dataset: Dataset,
+    index: FileIndex | None = None,
+    columns: Sequence[str] = (),
+    shows_all_code: bool = True,
 ) -> str:
     """Return the summary, as text, of the version that a job has just made.
 
-    `index` is its file index, if it keeps one; `columns` are the lines about its features.
+    `index` is its file index, if it keeps one; `columns` are the lines about its features. One line shows how to read
+    it, or with `shows_all_code` a block for each library.
     """
     lines = [dataset.directory, *splits_table(dataset).split("\n")]
     lines += ["", *columns, ""] if columns else []
@@ -222,34 +223,11 @@ def job_summary(
         reasons = sorted(rejects["reasons"].items(), key=lambda item: (-item[1], item[0]))
         lines += [f"  {times:,} x {reason}" for reason, times in reasons[:_REASONS_SHOWN]]
     lines += reuse_lines(config, index)
-    lines += notice_lines(dataset.manifest.notices, page_path(record_path(config.parent, dataset.manifest.version)))
-    lines += [*([""] if lines[-1] else []), "Read it:", *reading_code(dataset)]
+    lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
+    code = reading_code(dataset)
+    short = next(line for line in code if "shardmill." in line).partition("  # ")[0].strip()
+    lines += [*([""] if lines[-1] else []), *(["Read it:", *code] if shows_all_code else [f"Read it: {short}"])]
     return "\n".join(map(to_printable, lines))
-
-
-def notice_lines(notices: Sequence[str], page: str) -> list[str]:
-    """Return a line for each notice. A long one is shortened if `page`, the page of the build, shows all of it."""
-    lines = [f"NOTE: {to_printable(notice)}" for notice in notices]
-    short = [
-        _shorten_notice(line)
-        if index < NOTICES_ON_PAGE and _NOTICE_WIDTH < len(line) <= NOTICE_LETTERS_ON_PAGE
-        else line
-        for index, line in enumerate(lines)
-    ]
-    return [*short, f"Page of the build: {page}"] if short != lines and _is_readable(page) else lines
-
-
-def _is_readable(page: str) -> bool:
-    with suppress(OSError):  # of a store that fails: then the notices are shown whole
-        return storage.exists(page)
-    return False
-
-
-def _shorten_notice(line: str) -> str:
-    room = _NOTICE_WIDTH - len(f" … {_SEE_PAGE}")
-    end = line[-room * 3 // 5 :]
-    end = end.partition("; ")[2] or end.partition(" ")[2] or end  # begins with a clause, or a word
-    return f"{line[: room - len(end)].rstrip()} … {end}{_SEE_PAGE}"
 
 
 def class_lines(manifest: Manifest) -> list[str]:
@@ -363,17 +341,12 @@ def _other_readers(dataset: Dataset, split: str) -> list[str]:
     if not dataset.manifest.is_read_by_tfds:
         pattern = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
         return [f"  {line}" for line in codec.reading_code_lines(f"{glob.escape(dataset.directory)}/{pattern}")]
-    if not codec.is_read_by_tensorflow:
-        return [
-            "  import tensorflow_datasets as tfds",
-            f"  builder = tfds.builder_from_directory({dataset.directory!r})",
-            f"  dataset = builder.as_data_source(split={split!r})",
-        ]
-    supervised = ", as_supervised=True" if supervised_pair(dataset.manifest) else ""
+    method = "as_dataset" if codec.is_read_by_tensorflow else "as_data_source"
+    supervised = ", as_supervised=True" if codec.is_read_by_tensorflow and supervised_pair(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",
         f"  builder = tfds.builder_from_directory({dataset.directory!r})",
-        f"  dataset = builder.as_dataset(split={split!r}{supervised})",
+        f"  dataset = builder.{method}(split={split!r}{supervised})",
     ]
 
 

@@ -43,6 +43,11 @@ class _PrintableError(Exception):
     def __str__(self) -> str:
         return LINE_BREAK.join(to_printable(str(line)) for line in self.args)
 
+    @property
+    def sentence(self) -> str:
+        """The message on one line."""
+        return "; ".join(" ".join(line.split()) for line in str(self).split(LINE_BREAK))
+
 
 class UserError(_PrintableError, ValueError):
     """A mistake in a flag, a manifest or an input, named in one sentence. Exit status 2."""

@@ -2,9 +2,11 @@
 
 import difflib
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import groupby
+from typing import Any, TextIO
 
 _MAX_QUOTED = 60  # characters of a value: enough to know it by, and a sentence stays one
 # Joiners, which are format characters but belong to words of Persian and Hindi, and to emoji.
@@ -126,3 +128,37 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
 def _is_shown(character: str) -> bool:
     is_space = unicodedata.category(character) == "Zs"  # of other widths, too
     return is_space or character.isprintable() or character in _JOINERS
+
+
+_LABEL = re.compile(r"(?:shardmill: )?(?:(NOTE|warning)|error): ")
+_HANGING = "  "  # before all lines of a message but the first
+# Words that stay on one line: a flag with its value, and a command or a piece of code in backticks
+_UNIT = re.compile(r"`[^`]*`|--\w+(?:[= ](?:'[^']*'|\"[^\"]*\"|[^\s;,]+))?")
+_TIED, _UNTIED = {ord(" "): "\0", ord(";"): "\1"}, {0: " ", 1: ";"}  # neither of the two is in printable text
+
+
+def fit_terminal(text: str, stream: TextIO) -> str:
+    """Wrap notices, warnings and errors to a terminal, and colour their labels; other streams get `text` as it is.
+
+    A clause that names a flag has lines of its own, and neither a flag nor a command is cut.
+    """
+    if not stream.isatty():
+        return text
+    from rich.console import Console  # which heeds NO_COLOR, TERM and COLUMNS
+
+    console = Console(file=stream)
+    has_colours = console.color_system is not None and not console.no_color
+    return "\n".join(_fit_line(line, console.width, has_colours) for line in text.split("\n"))
+
+
+def _fit_line(line: str, columns: int, has_colours: bool) -> str:
+    if (label := _LABEL.match(line)) is None:
+        return line
+    paragraphs: list[str] = []
+    clauses = _UNIT.sub(lambda unit: unit[0].translate(_TIED), line).split("; ")
+    for has_flag, group in groupby(clauses, lambda clause: "--" in clause):
+        paragraphs += list(group) if has_flag else ["; ".join(list(group))]  # noqa: B031
+    wrapper = textwrap.TextWrapper(columns, _HANGING, _HANGING, break_long_words=False, break_on_hyphens=False)
+    fitted = "\n".join(map(wrapper.fill, paragraphs))[len(_HANGING) :].translate(_UNTIED)
+    colour = f"\x1b[1;{33 if label[1] else 31}m"
+    return f"{colour}{label[0].rstrip()}\x1b[0m{fitted[label.end() - 1 :]}" if has_colours else fitted

@@ -15,20 +15,8 @@ import pytest
 from tests.support.command import REPOSITORY
 from tests.support.many_pages import PAGES
 
-NAMES = (
-    "images",
-    "table",
-    "boxes",
-    "masks",
-    "tars",
-    "sequences",
-    "tokens",
-    "text",
-    "audio",
-    "arrays",
-    "odd",
-    "hostile",
-)
+_KINDS = ("images", "table", "boxes", "masks", "tars", "sequences", "tokens", "text", "audio", "arrays")
+NAMES = (*_KINDS, "odd", "hostile")
 
 
 @pytest.fixture(scope="module")

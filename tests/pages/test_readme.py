@@ -16,19 +16,8 @@ from tests.support.command import REPOSITORY, Run
 from tests.support.pages import PAGES, README, anchors, blocks, headings, run_blocks
 
 DESIGN = REPOSITORY / "docs" / "design.md"
-SECTIONS = [
-    "Why",
-    "Install and first result",
-    "My data looks like this",
-    "Read it",
-    "Nightly rebuild",
-    "On a cluster",
-    "From Python",
-    "Speed",
-    "What it does not do",
-    "Links",
-    "License",
-]
+SECTIONS = ["Why", "Install and first result", "My data looks like this", "Read it", "Nightly rebuild", "On a cluster"]
+SECTIONS += ["From Python", "Speed", "What it does not do", "Links", "License"]
 INPUTS = REPOSITORY / "docs" / "inputs.md"
 TASKS = [page for page in PAGES if page.stem not in ("design", "internals", "comparison", "concepts", "faq")]
 REFERENCE = sorted((REPOSITORY / "docs/reference").glob("*.md"))

@@ -25,26 +25,11 @@ _COLOURS = 64  # of a picture, which is small then
 
 def build(demo: Path) -> None:
     """Make three pages in this folder."""
-    digits, wine = demo / "digits", demo / "tables" / "wine.csv"
-    flags = ["--splits", "train=0.8,validation=0.1,test=0.1", "--stratify_by"]
-    assert (
-        main(
-            [
-                "csv",
-                "--input",
-                str(wine),
-                "--output",
-                "sets",
-                "--name",
-                "wine",
-                *flags,
-                "cultivar",
-                "--label",
-                "cultivar",
-            ]
-        )
-        == 0
+    digits = demo / "digits"
+    flags = (
+        "--output sets --name wine --splits train=0.8,validation=0.1,test=0.1 --stratify_by cultivar --label cultivar"
     )
+    assert main(["csv", "--input", str(demo / "tables" / "wine.csv"), *flags.split()]) == 0
     Path("digits").mkdir()
     for folder in digits.iterdir():
         Path("digits", folder.name).symlink_to(folder)

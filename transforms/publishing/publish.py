@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
+from shardmill.text import plural
 from shardmill.transforms.options.job_options import Acceptance, CheckOptions, allow_rejects, suggest_accepting
 from shardmill.transforms.publishing import build_records, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
@@ -103,18 +104,15 @@ def check_before_publishing(
     anomalies = anomalies_pbtxt(results, None if baseline is None else baseline.manifest.features).encode()
     kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today, index)
     file_index = _keep_index(shards, files[file_names.MANIFEST], options) if checks.keep_failed else None
-    comparison = describe_comparison(options.version, checked.baseline)
-    sentences = filter(None, (failure_message(failed), comparison, kept))
-    look = f"; {_suggest_commands(options.parent, options.version, checked.baseline)}" if checks.keep_failed else ""
-    reason = f"{'; '.join(sentences)}; nothing was published{look}{_suggest_remedy(failed, checks)}"
+    error = ChecksError(*_failure_lines(failed, checked.baseline, kept, options))
     if options.build_record is not None:
         record = checked.add_to_record(options.build_record, today)
-        record = replace(record, status="checks_failed", reason=reason)
+        record = replace(record, status="checks_failed", reason=error.sentence)
         if checks.keep_failed:
             described = describe_build(record, files[file_names.MANIFEST], file_index)
             build_records.stage_record(options.parent, f"{file_names.FAILED}/{options.version}", described)
         write_record(options.parent, record)
-    raise ChecksError(reason)
+    raise error
 
 
 def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, list[CheckResult]]:
@@ -140,31 +138,38 @@ def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, l
 
 
 def failure_message(failed: Sequence[CheckResult]) -> str:
-    """Return a sentence on the failed checks that shows a few: one of each check before those of other splits."""
+    """Return a sentence on the failed checks that shows a few."""
+    return f"{plural(len(failed), 'check')} failed: {'; '.join(_describe_failures(failed))}"
+
+
+def _describe_failures(failed: Sequence[CheckResult]) -> list[str]:
+    # One of each check comes before those of other splits
     first_results = {result.check: result for result in reversed(failed)}
     order = sorted(failed, key=lambda result: result is not first_results[result.check])
-    sentences = "; ".join(
+    lines = [
         f"{result.check}: {result.sentence}" + (f" (error at {result.threshold:g})" if result.threshold else "")
         for result in order[:_CHECKING_MAX_SHOWN]
-    )
-    more = f"; and {len(failed) - _CHECKING_MAX_SHOWN} more" if len(failed) > _CHECKING_MAX_SHOWN else ""
-    return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {sentences}{more}"
+    ]
+    more = len(failed) - _CHECKING_MAX_SHOWN
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def _suggest_remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
-    command = suggest_accepting(result.check for result in failed)
-    names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
-    once = f"; `{command}` lets it pass once" if command else ""
-    if not names:
-        return once
-    allowed = ", ".join(f"{name}: warn" for name in names)
-    return f"{once}; if that is as it should be, `checks: {{{allowed}}}` in the recipe lets it pass"
-
-
-def _suggest_commands(parent: str, version: str, baseline: str) -> str:
-    *look, (_, accept) = failed_version_commands(parent, version, baseline)
-    shown = " and ".join(f"`{command}`" for _, command in look)
-    return f"{shown} show it, `{accept}` publishes it as it is"
+def _failure_lines(failed: Sequence[CheckResult], baseline: str, kept: str, options: PublishOptions) -> Iterator[str]:
+    """Yield what failed, and the commands to look at the version, to accept it and to mend it, one a line."""
+    assert options.checks is not None
+    comparison = describe_comparison(options.version, baseline)
+    yield "; ".join(filter(None, (f"{plural(len(failed), 'check')} failed", comparison, "nothing was published")))
+    yield from (*_describe_failures(failed), kept)
+    *look, accept = failed_version_commands(options.parent, options.version, baseline)
+    if options.checks.keep_failed:
+        yield from (f"look:    {command}  # {purpose}" for purpose, command in look)
+        yield f"accept:  {accept[1]}  # {accept[0]}"
+    names = dict.fromkeys(result.check for result in failed)
+    if command := suggest_accepting(names):
+        yield f"accept:  {command}  # build again, and let it pass once"
+    if allowed := [f"{name}: warn" for name in names if name in options.checks.limits]:
+        yield f"accept:  checks: {{{', '.join(allowed)}}}  # in the recipe, lets it pass always"
+    yield "mend:    shardmill rebuild RECIPE  # after the input is corrected"
 
 
 def keep_failed_version(

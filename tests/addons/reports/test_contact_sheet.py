@@ -18,12 +18,11 @@ from shardmill.addons.reports.contact_sheet import (
     draw_masks,
     draw_objects,
     fit_line,
-    is_drawable,
+    name_in_ascii,
     pick_samples,
     to_ascii,
-    to_sample,
 )
-from shardmill.addons.reports.pictures import ObjectBox, Picture
+from shardmill.addons.reports.pictures import ObjectBox, Picture, is_drawable, to_picture
 from shardmill.data.features import Feature
 from shardmill.data.kinds import draw_array
 from shardmill.data.tfrecord import frame_record
@@ -217,11 +216,11 @@ def test_sample_of_an_example() -> None:
     example: dict[str, Any] = {"image": [b"x"], "label": np.array([3]), "filename": ["ä".encode()]}
     chinese = (Feature("label", "int64", "class_label", class_names=("dog", "猫")),)
 
-    assert to_sample(example, _FEATURES) == Picture(b"x", "class_3", "ä")
-    assert to_sample({"image": [], "label": np.array([20])}, _FEATURES) == Picture(b"", "no class 20")
-    assert to_sample({"label": np.array([1])}, chinese).label == "class 1"
-    assert to_sample({"label": np.array([0])}, chinese).label == "dog"
-    assert to_sample({"label": np.array([3, 0])}, _FEATURES).label == "class_3, class_0"
+    assert to_picture(example, _FEATURES) == Picture(b"x", "class_3", "ä")
+    assert to_picture({"image": [], "label": np.array([20])}, _FEATURES) == Picture(b"", "no class 20")
+    assert to_picture({"label": np.array([1])}, chinese, name_class=name_in_ascii).label == "class 1"
+    assert to_picture({"label": np.array([0])}, chinese, name_class=name_in_ascii).label == "dog"
+    assert to_picture({"label": np.array([3, 0])}, _FEATURES).label == "class_3, class_0"
 
 
 def test_every_image_is_on_the_sheet() -> None:

@@ -39,13 +39,13 @@ def test_page(built: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyP
     text = (tmp_path / "a.html").read_text()
     assert again.status == 0
     assert (tmp_path / "b.html").read_text() == text
-    for shown in ("n 1.0.1", "30 examples", "1 of 31 records read", "rows.jsonl", "20 -&gt; 30 rows"):
+    for shown in ("n 1.0.1", "<dt>examples</dt><dd>30</dd>", "1 of 31 records read", "rows.jsonl", "20 -&gt; 30 rows"):
         assert shown in text
     assert text.rstrip().endswith("</html>")
 
     monkeypatch.chdir(tmp_path)
     assert run("report", built / "1.0.0").out.startswith("report.html: n 1.0.0, ")
-    assert "20 examples" in (tmp_path / "report.html").read_text()
+    assert "<dt>examples</dt><dd>20</dd>" in (tmp_path / "report.html").read_text()
 
 
 def test_every_build_has_its_page(built: Path, tmp_path: Path, run: Run) -> None:
@@ -191,7 +191,7 @@ def test_statistics_of_a_former_time(parent: Path, tmp_path: Path, run: Run, kno
     assert run("report", parent, "--output", tmp_path / "page.html").status == 0
     text = (tmp_path / "page.html").read_text()
     assert "Not on record for train" in text
-    assert "30 examples" in text
+    assert "<dt>examples</dt><dd>30</dd>" in text
     assert text.rstrip().endswith("</html>")
 
 

@@ -1,9 +1,7 @@
 """Every command speaks as it is told to: `--log_format json`, `--json` and `--quiet`, and long notices."""
 
-import html
 import json
 import shutil
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 from shardmill.metadata.versions import BuildRecord
 from shardmill.pipelines import cli
 from shardmill.pipelines.jobs.registry import KINDS, entries
-from shardmill.reading.dataset import open_dataset
 from tests.support.command import Result, Run, check_mistake, write_files
 
 CALLS: dict[str, list[str]] = {
@@ -30,15 +27,7 @@ CALLS: dict[str, list[str]] = {
     "accept": ["accept", "n", "1.0.2", "--reason", "why"],
 }
 OTHERS = set(entries()) - {*KINDS, "completion", "view"}  # `view` serves its page until it is ended
-CONFIRMATIONS = (
-    "verify",
-    "index",
-    "retain",
-    "rollback",
-    "tag",
-    "report",
-    "accept",
-)  # the others print what they were asked for
+CONFIRMATIONS = ["verify", "index", "retain", "rollback", "tag", "report", "accept"]  # others print a result
 
 
 @pytest.fixture(scope="module")
@@ -173,21 +162,3 @@ def test_a_build_that_warns(run: Run, flags: list[object]) -> None:
     assert (quiet.status, quiet.out) == (0, "")
     assert quiet.err.startswith("shardmill: warning: --shard_size is 100 bytes")
     assert quiet.err.count("\n") == 1
-
-
-def test_a_long_notice_is_cut_and_its_page_shows_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name = "empty_" + "column_" * 30
-    files = {"in/a.csv": f"x,{name}\n1,\n2,\n".encode(), "n.yaml": b"name: n\noutput: out\ncsv: {input: in/a.csv}\n"}
-    write_files(tmp_path, files)
-    with chdir(tmp_path):
-        for command in ("csv --input in/a.csv --output out --name n", "rebuild n.yaml --force"):
-            assert cli.main(command.split()) == 0
-            lines = capsys.readouterr().out.splitlines()
-            (notice,) = [line for line in lines if line.startswith("NOTE: ")]
-            assert len(notice) <= 200
-            (page,) = [line.removeprefix("Page of the build: ") for line in lines if line.startswith("Page of")]
-            (full,) = open_dataset(str(Path("out/n") / Path(page).stem)).manifest.notices
-            head, end = notice.removeprefix("NOTE: ").removesuffix(" (see the page)").split(" … ")
-            assert full.startswith(head)
-            assert full.endswith(end)
-            assert full in html.unescape(Path(page).read_text())

@@ -130,7 +130,7 @@ def images_parser() -> Parser:
 
 
 # Flags that say what the command does, or says, and are in no configuration.
-OF_THE_COMMAND = ("dry_run", "debug", "write_recipe", "json", "log_format", "quiet")
+OF_THE_COMMAND = ("dry_run", "debug", "write_recipe", "json", "log_format", "quiet", "verbose")
 
 
 def config(*flags: str) -> ImagesConfig:

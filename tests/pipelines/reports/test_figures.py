@@ -109,7 +109,8 @@ def test_fewer_shards_than_keep_all_slots_at_work_are_said() -> None:
 
 
 def features_table(**features: FeatureSummary) -> str:
-    return statistics_table(SplitSummary(4_000, 1, 0, features=features))
+    one = SplitSummary(4_000, 1, 0, features=features)
+    return statistics_table({"train": one, "test": SplitSummary(0, 0, 0, features={})})
 
 
 def test_a_row_a_feature() -> None:
@@ -122,14 +123,14 @@ def test_a_row_a_feature() -> None:
     )
 
     assert [" ".join(line.split()) for line in table.splitlines()] == [
-        "feature missing distinct min 5 % 50 % 95 % max of",
-        "age 1,000 100 0 3 31 90 1,999",
-        "id ~4,003 -0.5 0.25",
-        "note 0 2 70 length in bytes",
+        "feature split missing distinct min 5 % 50 % 95 % max of",
+        "age train 1,000 100 0 3 31 90 1,999",
+        "id train ~4,003 -0.5 0.25",
+        "note train 0 2 70 length in bytes",
     ]
     assert features_table(label=FeatureSummary(classes={"cat": 1})) == ""
     # Names are not markup
-    assert "[red]x :cat: \\x1b  " in features_table(**{"[red]x :cat: \x1b": FeatureSummary(missing=7)})
+    assert "[red]x :cat: \\x1b  train" in features_table(**{"[red]x :cat: \x1b": FeatureSummary(missing=7)})
 
 
 def test_records_that_are_not_parsed_have_no_columns(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.reports.summary import (
     class_lines,
     job_summary,
-    notice_lines,
     reading_code,
     shorten_name,
     splits_table,
@@ -97,29 +96,9 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert lines[7:12] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
     assert lines[12:15] == ["NOTE: split 'empty' is empty", "", "Read it:"]
     assert len(lines) == 21
-
-
-def test_long_notices_are_cut_only_if_the_page_shows_them(tmp_path: Path) -> None:
-    page = tmp_path / "1.0.0.html"
-    notices = ["a" * 194, "b" * 195, "c" * 2_000] + ["short"] * 17 + ["d" * 300]
-    full = [f"NOTE: {notice}" for notice in notices]
-    assert notice_lines(notices, str(page)) == full
-    page.touch()
-    cut = notice_lines(notices, str(page))
-    assert cut[1].startswith("NOTE: bbb")
-    assert cut[1].endswith("b (see the page)")
-    assert len(cut[1]) == 200
-    assert cut == [full[0], cut[1], *full[2:], f"Page of the build: {page}"]
-    assert notice_lines(notices[:1], str(page)) == full[:1]
-
-
-def test_a_long_notice_keeps_what_to_do(tmp_path: Path) -> None:
-    found, remedy = "column 'x' is text", "--types x=int64 rejects such rows"
-    (tmp_path / "1.0.0.html").touch()
-    line, _ = notice_lines([f"{found}: {'some values, ' * 30}; {remedy}"], str(tmp_path / "1.0.0.html"))
-    assert line.startswith(f"NOTE: {found}: some values, ")
-    assert line.endswith(f" … {remedy} (see the page)")
-    assert len(line) <= 200
+    short = job_summary(config, open_dataset(config.directory), shows_all_code=False).splitlines()
+    line = f"Read it: dataset = shardmill.load('{config.directory}', split='train')"
+    assert short == [*lines[:14], line]
 
 
 def test_nothing_is_said_of_no_rejects_and_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:

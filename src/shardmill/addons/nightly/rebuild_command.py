@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,7 +25,7 @@ from shardmill.errors import (
     describe_exit_statuses,
 )
 from shardmill.metadata import file_names
-from shardmill.metadata.versions import BuildRecord, Status, page_path, record_path
+from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines.commands.frame import Command, raise_job_errors, to_words
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.reports import log
@@ -140,7 +141,7 @@ def _finish(
             return "failed", status
         return "unchanged" if built.record.status == "unchanged" else "to be built", status
     with configure_stores([*recipe.beam, *rest], parser):  # where the page of the build may be
-        _report_end(built, flags, status)
+        _report_end(recipe, built, flags, status)
     notify_webhook(recipe, built.record, log.warn)
     return built.record.status, status
 
@@ -433,7 +434,7 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", wa
     return Built(failed_record(record, failure), None, failure), ""
 
 
-def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
+def _report_end(recipe: Recipe, built: "Built", flags: RebuildOptions, status: int) -> None:
     from shardmill.pipelines.reports.log import published_line
 
     record, error = built.record, built.error
@@ -441,19 +442,19 @@ def _report_end(built: "Built", flags: RebuildOptions, status: int) -> None:
         log.print_done(record.without_page_checks.to_json(), f"{record.name} {record.version}: {record.status}")
     as_object = {"build": json.loads(record.without_page_checks.to_json())}
     if error is not None:
-        log.error(f"{record.name}: {error}", exit_status=status, **as_object)
+        message = str(error).replace(" RECIPE", f" {shlex.quote(recipe.file)}")
+        log.error(f"{record.name}: {message}", exit_status=status, **as_object)
         return
     line = f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record)
     _print_message(flags, line, **as_object)
     messages = [record.since] if record.since else []
     if built.published is not None:
-        from shardmill.pipelines.reports.summary import notice_lines
+        from shardmill.pipelines.reports.summary import reading_code
         from shardmill.transforms.layout.options import is_missing_choice
 
-        notices = [notice for notice in built.published.notices if not is_missing_choice(notice)]  # warned of before
-        page = page_path(record_path(built.published.directory.rpartition("/")[0], record.version))
-        is_log = flags.json or flags.log_format == "json"
-        messages += [f"NOTE: {notice}" for notice in notices] if is_log else notice_lines(notices, page)
+        notices = (notice for notice in built.published.notices if not is_missing_choice(notice))  # warned of before
+        messages += [f"NOTE: {notice}" for notice in notices]
+        messages += ["Read it:", *reading_code(built.published.dataset)] if flags.verbose else []
     for message in messages:
         _print_message(flags, message)
     for check in record.checks:

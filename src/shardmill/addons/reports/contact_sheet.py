@@ -19,27 +19,17 @@ from shardmill.addons.reports.pictures import (
     ObjectBox,
     Picture,
     choose_evenly_spaced,
-    count_by_class,
     find_class_id,
-    read_objects,
     take_in_turn,
+    to_picture,
 )
-from shardmill.data.example import FeatureValue, decode_example
-from shardmill.data.features import MAX_PIXELS, Feature, Features, features_of_kind, find_feature
-from shardmill.data.kinds import draw_array, kind_of
+from shardmill.data.example import decode_example
+from shardmill.data.features import MAX_PIXELS, features_of_kind, find_feature
 from shardmill.data.media import mask_array, open_image, to_rgb
 from shardmill.metadata.manifest import ShardEntry, SplitEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.files.image_codec import pillow_orientation
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, turn_box
-
-
-def is_drawable(feature: Feature) -> bool:
-    """Return True for arrays of real numbers of one shape (height, width), (height, width, 1) or (height, width, 3)."""
-    if not feature.is_packed or None in feature.shape or feature.element.startswith("complex"):
-        return False
-    return len(feature.shape) == 2 or (len(feature.shape) == 3 and feature.shape[2] in (1, 3))
-
 
 # Colours that differ in lightness too, of one class after another: Okabe and Ito's, without black
 COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
@@ -143,7 +133,6 @@ _CANDIDATES = 4  # records looked at for each one shown: among them, classes are
 # Red, green and blue, 0 to 255
 _PAGE, _CARD, _FRAME = (241, 243, 245), (255, 255, 255), (213, 217, 221)
 _INK, _FAINT = (28, 32, 36), (112, 118, 124)
-_CONTACT_SHEET_CRISP, _SMOOTH = Image.Resampling.NEAREST, Image.Resampling.BICUBIC
 _BAD, _BAD_FRAME, _BAD_CROSS = (253, 240, 238), (198, 40, 40), (239, 187, 182)
 
 
@@ -171,33 +160,14 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     for number_of_shard, shard in enumerate(shards):
         wanted = [index for of_shard, index in chosen if of_shard == number_of_shard]
         for index, record in _read_records(dataset, shard, wanted):
-            found[number_of_shard, index] = to_sample(decode_example(record), dataset.manifest.features, filename)
+            found[number_of_shard, index] = to_picture(
+                decode_example(record), dataset.manifest.features, filename, name_in_ascii
+            )
     return [found[position] for position in chosen]
 
 
-def to_sample(example: dict[str, FeatureValue], features: Features, name_feature: str = "filename") -> Picture:
-    """Return an example's first image or drawn array (b"" for none) with its label and file name."""
-    image, label = b"", ""
-    masks, others = [], []
-    for feature in features:
-        values = example.get(feature.name, ())
-        if feature.kind == "image" and len(values) and not image:  # what Pillow opens; a picture is drawn of others
-            image = cast(bytes, values[0])
-        elif feature.kind == "image" and len(values):
-            others.append(cast(bytes, values[0]))
-        elif feature.kind == "mask" and len(values):
-            masks.append(cast(bytes, values[0]))
-        elif is_drawable(feature) and len(values) and not image:
-            image = draw_array(feature, cast(bytes, values[0]))
-        elif kind_of(feature).has_classes and len(values) and not label:
-            label = ", ".join(_format_class(int(value), feature.class_names) for value in values)
-    filename = example.get(name_feature, ())
-    text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
-    objects = read_objects(example, features)
-    return Picture(image, count_by_class(objects) or label, text, "", objects, tuple(masks), tuple(others))
-
-
-def _format_class(class_id: int, names: Sequence[str]) -> str:
+def name_in_ascii(class_id: int, names: Sequence[str]) -> str:
+    """Return the name of a class id, or its number if the letters of the sheet do not suffice."""
     if not 0 <= class_id < len(names):
         return f"no class {class_id}"
     return names[class_id] if any(map(str.isalnum, to_ascii(names[class_id]))) else f"class {class_id}"
@@ -282,10 +252,10 @@ def _draw_thumbnail(data: bytes) -> Image.Image | None:
     _, image = _open_upright(data, 2 * _CELL)
     if image is None:
         return None
-    longest = max(image.size)
-    # Digits and icons are enlarged by whole factors, so that their pixels stay pixels.
-    scale, how = (_CELL // longest, _CONTACT_SHEET_CRISP) if 3 * longest <= _CELL else (_CELL / longest, _SMOOTH)
-    return image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), how)
+    if 3 * max(image.size) > _CELL:
+        return _scale_down(image, _CELL)
+    factor = _CELL // max(image.size)  # digits and icons are enlarged by whole factors, so that pixels stay pixels
+    return image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
 
 
 def fit_line(text: str, width: int, keep_end: bool = False) -> str:
@@ -306,6 +276,7 @@ def to_ascii(text: str) -> str:
 
 
 SIDE = 96  # pixels of the longest side, on the page
+_STORED = 2 * SIDE  # pixels of it in the file, for the image is opened larger
 _THUMBNAILS_CRISP = SIDE // 2  # an image up to so long is enlarged by whole factors, so that its pixels stay pixels
 _QUALITY = 70  # of a JPEG, 1 to 95 as Pillow has it
 
@@ -326,7 +297,7 @@ def thumbnail(
     data: bytes, objects: Sequence[ObjectBox] = (), masks: Sequence[bytes] = (), others: Sequence[bytes] = ()
 ) -> Thumbnail:
     """Return the thumbnail of an image, with objects and masks drawn on it and other images next to it."""
-    (width, height), image = _open_upright(data, SIDE)
+    (width, height), image = _open_upright(data, _STORED)
     if image is None:
         return Thumbnail("", width, height)
     longest = max(image.size)
@@ -336,9 +307,10 @@ def thumbnail(
     small = _scale_down(image)
     draw_masks(small, masks, data)
     draw_objects(small, objects, data)
-    opened = (_open_upright(other, SIDE)[1] for other in others)
-    small = join_pictures([small, *(_scale_down(other) for other in opened if other is not None)], SIDE)
-    return Thumbnail(_make_uri(small, "JPEG"), width, height, *small.size)
+    opened = (_open_upright(other, _STORED)[1] for other in others)
+    small = join_pictures([small, *(_scale_down(other) for other in opened if other is not None)], _STORED)
+    shown = max(small.width // 2, 1), max(small.height // 2, 1)
+    return Thumbnail(_make_uri(small, "JPEG"), width, height, *shown)
 
 
 def _open_upright(data: bytes, side: int) -> tuple[tuple[int, int], Image.Image | None]:
@@ -354,9 +326,9 @@ def _open_upright(data: bytes, side: int) -> tuple[tuple[int, int], Image.Image 
         return (0, 0), None
 
 
-def _scale_down(image: Image.Image) -> Image.Image:
+def _scale_down(image: Image.Image, side: int = _STORED) -> Image.Image:
     longest = max(image.size)
-    sides = tuple(max(round(side * SIDE / longest), 1) for side in image.size)
+    sides = tuple(max(round(each * side / longest), 1) for each in image.size)
     return image.resize((sides[0], sides[1]), Image.Resampling.HAMMING)  # as good at making smaller, in half the time
 
 

@@ -352,7 +352,7 @@ def read_sources(dataset: Dataset, against: str | None) -> ReportSources:
     if against is None:
         sources = sources_of_build(dataset, parent, record)
     else:
-        profile, baseline = _read_profile(dataset), _read_profile(open_version(find_version_folder(parent, against)))
+        profile, baseline = read_profile(dataset), read_profile(open_version(find_version_folder(parent, against)))
         pictures, results = find_pictures(dataset, profile), run_default_checks(profile, baseline)
         of, rejects = f"Checked now, against {baseline.version}.", _Rejects(dataset)
         sources = ReportSources(profile, baseline, "", results, of, record, rejects, pictures, dataset.directory)
@@ -374,7 +374,7 @@ def sources_of_build(
         before: profile of the version that LATEST named as it began, if known: it may have been replaced since
         profile: of the version; None to read it
     """
-    profile = profile or _read_profile(dataset)
+    profile = profile or read_profile(dataset)
     baseline, why = _find_compared_profile(dataset, parent, record, before)
     results, checked = _find_results(profile, baseline, record)
     pictures = find_pictures(dataset, profile)
@@ -383,7 +383,8 @@ def sources_of_build(
     )
 
 
-def _read_profile(dataset: Dataset) -> Profile:
+def read_profile(dataset: Dataset) -> Profile:
+    """Read the profile of a version; raise UserError if its statistics are missing."""
     try:
         return Profile(dataset.manifest, dataset.stats())
     except FileNotFoundError:
@@ -405,7 +406,7 @@ def _find_compared_profile(
     if version == record.version:
         return None, f"It replaced the version of the same number.{since}"
     try:
-        return _read_profile(open_dataset(storage.join(parent, version), dataset.files)), ""
+        return read_profile(open_dataset(storage.join(parent, version), dataset.files)), ""
     except (UserError, CorruptDataError, OSError):
         return None, f"{version}, the version before it, cannot be read any more.{since}"
 

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Any
 
 from shardmill.addons.registry import find_or_open
-from shardmill.addons.reports.contact_sheet import count_turned, draw_contact_sheet, is_drawable, pick_samples
+from shardmill.addons.reports.contact_sheet import count_turned, draw_contact_sheet, pick_samples
 from shardmill.addons.reports.content import split_entry
+from shardmill.addons.reports.pictures import is_drawable
 from shardmill.data.example import FeatureValue
 from shardmill.data.features import Feature, features_of_kind
 from shardmill.data.kinds import kind_of
@@ -41,7 +42,6 @@ from shardmill.pipelines.reports.inspection import (
     transform_lines,
 )
 from shardmill.pipelines.reports.summary import (
-    format_range,
     human_size,
     new_table,
     pixel_hints,
@@ -50,7 +50,7 @@ from shardmill.pipelines.reports.summary import (
 )
 from shardmill.quality.stats_file import SECTIONS, FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, decode_record
-from shardmill.text import html_table, listed, plural, to_printable
+from shardmill.text import html_table, plural, to_printable
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.publishing.catalog import open_version
 from shardmill.transforms.stores import storage
@@ -58,7 +58,7 @@ from shardmill.transforms.stores.protocol import file_error, writing_error
 
 FORMAT = 1  # of --json; raised when a program that reads the previous format would misread it
 
-_CLASSES_SHOWN = 5  # of each split: the largest
+_CLASSES_SHOWN = 10  # the largest, over all splits
 
 
 def _count(text: str, least: int = 0) -> int:
@@ -85,6 +85,9 @@ def _add_arguments(parser: Parser) -> None:
         default=40,
         help="Number of images on the contact sheet (default: 40)",
     )
+    parser.add_argument(
+        "--statistics", action="store_true", help="Show minimum, quantiles and maximum of each feature, by split"
+    )
     parser.add_argument("--all", action="store_true", help="Read all records of files that have no manifest")
     parser.add_argument("--json", action="store_true", help="Print one line of JSON, which docs/json.md describes")
 
@@ -99,7 +102,8 @@ COMMANDS = (
         add_arguments=_add_arguments,
         run=run_here(
             lambda args: inspect_version(
-                args.directory, args.split, args.examples, args.contact_sheet or False, args.samples, args.all
+                *(args.directory, args.split, args.examples, args.contact_sheet or False, args.samples, args.all),
+                args.statistics,
             )
         ),
     ),
@@ -120,6 +124,7 @@ class Inspection:
         examples: the first examples, each with the name of its split.
         contact_sheet: a PNG file of sample images; None if none was requested.
         contact_sheet_note: its description in a few words.
+        shows_statistics: True if `text` shows the statistics of features.
     """
 
     dataset: Dataset
@@ -131,6 +136,7 @@ class Inspection:
     examples: tuple[tuple[str, Mapping[str, FeatureValue]], ...]
     contact_sheet: bytes | None = None
     contact_sheet_note: str = ""
+    shows_statistics: bool = False
 
     @property
     def text(self) -> str:
@@ -198,6 +204,7 @@ def inspect(
     contact_sheet: str | os.PathLike[str] | bool = False,
     samples: int = 40,
     all: bool = False,  # the name of the flag
+    statistics: bool = False,
     beam_options: Sequence[str] = (),
 ) -> Inspection:
     """Look at a data set: features, splits, statistics, classes and some examples, as `shardmill inspect` does.
@@ -209,6 +216,7 @@ def inspect(
         contact_sheet: True to draw sample images with their labels, or a local PNG file to write them to as well.
         samples: number of images on the contact sheet.
         all: read all records of files without a manifest, not a sample.
+        statistics: show minimum, quantiles and maximum of each feature as well.
         beam_options: options of Apache Beam for access to an object store.
 
     Returns:
@@ -223,11 +231,17 @@ def inspect(
         if number < least:
             raise UserError(f"{name}={number!r}: expected a number from {least}")
     with reach_paths("inspect", beam_options, *list_paths(directory)):
-        return inspect_version(directory, split, examples, sheet, samples, all)
+        return inspect_version(directory, split, examples, sheet, samples, all, statistics)
 
 
 def inspect_version(
-    path: Paths, split: str | None, examples: int, contact_sheet: str | bool, samples: int, read_all: bool = False
+    path: Paths,
+    split: str | None,
+    examples: int,
+    contact_sheet: str | bool,
+    samples: int,
+    read_all: bool = False,
+    statistics: bool = False,
 ) -> Any:
     """Look at a version or at record files, see `shardmill.inspect`."""
     with report_read_errors(path):
@@ -236,8 +250,11 @@ def inspect_version(
         if found is not None and contact_sheet is False:
             return found
         dataset = opened if found is None else opened.open()
-        splits = _select_splits(dataset, split)
-        found = found or inspect_dataset(dataset, splits, examples)
+        try:
+            splits = dataset.manifest.splits if split is None else (dataset.manifest.split(split),)
+        except KeyError as error:
+            raise UserError(f"--split {split}: {error.args[0]}") from None
+        found = found or replace(inspect_dataset(dataset, splits, examples), shows_statistics=statistics)
         if contact_sheet is False:
             return found
         picture, what = draw_sheet(dataset, splits, samples)
@@ -256,15 +273,6 @@ def inspect_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: in
     return Inspection(dataset, tuple(splits), stats, why, transform, problem, first)
 
 
-def _select_splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
-    if name is None:
-        return dataset.manifest.splits
-    try:
-        return (dataset.manifest.split(name),)
-    except KeyError as error:
-        raise UserError(f"--split {name}: {error.args[0]}") from None
-
-
 def _describe(found: Inspection) -> Iterator[str]:
     dataset, splits, stats = found.dataset, found.splits, found.stats
     manifest = dataset.manifest
@@ -274,9 +282,16 @@ def _describe(found: Inspection) -> Iterator[str]:
     yield from features_table(manifest.features).split("\n")
     yield ""
     yield from splits_table(dataset, splits).split("\n")
-    if stats is not None:
-        yield from _describe_statistics(stats)
+    for number, (split, example) in enumerate(found.examples):
+        yield from ("", f"Example {number}, {split}:")
+        yield from example_lines(example, manifest.features)
     yield from _describe_classes(dataset, splits, stats, found.stats_problem)
+    counted = stats.splits if stats is not None else {}
+    for unit in dict.fromkeys(unit for one in counted.values() for unit in one.counts):
+        numbers = (f"{one.counts.get(unit, 0):,} in {name}" for name, one in counted.items())
+        yield from ("", f"{unit.capitalize()}: {', '.join(numbers)}")
+    if found.shows_statistics and (table := statistics_table(counted)):
+        yield from ("", *table.split("\n"))
     if found.transform is not None:
         yield from ("", *transform_lines(found.transform))
     elif problem := found.transform_problem:
@@ -286,9 +301,6 @@ def _describe(found: Inspection) -> Iterator[str]:
         yield from ("", *section.report_lines())
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
-    for number, (split, example) in enumerate(found.examples):
-        yield from ("", f"Example {number}, {split}:")
-        yield from example_lines(example, manifest.features)
 
 
 def features_table(features: Sequence[Feature]) -> str:
@@ -318,15 +330,6 @@ def _read_stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFi
         return None, "damaged"
 
 
-def _describe_statistics(stats: StatsFile) -> Iterator[str]:
-    for unit in dict.fromkeys(unit for split in stats.splits.values() for unit in split.counts):
-        counted = (f"{split.counts.get(unit, 0):,} in {name}" for name, split in stats.splits.items())
-        yield from ("", f"{unit.capitalize()}: {', '.join(counted)}")
-    for name, split in stats.splits.items():
-        if table := statistics_table(split):
-            yield from ("", f"{name}:", *table.split("\n"))
-
-
 def _describe_classes(
     dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str
 ) -> Iterator[str]:
@@ -336,10 +339,14 @@ def _describe_classes(
         yield from ("", f"{file_names.STATS} is {why}{lost}")
         return
     for label in labels:
-        yield from ("", f"{plural(len(label.class_names), 'class', 'classes')} of {label.name!r}:")
-        for split in splits:
-            counts = stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
-            yield f"  {split.name}: {_describe_class_balance(counts or {})}"
+        found = [stats.splits[split.name].features.get(label.name, FeatureSummary()).classes or {} for split in splits]
+        order = sorted(label.class_names, key=lambda name: -sum(counts.get(name, 0) for counts in found))
+        table = new_table([label.name], [split.name for split in splits])
+        for name in order[:_CLASSES_SHOWN]:
+            table.add_row(clip_text(to_printable(name)), *(f"{counts.get(name, 0):,}" for counts in found))
+        yield from ("", f"{plural(len(order), 'class', 'classes')} of {label.name!r}:", *table_text(table).split("\n"))
+        if more := order[_CLASSES_SHOWN:]:
+            yield f"… and {plural(len(more), 'smaller class', 'smaller classes')}; --json shows all"
 
 
 def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
@@ -353,15 +360,6 @@ def _duplicate_lines(stats: StatsFile | None) -> Iterator[str]:
         yield f"  {number} of {split!r} have {found.contents:,} contents between them"
     if duplicates.conflicts is not None:
         yield f"  {duplicates.conflicts.describe()}"
-
-
-def _describe_class_balance(counts: Mapping[str, int]) -> str:
-    present = {name: number for name, number in counts.items() if number}
-    if not present:
-        return "no examples"
-    order = sorted(present, key=lambda name: (-present[name], name))
-    most = listed([f"{clip_text(name)} {present[name]:,}" for name in order], _CLASSES_SHOWN, ", …")
-    return f"{len(present):,} with examples, {format_range(present.values())} of each: {most}"
 
 
 def draw_sheet(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:

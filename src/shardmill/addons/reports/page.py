@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,7 +12,6 @@ from typing import Any
 from unicodedata import bidirectional
 
 from jinja2 import DictLoader, Environment, FileSystemBytecodeCache, StrictUndefined
-from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 import shardmill
@@ -20,8 +19,8 @@ from shardmill.addons.reports.content import ReportSources, report_content, run_
 from shardmill.addons.reports.rows import (
     HEIGHT,
     WIDTH,
-    PictureRows,
     check_rows,
+    compare_figures,
     feature_row,
     label_rows,
     make_build_rows,
@@ -30,13 +29,7 @@ from shardmill.addons.reports.rows import (
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, page_path, record_path
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.summary import (
-    NOTICE_LETTERS_ON_PAGE,
-    NOTICES_ON_PAGE,
-    format_number,
-    format_share,
-    human_size,
-)
+from shardmill.pipelines.reports.summary import format_number, format_share, human_size
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import SECTIONS, FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
@@ -46,28 +39,18 @@ from shardmill.transforms.publishing.catalog import open_failed
 from shardmill.transforms.stores import storage
 
 
-class CompiledTemplates(FileSystemBytecodeCache):
-    """A jinja2 bytecode cache keyed by template and version, next to Python's own.
+def keep_templates() -> FileSystemBytecodeCache | None:
+    """Return a cache of compiled templates next to Python's own; None if Python may not write there.
 
-    Compiling the page's template takes ten times as long as filling it in. If nothing can be stored, it is compiled
-    anew.
+    Compiling the page's template takes ten times as long as filling it in.
     """
-
-    def __init__(self) -> None:
-        super().__init__(os.path.dirname(cache_from_source(__file__)), f"%s-{shardmill.__version__}.jinja2")
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Load the bytecode; ignore files that cannot be read, as within an archive."""
-        with suppress(OSError):
-            super().load_bytecode(bucket)
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store the bytecode, unless Python may write none (dont_write_bytecode) or the folder is not writable."""
-        if not sys.dont_write_bytecode:
-            with suppress(OSError):
-                super().dump_bytecode(bucket)
+    folder = os.path.dirname(cache_from_source(__file__))
+    if sys.dont_write_bytecode or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        return None
+    return FileSystemBytecodeCache(folder, f"%s-{shardmill.__version__}.jinja2")
 
 
+_NOTICES, _NOTICE_LETTERS = 20, 2_000  # that a page shows
 _RIGHT_TO_LEFT = ("R", "AL")  # classes of letters, of Unicode's Annex 9
 MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
 
@@ -108,24 +91,29 @@ def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
     text = ""
     pictures = picture_rows(sources.pictures)
     for room in _LIMITS[1:] if len(content["features"]) > _MANY_FEATURES else _LIMITS:
-        text = mask_urls(_render_within(content, sources.profile, pictures, room))
+        text = mask_urls(_render_within(content, sources, room, *pictures))
         if len(text.encode()) <= MAX_BYTES:
             return text
     return text
 
 
-def _render_within(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: PageLimits) -> str:
+def _render_within(
+    content: Mapping[str, Any], sources: ReportSources, room: PageLimits, pairs: Sequence[Any], others: Sequence[Any]
+) -> str:
+    profile = sources.profile
     template, stats = _make_environment(room.letters).get_template("page"), profile.stats
     return template.render(
         content=content,
         sections=list(SECTIONS),
         room=room,
-        notices=NOTICES_ON_PAGE,
+        notices=_NOTICES,
         checks=check_rows(content["verdict"]["checks"]),
         well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
-        pictures=pictures.others[: room.pictures],
-        all_pictures=len(pictures.others),
-        pairs=pictures.pairs[: room.pictures],
+        unknown=sum(check["severity"] == "unknown" for check in content["verdict"]["checks"]),
+        compared=[] if sources.baseline is None else compare_figures(profile, sources.baseline),
+        pictures=others[: room.pictures],
+        all_pictures=len(others),
+        pairs=pairs[: room.pictures],
         width=WIDTH,
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],
@@ -160,7 +148,7 @@ def _make_environment(letters: int) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         optimized=False,  # or filters would be called as the template is compiled, and what they gave kept
-        bytecode_cache=CompiledTemplates(),
+        bytecode_cache=keep_templates(),
     )
 
     def short(text: object) -> str:
@@ -172,7 +160,7 @@ def _make_environment(letters: int) -> Environment:
         "size": human_size,
         "short": short,
         "sentence": lambda text: clip_name(str(text), 4 * letters),
-        "notice": lambda text: clip_name(text, NOTICE_LETTERS_ON_PAGE),
+        "notice": lambda text: clip_name(text, _NOTICE_LETTERS),
         "words": lambda text: isolate_direction(Markup("_<wbr>").join(short(text).split("_"))),  # where lines break
         "isolated": lambda text: isolate_direction(short(text)),
         "part": share_bar,

@@ -3,7 +3,7 @@
 import io
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from shardmill.data.example import FeatureValue, decode_example
 from shardmill.data.features import OBJECT_DETECTION_KEYS, Feature, Features, Renames, features_of_kind
-from shardmill.data.kinds import kind_of
+from shardmill.data.kinds import draw_array, kind_of
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.quality.duplicates import LocatedExample
@@ -121,7 +121,6 @@ class _PictureFinder:
         self._dataset, self._profile = dataset, profile
         manifest = profile.manifest
         self._images = [feature.name for feature in features_of_kind(manifest.features, "image")]
-        self._masks = [feature.name for feature in features_of_kind(manifest.features, "mask")]
         self._label = next(iter(features_of_kind(manifest.features, "class_label")), None)
         self._filename = Renames.of(manifest.configuration)("filename")
         self.number_of_classes = len(self._label.class_names) if self._label is not None else 0
@@ -227,24 +226,52 @@ class _PictureFinder:
         self.unreadable.setdefault(shard, reason)
 
     def _make_picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
-        image = next(self._values(example, self._images), None)
-        if image is None:
+        if not any(len(example.get(name, ())) for name in self._images):
             return None
-        names = example.get(self._filename, ())
-        file = names[0].decode(errors="replace") if len(names) and isinstance(names[0], bytes) else ""
-        objects = read_objects(example, self._profile.manifest.features)
-        label = count_by_class(objects) or self._find_class_name(find_class_id(example, self._label))
-        masks, others = (tuple(self._values(example, names)) for names in (self._masks, self._images[1:]))
-        return Picture(image, label, file, split, objects, masks, others)
-
-    def _values(self, example: dict[str, FeatureValue], names: Sequence[str]) -> Iterator[bytes]:
-        return (cast(bytes, example[name][0]) for name in names if len(example.get(name, ())))
+        return to_picture(example, self._profile.manifest.features, self._filename, split=split)
 
     def _find_class_name(self, index: int) -> str:
-        if self._label is None:
-            return ""
-        names = self._label.class_names
-        return names[index] if 0 <= index < len(names) else f"no class {index}" if index >= 0 else "no class"
+        return "" if self._label is None else name_class(index, self._label.class_names)
+
+
+def name_class(index: int, names: Sequence[str]) -> str:
+    """Return the name of a class id."""
+    return names[index] if 0 <= index < len(names) else f"no class {index}" if index >= 0 else "no class"
+
+
+def is_drawable(feature: Feature) -> bool:
+    """Return True for arrays of real numbers of one shape (height, width), (height, width, 1) or (height, width, 3)."""
+    if not feature.is_packed or None in feature.shape or feature.element.startswith("complex"):
+        return False
+    return len(feature.shape) == 2 or (len(feature.shape) == 3 and feature.shape[2] in (1, 3))
+
+
+def to_picture(
+    example: dict[str, FeatureValue],
+    features: Features,
+    name_feature: str = "filename",
+    name_class: Callable[[int, Sequence[str]], str] = name_class,
+    split: str = "",
+) -> Picture:
+    """Return an example's first image or drawn array (b"" for none) with its label and file name."""
+    image, label = b"", ""
+    masks, others = [], []
+    for feature in features:
+        values = example.get(feature.name, ())
+        if feature.kind == "image" and len(values) and not image:  # what Pillow opens; a picture is drawn of others
+            image = cast(bytes, values[0])
+        elif feature.kind == "image" and len(values):
+            others.append(cast(bytes, values[0]))
+        elif feature.kind == "mask" and len(values):
+            masks.append(cast(bytes, values[0]))
+        elif is_drawable(feature) and len(values) and not image:
+            image = draw_array(feature, cast(bytes, values[0]))
+        elif kind_of(feature).has_classes and len(values) and not label:
+            label = ", ".join(name_class(int(value), feature.class_names) for value in values)
+    filename = example.get(name_feature, ())
+    text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
+    objects = read_objects(example, features)
+    return Picture(image, count_by_class(objects) or label, text, split, objects, tuple(masks), tuple(others))
 
 
 def find_class_id(example: Mapping[str, FeatureValue], label: Feature | None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from shardmill.addons.reports.content import read_sources, report_content
+from shardmill.addons.reports.content import read_profile, read_sources, report_content
 from shardmill.addons.reports.page import render_page
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
@@ -27,7 +27,7 @@ from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import Difference, describe_changes, find_differences
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
-from shardmill.text import html_table, plural, to_printable
+from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing.catalog import find_version_folder, open_version
 from shardmill.transforms.stores import storage
@@ -230,7 +230,7 @@ def diff(*versions: str | os.PathLike[str], beam_options: Sequence[str] = ()) ->
 def compare_versions(words: Sequence[str]) -> Comparison:
     """Compare two versions, see `shardmill.diff`."""
     try:
-        old, new = map(_read_profile, _find_directories(words))
+        old, new = (read_profile(open_version(path)) for path in _find_directories(words))
     except OSError as error:
         raise UserError(f"{' '.join(words)}: {error.strerror or error}") from None
     results = run_checks(new, old, CheckOptions().limits)
@@ -256,11 +256,6 @@ def _find_directories(words: Sequence[str]) -> list[str]:
     return [find_version_folder(directory, name) for name in versions]
 
 
-def _read_profile(directory: str) -> Profile:
-    dataset = open_version(directory)
-    return Profile(dataset.manifest, dataset.stats())
-
-
 def difference_lines(
     new: Profile, old: Profile, results: Sequence[CheckResult], differences: Sequence[Difference]
 ) -> Iterator[str]:
@@ -268,14 +263,13 @@ def difference_lines(
     yield from (describe_changes(new, old, differences), "")
     yield from _compare_splits(new, old).split("\n")
     findings = [result for result in results if result.severity in _FINDINGS]
-    unknown = sum(result.severity == "unknown" for result in results)
+    unknown = {one.check: one.sentence for one in reversed(results) if one.severity == "unknown"}
     if findings:
         yield ""
     for result in findings:
         where = f" in {result.split!r}" if result.split and repr(result.split) not in result.sentence else ""
         yield f"{result.severity}: {result.check}: {result.sentence}{where}"
-    if unknown:
-        yield f"{plural(unknown, 'check needs', 'checks need')} data that the versions lack; --json lists them"
+    yield from (f"not checked: {check}: {sentence}" for check, sentence in unknown.items())
 
 
 def _compare_splits(new: Profile, old: Profile) -> str:

@@ -16,7 +16,7 @@ from shardmill.pipelines.reports.summary import (
     main_numbers,
     range_figures,
 )
-from shardmill.quality.profile import number_of_values
+from shardmill.quality.profile import Profile, number_of_values
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, BucketColumns, Number, Numbers, columns_of
 from shardmill.text import listed
@@ -35,9 +35,7 @@ def bars_path(series: Sequence[float], top: float | None = None) -> str:
     path, level = f"M0 {HEIGHT}", 0
     for number, left in zip(series, _draw_left_edges(len(series))):
         # What is there has a height, however small.
-        height = (round(number / top * HEIGHT) or 1) if number > 0 else 0
-        if height > HEIGHT:
-            height = HEIGHT
+        height = min(round(number / top * HEIGHT) or 1, HEIGHT) if number > 0 else 0
         if height != level:
             path += left + _UP_TO[height]
             level = height
@@ -102,14 +100,11 @@ def _spread_counts(
         if last <= index + 1 <= bins:  # as most do
             found[index] += count
             continue
-        index, end = index if index < bins else bins - 1, math.ceil(last)
-        if end > bins:
-            end = bins
+        index, end = min(index, bins - 1), min(math.ceil(last), bins)
         if end <= index + 1 or last - first < 1e-9:
             found[index] += count
             continue
-        if last > end:
-            last = end
+        last = min(last, end)
         each = count / (last - first)
         found[index] += each * (index + 1 - first)
         for between in range(index + 1, end - 1):
@@ -215,6 +210,8 @@ def feature_row(
     series = compute_bin_shares([main_numbers(summary)[1] for summary in summaries.values()], bins)
     if not any(series):
         series = _compare_value_shares(list(summaries.values()), bins)
+    if all(len(set(one) - {0}) < 2 for one in series):  # a solid block, which says nothing
+        series = []
     top = max((number for one in series for number in one), default=0.0)
     return FeatureRow(
         name=feature["name"],
@@ -227,6 +224,22 @@ def feature_row(
         columns=list(zip(*map(_format_figures, list(summaries.values())[:splits]))),
         top=_find_top_values(first, top_values),
     )
+
+
+_FIGURES = ("missing", "zeros", "distinct", "smallest", "5 %", "median", "95 %", "largest")
+
+
+def compare_figures(new: Profile, old: Profile) -> list[tuple[str, str, str]]:
+    """Return (what, figure in `old`, figure in `new`): examples by split, and what differs among statistics."""
+    names = dict.fromkeys([*old.splits, *new.splits])
+    rows = [(f"{name}: examples", f"{old.splits.get(name, 0):,}", f"{new.splits.get(name, 0):,}") for name in names]
+    for name in (name for name in new.features if name in old.features):
+        for split in (split for split in new.splits if split in old.splits):
+            one, other = old.summary(split, name), new.summary(split, name)
+            if one is not None and other is not None:
+                pairs = zip(_FIGURES, _format_figures(one), _format_figures(other))
+                rows += [(f"{split}: {name}, {what}", before, now) for what, before, now in pairs if before != now]
+    return rows
 
 
 def _format_figures(summary: FeatureSummary) -> tuple[str, ...]:
@@ -328,19 +341,11 @@ def _format_value(value: Any, key: str = "") -> str:
     return str(value) or '""'
 
 
-_MAX_PAGE_BYTES = 450_000  # of all images on a page, as text
+_MAX_PAGE_BYTES = 900_000  # of all images on a page, as text
 
 
-@dataclass(frozen=True, slots=True)
-class PictureRows:
-    """Titled rows of images: pairs of add-ons, and the others, extreme ones first."""
-
-    pairs: list[dict[str, Any]]
-    others: list[dict[str, Any]]
-
-
-def picture_rows(pictures: Pictures) -> PictureRows:
-    """Return a report's rows of images; once the page is full, images are only named."""
+def picture_rows(pictures: Pictures) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return titled rows of images: pairs of add-ons, and the others, extreme ones first; a full page names them."""
     pairs = [(pair.title, shown) for pair, shown in pictures.pairs]
     groups: list[tuple[str, Sequence[Picture]]] = [(f"the {what}", shown) for what, shown in pictures.extremes]
     groups += [(name or "images", shown) for name, shown in pictures.classes]
@@ -348,7 +353,7 @@ def picture_rows(pictures: Pictures) -> PictureRows:
     for title, shown in (*pairs, *groups):
         images, left = _image_cells(shown, left)
         rows.append({"title": title, "images": images})
-    return PictureRows(rows[: len(pairs)], rows[len(pairs) :])
+    return rows[: len(pairs)], rows[len(pairs) :]
 
 
 def _image_cells(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
