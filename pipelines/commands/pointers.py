@@ -53,7 +53,8 @@ def rollback(parent: str, requested: str | None) -> tuple[str, str]:
     else:
         version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory = storage.join(parent, version)
-    _check_complete(directory)
+    if problem := find_damage(directory):
+        raise UserError(f"nothing was changed: {problem}")
     if version == before:
         return before, version
     with _refuse_conflicts(f"LATEST of {parent}"):
@@ -88,11 +89,6 @@ def _version_before(parent: str, before: str) -> str:
     )
 
 
-def _check_complete(directory: str) -> None:
-    if problem := find_damage(directory):
-        raise UserError(f"nothing was changed: {problem}")
-
-
 def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str]:
     """Point `tag` at a version of the data set in `parent`; return its old target ("" for none) and its new one.
 
@@ -102,7 +98,8 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
     _check_tag(tag)
     version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory, path = storage.join(parent, version), tag_path(parent, tag)
-    _check_complete(directory)
+    if problem := find_damage(directory):
+        raise UserError(f"nothing was changed: {problem}")
     found = storage.read(path)
     before = version_in(found)
     if before == version:

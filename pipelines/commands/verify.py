@@ -52,6 +52,7 @@ from shardmill.transforms.workers.running import report_plan
 def _add_arguments(parser: Parser) -> None:
     add_directory(parser, FILES_HELP, nargs="+")
     parser.add_argument("--decode", action="store_true", help="Decode all pixels of every image, too")
+    parser.add_argument("--sha256", metavar="HEX", help="SHA-256 that manifest.json must have, as verify prints it")
     parser.add_argument(
         "--repair",
         action="store_true",
@@ -68,7 +69,9 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
     set_options(options)
     if (message := runner.runner_warning(rest, options)) is not None:
         log.warn(message)
-    found = verify_version(args.directory, args.decode, args.repair, options, args.quiet, log.info, log.warn)
+    found = verify_version(
+        args.directory, args.decode, args.repair, args.sha256, options, args.quiet, log.info, log.warn
+    )
     for fault in found.faults:
         if log.is_json():
             log.error(str(fault), file=fault.file, fault=fault.message)
@@ -76,6 +79,8 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
             print(fault)
     if found.ok:
         print_outcome(args, found.text)
+    if found.ok and found.sha256:
+        print_outcome(args, f"sha256 of its manifest.json: {found.sha256}")
     return 0 if found.ok else 1
 
 
@@ -103,6 +108,7 @@ class Verification:
         faults: what differs from its manifest; each has a `file` and a `message`.
         notices: sentences on repairs, on locks and on files that are no part of the data set.
         is_published: False for a version in `failed/`.
+        sha256: SHA-256 of the manifest, which readers take to pin the version; "" for files without one.
     """
 
     directory: str
@@ -111,6 +117,7 @@ class Verification:
     faults: tuple[Fault, ...]
     notices: tuple[str, ...]
     is_published: bool
+    sha256: str = ""
 
     @property
     def ok(self) -> bool:
@@ -139,6 +146,7 @@ def verify(
     *,
     decode: bool = False,
     repair: bool = False,
+    sha256: str | None = None,
     beam_options: Sequence[str] = (),
     progress: bool = False,
 ) -> Verification:
@@ -148,6 +156,7 @@ def verify(
         directory: folder of a version, or of its data set; then LATEST selects the version. Or TFRecord files.
         decode: decode every image completely as well.
         repair: complete an interrupted publication, and LATEST, and delete the LOCK of a dead job, before the checks.
+        sha256: SHA-256 of the manifest, which an earlier result has; None for any.
         beam_options: options of Apache Beam as on the command line.
         progress: show progress on stderr, or as a bar in a notebook.
 
@@ -157,16 +166,17 @@ def verify(
     Raises:
         UserError: there is no data set, or a mistake in an option.
         JobError: the job that reads the shards failed.
-        CorruptDataError: the manifest cannot be read, so that nothing can be checked.
+        CorruptDataError: the manifest cannot be read, or has another `sha256`, so that nothing can be checked.
     """
     with reach_stores("verify", beam_options) as beam:
-        return verify_version(directory, decode, repair, beam, not progress, ignore, ignore)
+        return verify_version(directory, decode, repair, sha256, beam, not progress, ignore, ignore)
 
 
 def verify_version(
     path: Paths,
     decode: bool,
     repairs: bool,
+    sha256: str | None,
     options: PipelineOptions,
     quiet: bool,
     say: Callable[[str], None],
@@ -185,7 +195,7 @@ def verify_version(
             directory = ", ".join(list_paths(path))
             for sentence in repair(directory) if repairs else ():
                 note(sentence, say)
-            dataset = find_or_open(path, open_version)
+            dataset = find_or_open(path, open_version) if sha256 is None else open_version(directory, sha256)
             if not isinstance(dataset, Dataset):
                 return cast(Verification, dataset.verify(decode, notices))
             if (parent := directory.rstrip("/")) != dataset.directory:  # the folder of all versions was given
@@ -203,8 +213,8 @@ def verify_version(
         faults += shard_faults(dataset, decode, options, folder, quiet)
     splits = dataset.manifest.splits
     examples, shards = sum(split.examples for split in splits), sum(len(split.shards) for split in splits)
-    is_published = not is_failed_folder(dataset.directory)
-    return Verification(dataset.directory, examples, shards, tuple(faults), tuple(notices), is_published)
+    found = tuple(faults), tuple(notices), not is_failed_folder(dataset.directory), dataset.sha256
+    return Verification(dataset.directory, examples, shards, *found)
 
 
 def _describe_owner(owner: Owner) -> str:

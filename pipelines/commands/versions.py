@@ -12,7 +12,7 @@ from typing import Any
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
-from shardmill.metadata.versions import BuildRecord, record_path
+from shardmill.metadata.versions import record_path
 from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
     Command,
@@ -29,6 +29,7 @@ from shardmill.pipelines.reports.summary import human_size, new_table, table_tex
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import html_table, to_printable
 from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
 from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
 from shardmill.transforms.stores import storage
@@ -241,16 +242,11 @@ def _make_version_row(parent: str, state: VersionState, latest: str, tags: dict[
         with suppress(CorruptDataError, UserError):  # said by the two that are missing
             splits = open_dataset(storage.join(parent, state.version), storage.StorageFiles()).manifest.splits
             examples, size = sum(split.examples for split in splits), sum(split.size_bytes for split in splits)
-    errors, warnings = _check_counts(parent, state.version)
+    record = read_record(record_path(parent, state.version))
+    found = [check.get("severity") for check in record.checks] if record is not None else []
+    errors, warnings = (found.count("error"), found.count("warn")) if found else (None, None)
     own = tuple(sorted(tag for tag, version in tags.items() if version == state.version))
     return VersionRow(state.version, when, examples, size, state.version == latest, own, errors, warnings)
-
-
-def _check_counts(parent: str, version: str) -> tuple[int | None, int | None]:
-    path, found = record_path(parent, version), []
-    with suppress(FileNotFoundError, CorruptDataError):
-        found = [check.get("severity") for check in BuildRecord.from_json(storage.read_bytes(path), path).checks]
-    return (found.count("error"), found.count("warn")) if found else (None, None)
 
 
 def _version_cells(row: VersionRow) -> list[str]:

@@ -23,7 +23,7 @@ from apache_beam.options.pipeline_options import (
 from shardmill.addons import registry
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
-from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path, resolve_version
+from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import DataConfig, RecordsConfig
@@ -35,7 +35,6 @@ from shardmill.pipelines.jobs.outcome import (
     Launched,
     Published,
     clean_up,
-    complete_page,
     failed_record,
     missing_folders,
     read_success,
@@ -43,6 +42,7 @@ from shardmill.pipelines.jobs.outcome import (
     record_warning,
     recover,
     take_lease,
+    write_page_of,
     write_unpublished,
 )
 from shardmill.pipelines.jobs.runner import (
@@ -61,7 +61,7 @@ from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
 from shardmill.transforms.publishing import build_records
 from shardmill.transforms.publishing.build_records import read_record, write_record
-from shardmill.transforms.publishing.catalog import is_newer, read_latest
+from shardmill.transforms.publishing.catalog import check_not_ahead, is_newer, read_latest
 from shardmill.transforms.publishing.lease import DETACHED_LEASE_SECONDS, Lease
 from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
@@ -186,8 +186,10 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
     _check_absolute(config, options)
     _check_workers(config, options)
     check_input(config)
+    if asks:  # and is no dry run
+        write_page_of(config.directory, only_if_missing=True)
     check_output(config, config.overwrite)
-    check_baseline(config)
+    check_version(config)
     for path in config.inputs:
         if not storage.is_local(path):
             object_store(path)  # which is reached here, or steps of the job would wait for it for minutes
@@ -349,13 +351,11 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
     return names
 
 
-def check_baseline(config: JobConfig) -> None:
-    """Check that the baseline version or tag of the checks exists; LATEST need not: the first version has none."""
-    if config.checks is None or config.checks.baseline == file_names.LATEST:
-        return
-    files = storage.StorageFiles()
-    version, _ = resolve_version(files, config.parent, config.checks.baseline)
-    open_dataset(storage.join(config.parent, version), files)
+def check_version(config: JobConfig) -> None:
+    """Check the version by the clock, and that the baseline of its checks exists, unless it is LATEST."""
+    check_not_ahead(config.version, None, config.allow_future)
+    if config.checks is not None and config.checks.baseline != file_names.LATEST:
+        open_dataset(config.parent, storage.StorageFiles(), config.checks.baseline)
 
 
 def _check_writable(directory: str) -> None:
@@ -503,7 +503,8 @@ def run_recorded(
     config = replace(config, record=record)
     try:
         with handle_sigterm():
-            complete_page(config.parent, record.before)
+            if record.before:
+                write_page_of(storage.join(config.parent, record.before), only_if_missing=True)
             try:
                 published = run_job(make_job(config), config, options, quiet)
             except (UserError, JobError, CorruptDataError) as error:

@@ -263,20 +263,16 @@ def recover(config: JobConfig) -> bool:
     log.info(message)
     if config.overwrite or not storage.exists(storage.join(config.directory, file_names.SUCCESS)):
         return False
-    if config.inputs and _is_same_run(config):
+    path = storage.join(config.directory, file_names.MANIFEST)
+    manifest = Manifest.from_json(storage.read_bytes(path), path)
+    is_of_same_flags = json.loads(json.dumps(config.to_json())) == manifest.configuration
+    if config.inputs and is_of_same_flags and manifest.input.get("pattern") == config.pattern:
         log.warn("the input was not read again; --overwrite does")
         return True
     raise UserError(
         f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it,"
         " or another --version to keep both"
     )
-
-
-def _is_same_run(config: JobConfig) -> bool:
-    path = storage.join(config.directory, file_names.MANIFEST)
-    manifest = Manifest.from_json(storage.read_bytes(path), path)
-    own_manifest = json.loads(json.dumps(config.to_json()))
-    return own_manifest == manifest.configuration and manifest.input.get("pattern") == config.pattern
 
 
 _SCRATCH_PREFIXES = tuple(f"shardmill-{kind}-" for kind in ("plan", "progress", "rows", "verify"))
@@ -307,27 +303,22 @@ def delete_folder(folder: str) -> None:
         raise
 
 
-def write_page_of(directory: str) -> None:
-    """Write the page of the version in `directory` from its record, if it has one; a failure is a warning."""
-    for pages in registry.modules("page"):
-        pages.write_page_of(directory)
+def write_page_of(directory: str, only_if_missing: bool = False) -> bool:
+    """Write the page of the published version in `directory` from its record; a failure is a warning.
 
-
-def complete_page(parent: str, version: str) -> bool:
-    """Write the page of a published `version` if it has none, because its job ended before it wrote that.
-
-    Return True if it was missing.
+    Return False if it has no record, or with `only_if_missing` a page: its job may have ended before it wrote that.
     """
+    parent, _, version = directory.rpartition("/")
     path = record_path(parent, version)
     try:
-        if not version or storage.exists(page_path(path)):
-            return False
-        record = read_record(path)
-        if record is None or record.status not in ("published", "outrun"):
-            return False
-        write_page_of(storage.join(parent, version))
+        record = None if only_if_missing and storage.exists(page_path(path)) else read_record(path)
     except OSError as error:
         log.warn(f"{page_path(path)} could not be written: {os_error_text(error)}")
+        return False
+    if record is None or record.status not in ("published", "outrun"):
+        return False
+    for pages in registry.modules("page"):
+        pages.write_page(parent, record, path)
     return True
 
 
@@ -367,8 +358,7 @@ def repair(path: str) -> list[str]:
 
 
 def _write_missing_page(directory: str) -> str | None:
-    parent, _, version = directory.rpartition("/")
-    is_written = complete_page(parent, version)
+    is_written = write_page_of(directory, only_if_missing=True)
     return f"wrote the page of {directory}, whose job had ended before it did" if is_written else None
 
 

@@ -134,11 +134,8 @@ def _publish(
 
 
 def _report_totals(divisions: Divisions, progress_folder: str) -> None:
-    report_plan(
-        progress_folder,
-        sum(division.examples for division in divisions.values()),
-        sum(division.size_bytes for division in divisions.values()),
-    )
+    found = divisions.values()
+    report_plan(progress_folder, sum(one.examples for one in found), sum(one.size_bytes for one in found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import os
 import threading
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import apache_beam as beam
 import pyarrow as pa
@@ -15,7 +16,7 @@ from shardmill.pipelines.config.flags import to_plain
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs import runner
-from shardmill.pipelines.jobs.job import check_baseline, check_output, open_published
+from shardmill.pipelines.jobs.job import check_output, check_version, open_published
 from shardmill.pipelines.jobs.outcome import begin_record, recover, take_lease, write_page_of
 from shardmill.pipelines.jobs.record_graphs import build_records
 from shardmill.pipelines.jobs.record_kinds import EXAMPLES, ROWS
@@ -42,6 +43,9 @@ class WrittenVersion:
     splits: dict[str, int]
     rejected: int
     notices: tuple[str, ...] = field(default=(), repr=False)
+
+
+_written: "WeakKeyDictionary[beam.Pipeline, set[str]]" = WeakKeyDictionary()  # folders of the data sets of a pipeline
 
 
 class WriteDataset(beam.PTransform):
@@ -99,7 +103,14 @@ class WriteDataset(beam.PTransform):
         runner.check_running_mode(options)
         runner.check_dataflow_paths(config, options)
         check_output(config, config.overwrite)
-        check_baseline(config)
+        check_version(config)
+        written = _written.setdefault(pcoll.pipeline, set())
+        if (parent := os.path.realpath(config.parent) if storage.is_local(config.parent) else config.parent) in written:
+            raise UserError(
+                f"this pipeline writes {config.parent} already, and it can write one version of that; give another"
+                " name, make one PCollection of both with beam.Flatten, or run another pipeline"
+            )
+        written.add(parent)
         claim = beam.Map(lambda _, *claimed: claim_version(*claimed), config, _is_local(pcoll.pipeline))
         ready = pcoll.pipeline | "Once" >> beam.Create([None]) | "Claim" >> claim.with_output_types(None)
         published = build_records(pcoll.pipeline, None, config, rows=pcoll, ready=ready)

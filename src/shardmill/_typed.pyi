@@ -63,6 +63,7 @@ class _Options(TypedDict, total=False):
     version: str
     overwrite: bool
     set_latest: bool
+    allow_future: bool
     max_reject_fraction: float
     threads: int
     workers: _Value
@@ -807,6 +808,7 @@ class _WriteOptions(TypedDict, total=False):
     version: str
     overwrite: bool
     set_latest: bool
+    allow_future: bool
     max_reject_fraction: float
     threads: int
     workers: _Value

@@ -17,8 +17,8 @@ END_MARKS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[E
 
 
 HIDDEN = "***"
-_URL = re.compile(  # from its :// on
-    r"://(?:([^\s/?#'\"]{,999}|[^\s/?#:'\"\[]{,999}:[^\s@]{,999})@)?"  # a password may hold a slash
+_URL = re.compile(  # from its :// on; a password may hold a slash or @
+    r"://(?:((?:[^\s/?#'\"]{,999}|[^\s/?#:'\"\[]{,999}:[^\s@]{,999})(?:@[^\s@'\"<>]{,999})*)@)?"
     r"([^\s?'\"<>]*)(?:\?([^\s'\"<>`\\]*[^\s'\"<>`\\:;,.)\]]))?"
 )
 _REFERENCE = re.compile(r"\$\{[^}]*\}")  # to an environment variable
@@ -38,7 +38,9 @@ def mask_urls(value: Any) -> Any:
 def _mask_url(found: re.Match[str]) -> str:
     user, place, query = found.groups()
     name, _, password = (user or "").partition(":")
-    is_shown = user is None or (name and password and not _REFERENCE.sub("", password)) or not _REFERENCE.sub("", user)
+    if "?" in (user or ""):  # in which the query may have begun
+        place = re.sub("&.*", f"&{HIDDEN}", place)
+    is_shown = user is None or not _REFERENCE.sub("", password if name and password else user)
     text = f"://{'' if user is None else f'{user if is_shown else HIDDEN}@'}{place}"
     if query is None:
         return text

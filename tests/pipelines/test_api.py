@@ -261,7 +261,7 @@ def test_verify(run: Run, folder: Path) -> None:
     found = shardmill.verify(sets)
     assert (found.ok, found.faults, found.notices) == (True, (), ())
     assert (found.directory, found.examples, found.shards) == (str(sets / "1.0.0"), 60, 1)
-    assert f"{found!r}\n" == run("verify", sets).out
+    assert f"{found!r}\nsha256 of its manifest.json: {found.sha256}\n" == run("verify", sets).out
     assert shown(found) == ["verified: 60 examples in 1 shard, no fault"]
 
     (sets / "LATEST").unlink()

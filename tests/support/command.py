@@ -37,6 +37,11 @@ class Result(NamedTuple):
     out: str
     err: str
 
+    @property
+    def brief(self) -> "Result":
+        """The same with the first line of what it printed."""
+        return self._replace(out=f"{self.out.splitlines()[0]}\n")
+
 
 def run_program(*arguments: object) -> Result:
     """The command as a shell would start it."""

@@ -101,15 +101,10 @@ class RecordingOs:
 
     def __init__(self, root: Path) -> None:
         self.done: list[tuple[str, str]] = []
-        self._root, self._open = root, dict[int, str]()
-
-    def open(self, path: str, *arguments: Any) -> int:
-        descriptor = os.open(path, *arguments)
-        self._open[descriptor] = path
-        return descriptor
+        self._root = root
 
     def fsync(self, descriptor: int) -> None:
-        self._note("sync", self._open[descriptor])
+        self._note("sync", os.readlink(f"/proc/self/fd/{descriptor}"))
         os.fsync(descriptor)
 
     def replace(self, source: str, destination: str) -> None:

@@ -275,6 +275,9 @@ class OutputOptions(Options):
     set_latest: bool = flag(
         False, "Point LATEST at this version even if it now points at a newer one", affects_output=False
     )
+    allow_future: bool = flag(
+        False, "Build although the version is a date more than two days ahead of the clock", affects_output=False
+    )
     max_reject_fraction: float = flag(
         DEFAULT_REJECT_FRACTION,
         "Fraction of records that may be rejected; more fail the job. The default also allows 3 records, if "

@@ -14,7 +14,7 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, crc32c_hex, success_text
 from shardmill.metadata.versions import resolve_version, version_numbers
-from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.reading.dataset import Dataset, check_sha256, open_dataset
 from shardmill.text import listed, shorten
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError, FileStat, StoredFile
@@ -84,16 +84,18 @@ def is_failed_folder(directory: str) -> bool:
     return is_named_so and not storage.exists(storage.join(path, file_names.SUCCESS))
 
 
-def open_version(path: str) -> Dataset:
+def open_version(path: str, sha256: str | None = None) -> Dataset:
     """Open a version as `open_dataset` does, or one that failed its checks and is kept in `failed/<version>`.
 
     Readers of data sets open no failed version; commands that people look with do.
     """
     directory = path.rstrip("/") or "/"
-    return open_failed(directory) if is_failed_folder(directory) else open_dataset(path, storage.StorageFiles())
+    if is_failed_folder(directory):
+        return open_failed(directory, sha256)
+    return open_dataset(path, storage.StorageFiles(), None, sha256)
 
 
-def open_failed(directory: str) -> Dataset:
+def open_failed(directory: str, sha256: str | None = None) -> Dataset:
     """Open the failed version that is kept in `directory`.
 
     Raise a UserError if nothing is kept there. Raise a CorruptDataError if its manifest was changed.
@@ -110,10 +112,10 @@ def open_failed(directory: str) -> Dataset:
         ]
         others = f"; kept in {above}: {listed(sorted(kept), _MAX_SHOWN, ', …')}" if kept else ""
         raise UserError(f"{directory}: no version that failed its checks is kept there{others}") from None
-    crc32c = crc32c_hex(text)
+    crc32c, found = crc32c_hex(text), check_sha256(text, path, sha256)
     if crc32c != (written := read_failed_mark(directory).get("manifest", crc32c)):
         raise CorruptDataError(f"{path} is not the file that was written: its crc32c is {crc32c}, not {written}")
-    return Dataset(directory, Manifest.from_json(text, path), storage.StorageFiles(), crc32c)
+    return Dataset(directory, Manifest.from_json(text, path), storage.StorageFiles(), crc32c, found)
 
 
 def failed_version_commands(parent: str, version: str, baseline: str) -> list[tuple[str, str]]:

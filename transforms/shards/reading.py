@@ -54,6 +54,7 @@ class ReadDataset(beam.PTransform):
         *,
         features: Sequence[str] | None = None,
         version: str | None = None,
+        sha256: str | None = None,
         as_: As = "dicts",
     ) -> None:
         """Set up the transform; the data set is opened when it is applied to a pipeline.
@@ -64,6 +65,7 @@ class ReadDataset(beam.PTransform):
                 `train+test`.
             features: names of the features to read; None for all. Not for `as_="examples"`.
             version: a version or tag in the parent folder; None for the version in LATEST.
+            sha256: SHA-256 of the manifest; another manifest is an error. None for any.
             as_: what an element is: `dicts`, `examples` or `batches`.
 
         Raises:
@@ -81,11 +83,12 @@ class ReadDataset(beam.PTransform):
             raise UserError('features=[…] selects values of as_="dicts" and as_="batches"; an example is read as it is')
         if features is not None and not features:
             raise UserError("features=[] selects nothing; expected names of features, or None for all")
-        self._folder, self._split, self._features, self._version = os.fspath(folder), split, features, version
+        self._place = os.fspath(folder), storage.StorageFiles(), version, sha256
+        self._split, self._features = split, features
         self._as: As = as_
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
-        dataset = open_dataset(self._folder, storage.StorageFiles(), self._version)
+        dataset = open_dataset(*self._place)
         selection = select_examples(dataset.manifest, self._split)
         read = _ReadFn(replace(dataset, manifest=replace(dataset.manifest, splits=())), self._features, self._as)
         read.setup()  # which finds mistakes

@@ -167,12 +167,17 @@ def open_new(path: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def write_parts(path: str, parts: Sequence[Any]) -> None:
-    """Write a file that must not exist yet from bytes-like `parts`; raises OSError."""
+def write_parts(path: str, parts: Sequence[Any], mode: str = "xb", sync: bool = False) -> None:
+    """Write a file from bytes-like `parts`, and sync it to disk if `sync`; raises OSError.
+
+    It must not exist yet, unless the mode is "wb".
+    """
     make_directory(os.path.dirname(path))
-    with add_path_to_errors(path), _File(path, "xb") as file:
+    with add_path_to_errors(path), _File(path, mode) as file:
         for part in parts:
             file.write_all(part)
+        if sync:
+            os.fsync(file.fileno())
 
 
 def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
@@ -183,7 +188,7 @@ def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool
     """
     temporary = temporary or path + TEMP_SUFFIX
     try:
-        _write(temporary, data, sync)
+        write_parts(temporary, [data], "wb", sync)
         os.replace(temporary, path)
     except OSError:
         with suppress(OSError):
@@ -195,23 +200,9 @@ def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool
 
 def create(path: str, data: bytes, temporary: str) -> None:
     """Write a file like `write_bytes`, but raise FileExistsError if it exists."""
-    _write(temporary, data, sync=True)
+    write_parts(temporary, [data], "wb", sync=True)
     link(temporary, path)
     sync_directories([os.path.dirname(path)])
-
-
-def _write(path: str, data: bytes, sync: bool) -> None:
-    make_directory(os.path.dirname(path))
-    with add_path_to_errors(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view[:PIECE_BYTES]) :]
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def link(temporary: str, path: str) -> None:
@@ -251,12 +242,12 @@ def sync_directories(paths: Iterable[str]) -> None:
 
 
 def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with add_path_to_errors(path):
+    with add_path_to_errors(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remove(path: str) -> None:

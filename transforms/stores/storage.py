@@ -466,7 +466,8 @@ def release_lock(descriptor: int | None) -> None:
     if descriptor is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing alone: a process forked meanwhile has it open, too
-        os.close(descriptor)
+        with suppress(OSError):  # of a text that nobody needs any more
+            os.close(descriptor)
 
 
 def _lock_file(path: str, wait: bool) -> int | None:

@@ -172,9 +172,9 @@ class Spool:
     """An unnamed temporary file on the worker's disk, deleted with the last reference to it."""
 
     def __init__(self) -> None:
-        """Create the file; raises OSError if there is no folder for temporary files."""
+        """Create the file, on Linux without a name: a kill leaves nothing. Raises OSError without a folder for it."""
         self._folder = tempfile.gettempdir()
-        with tempfile.TemporaryFile(buffering=0) as file:  # without a name on Linux, so that a kill leaves nothing
+        with local.add_path_to_errors(self._folder), tempfile.TemporaryFile(buffering=0) as file:
             self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 

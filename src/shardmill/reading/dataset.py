@@ -1,7 +1,9 @@
 """Open a version of a data set, select its splits and features, and read its shards."""
 
+import hashlib
 import os
 import posixpath
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +53,7 @@ class Dataset:
     manifest: Manifest
     files: Files  # to read through
     manifest_crc32c: str = ""  # of the manifest's file as opened; "" if not computed
+    sha256: str = ""  # of the manifest's file as opened; "" if there is none
 
     def path(self, shard: ShardEntry) -> str:
         """Return the full path of a shard."""
@@ -100,12 +103,8 @@ class Dataset:
 
         Raise a CorruptDataError if the shard is missing or differs from what was written.
         """
-        count = 0
-        with open_shard(self, shard) as raw:
-            for record in self.manifest.codec.read_records(raw, shard.file):
-                count += 1
-                yield record
-        _check_count(shard, count)
+        for block in read_shard(self, shard):
+            yield from block
 
 
 def open_shard(dataset: Dataset, shard: ShardEntry, open_file: Callable[[str], BinaryIO] | None = None) -> BinaryIO:
@@ -121,11 +120,6 @@ def open_shard(dataset: Dataset, shard: ShardEntry, open_file: Callable[[str], B
         raise CorruptDataError(f"{shard.file} is missing") from error
     except PermissionError as error:
         raise UserError(f"{shard.file} cannot be read: {error.strerror or error}") from None
-
-
-def _check_count(shard: ShardEntry, count: int) -> None:
-    if count != shard.examples:
-        raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
 
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"  # of Google's client; TensorFlow's does not know it
@@ -153,8 +147,12 @@ def files_for(path: str | os.PathLike[str]) -> Files:
     return StorageFiles()
 
 
-def open_dataset(path: str | os.PathLike[str], files: Files | None = None, version: str | None = None) -> Dataset:
+def open_dataset(
+    path: str | os.PathLike[str], files: Files | None = None, version: str | None = None, sha256: str | None = None
+) -> Dataset:
     """Open the dataset in `path`: a version's folder, or its parent, whose LATEST or tags name a `version`.
+
+    A manifest with another SHA-256 than `sha256` is not even parsed; None opens any.
 
     Raises:
         UserError: if there is no dataset, version or tag, or it is unpublished (no _SUCCESS); the message lists the
@@ -166,25 +164,42 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
     if version is not None:
         _check_parent_folder(files, above, version)
     try:
-        return _find_and_open(files, above, version)
+        return _find_and_open(files, above, version, sha256)
     except PermissionError as error:
         what = f"{error.strerror}: {error.filename}" if error.strerror else error  # of a store, which has no strerror
         raise UserError(f"{above} cannot be read: {what}") from None
 
 
-def open_for_reading(path: Paths, files: Files | None = None, version: str | None = None) -> Dataset:
-    """Open a data set as `open_dataset` does, or record files that have no manifest."""
-    if version is not None:
-        return open_dataset(cast(str, path), files or files_for(cast(str, path)), version)
+def check_sha256(text: bytes, path: str, expected: str | None) -> str:
+    """Return the SHA-256 of a manifest's `text`, the file `path`; None expects any.
+
+    Raises:
+        UserError: if `expected` is not 64 hex digits.
+        CorruptDataError: if the manifest has another one.
+    """
+    if expected is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(expected)):
+        raise UserError(f"sha256={str(expected)[:_SHOWN]!r}: expected 64 hex digits, which `shardmill verify` prints")
+    found = hashlib.sha256(text).hexdigest()
+    if expected is not None and found != expected.lower():
+        raise CorruptDataError(f"{path} is not the one that was asked for: its sha256 is {found}, not {expected}")
+    return found
+
+
+def open_for_reading(
+    path: Paths, files: Files | None = None, version: str | None = None, sha256: str | None = None
+) -> Dataset:
+    """Open a data set as `open_dataset` does, or without `sha256` record files that have no manifest."""
+    if version is not None or sha256 is not None:
+        return open_dataset(cast(str, path), files or files_for(cast(str, path)), version, sha256)
     found = find_or_open(path, lambda path: open_dataset(path, files or files_for(path)), files)
     return found if isinstance(found, Dataset) else cast(Dataset, found.open())
 
 
-def _find_and_open(files: Files, above: str, version: str | None) -> Dataset:
+def _find_and_open(files: Files, above: str, version: str | None, sha256: str | None) -> Dataset:
     directory, naming_file = _find_version_folder(files, above, version)
     while True:
         try:
-            return _open_version(files, directory, naming_file)
+            return _open_version(files, directory, naming_file, sha256)
         except (UserError, CorruptDataError):
             named = _find_version_folder(files, above, version)
             if named == (directory, naming_file):
@@ -202,7 +217,7 @@ def _find_version_folder(files: Files, above: str, version: str | None) -> tuple
     return posixpath.join(above, found), naming_file
 
 
-def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
+def _open_version(files: Files, directory: str, naming_file: str, sha256: str | None) -> Dataset:
     success, manifest = (posixpath.join(directory, name) for name in (file_names.SUCCESS, file_names.MANIFEST))
     sealed = read_if_exists(files, success)
     if sealed is None:
@@ -213,13 +228,14 @@ def _open_version(files: Files, directory: str, naming_file: str) -> Dataset:
     text = read_if_exists(files, manifest)
     if text is None:
         raise CorruptDataError(f"{manifest} is missing")
+    found = check_sha256(text, manifest, sha256)
     content = Manifest.from_json(text, manifest)
     if sealed and sealed != success_text(text).encode():  # empty in data sets made before it held anything
         raise CorruptDataError(
             f"{manifest} is not the file that was written: its crc32c is {crc32c_hex(text)}, but {file_names.SUCCESS}"
             f" says {sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
         )
-    return Dataset(directory, content, files, crc32c_hex(text))
+    return Dataset(directory, content, files, crc32c_hex(text), found)
 
 
 _LOOKED_AT, _NAMED = 50, 8  # folders in one that is no data set; in a store each is a request
@@ -514,7 +530,8 @@ def read_shard(dataset: Dataset, shard: ShardEntry, record: int = 0, offset: int
         for records in dataset.manifest.codec.read_blocks(cast(BinaryIO, raw), shard.file, record, offset):
             record += len(records)
             yield records
-    _check_count(shard, record)
+    if record != shard.examples:
+        raise CorruptDataError(f"{shard.file} holds {record} records; the manifest says {shard.examples}")
     if not offset and f"{raw.crc32c:08x}" != shard.crc32c:
         raise replaced_shard_error(shard, raw.crc32c)
 

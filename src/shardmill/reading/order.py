@@ -91,13 +91,8 @@ class Order:
     window: int = 64
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("n", 0, _MOST - 1),
-            ("seed", 0, _MASK),
-            ("epoch", 0, _MASK),
-            ("block", 1, _MOST - 1),
-            ("window", 1, _MOST - 1),
-        ):
+        seeds, blocks = dict.fromkeys(("seed", "epoch"), (0, _MASK)), dict.fromkeys(("block", "window"), (1, _MOST - 1))
+        for name, (least, most) in {"n": (0, _MOST - 1), **seeds, **blocks}.items():
             object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
 
     def __len__(self) -> int:
@@ -145,13 +140,9 @@ class Order:
 
     def _find_all(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         found = np.empty(len(positions), np.int64)
-        find = self._find if self.block == 1 else self._find_in_blocks
+        find = self._find_in_blocks if self.block > 1 else lambda some: _permute(some, self.n, self._key)
         for start in range(0, len(positions), _CHUNK):
             found[start : start + _CHUNK] = find(positions[start : start + _CHUNK].astype(np.uint64))
-        return found
-
-    def _find(self, positions: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        found: NDArray[np.uint64] = _permute(positions, self.n, self._key)
         return found
 
     def _find_in_blocks(self, positions: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -396,6 +396,7 @@ def examples(
     worker_index: int = 0,
     equal_parts: bool = False,
     version: str | None = None,
+    sha256: str | None = None,
     files: Files | None = None,
 ) -> Iterator[Example]:
     """Read a split as dictionaries by feature name, and verify the checksum of every record and file.
@@ -423,6 +424,7 @@ def examples(
             through TensorFlow's file system, which is then imported.
         split: name of the split, or slices of splits in TFDS's syntax: `train[:10%]`, `train[1000:2000]`, `train+test`.
         version: a version or tag in the parent folder; None for the version in LATEST.
+        sha256: SHA-256 of the manifest, which `shardmill verify` prints; another manifest is an error. None for any.
         features: names of the features to read; None for all.
         defaults: values that replace missing ones, by feature name; for a list of any length, the value of a list of
             one.
@@ -445,7 +447,7 @@ def examples(
         CorruptDataError: if the manifest is unreadable, or a shard is missing or has another size; while reading, if a
             shard or record differs from what was written. The message names file and record.
     """
-    dataset = open_for_reading(directory, files, version)
+    dataset = open_for_reading(directory, files, version, sha256)
     manifest = dataset.manifest
     part = select_part(select_examples(manifest, split), num_workers, worker_index, equal_parts)
     decoded = (("image", decode_images), ("mask", decode_images), ("audio", decode_audio))

@@ -94,10 +94,9 @@ def _parse_term(manifest: Manifest, term: str, text: str) -> Iterator[tuple[Spli
         return
     try:
         split = manifest.split(name)
+        start, stop = (0, split.examples) if selector is None else _parse_slice(split, selector)
     except KeyError as error:
         raise UserError(error.args[0]) from None
-    try:
-        start, stop = (0, split.examples) if selector is None else _parse_slice(split, selector)
     except ValueError as error:
         raise UserError(f"split {text!r}: {error}") from None
     yield split, start, stop

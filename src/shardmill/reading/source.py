@@ -56,6 +56,7 @@ def source(
     cache_limit: int | None = None,
     verify: bool = False,
     version: str | None = None,
+    sha256: str | None = None,
     files: Files | None = None,
 ) -> "Source":
     """Open a split for random access: `source[12_345]` reads one example and verifies its checksum.
@@ -90,6 +91,7 @@ def source(
         verify: compare the checksum of each shard with the manifest's before this function returns. It finds another
             data set's shard whose records have the same sizes. Records are always verified.
         version: a version or tag in the parent folder; None for the version in LATEST.
+        sha256: SHA-256 of the manifest, which `shardmill verify` prints; another manifest is an error. None for any.
         files: the files to read through; None to choose them by `directory`.
 
     Raises:
@@ -98,7 +100,7 @@ def source(
         CorruptDataError: if the manifest or the index is damaged, or of another build; while reading, if a shard or
             record differs from what was written. The message names file and record.
     """
-    dataset = open_for_reading(directory, files, version)
+    dataset = open_for_reading(directory, files, version, sha256)
     if cache_limit is not None and cache_dir is None:
         raise UserError(f"cache_limit is {cache_limit}, but nothing is kept; give cache_dir")
     if dataset.manifest.codec.has_index:

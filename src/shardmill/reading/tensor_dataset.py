@@ -125,14 +125,8 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int, is_verifie
         records = (read(paths) if at_once else paths.flat_map(read)).apply(exactly(total))
         return records.shard(part.step, part.first) if part.step > 1 else records
     cycle = min(number, _SHARDS_AT_ONCE)
-    records = paths.interleave(
-        read,
-        cycle_length=cycle,
-        block_length=_BLOCK_RECORDS,
-        # Object stores make one wait
-        num_parallel_calls=tf.data.AUTOTUNE if isinstance(dataset.files, LocalFiles) else cycle,
-        deterministic=True,
-    )
+    calls = tf.data.AUTOTUNE if isinstance(dataset.files, LocalFiles) else cycle  # object stores make one wait
+    records = paths.interleave(read, cycle, _BLOCK_RECORDS, num_parallel_calls=calls, deterministic=True)
     return records.apply(exactly(part.examples))
 
 
@@ -170,13 +164,9 @@ def read_distributed_part(dataset: Dataset, part: Part) -> Any:
     number = (len(part.slices),)
     counts = [piece.examples for piece in part.slices]
     firsts = [(part.first - before) % part.step for before in accumulate(counts[:-1], initial=0)]
-    shards = tf.data.Dataset.from_tensor_slices(
-        (
-            tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, number),
-            _slice_bounds(dataset, part),
-            tf.constant(firsts[: len(counts)], tf.int64, number),
-        )
-    )
+    paths = tf.constant([dataset.path(piece.shard) for piece in part.slices], tf.string, number)
+    starts = tf.constant(firsts[: len(counts)], tf.int64, number)
+    shards = tf.data.Dataset.from_tensor_slices((paths, _slice_bounds(dataset, part), starts))
     at_once = _DISTRIBUTED_SHARDS_AT_ONCE
     return shards.interleave(read_records, at_once, _BLOCK_RECORDS, num_parallel_calls=at_once)
 
@@ -260,6 +250,7 @@ def load(
     prefetch_buffer_size: int | None = None,
     verify: bool | None = None,
     version: str | None = None,
+    sha256: str | None = None,
     files: Files | None = None,
     transform: bool = False,
 ) -> Any:
@@ -338,6 +329,7 @@ def load(
             all files, before this function returns. False: never, as in tf.data service, whose workers cannot call
             Python; a damaged record is then a `tf.errors.DataLossError`, as it is in remote files with None.
         version: a version or tag in the parent folder; None for the version in LATEST.
+        sha256: SHA-256 of the manifest, which `shardmill verify` prints; another manifest is an error. None for any.
         files: the files to read the manifest through; None to choose them by `directory`.
         transform: apply the dataset's transform graph to each batch. `features`, `label` and `defaults` then name its
             outputs.
@@ -348,7 +340,7 @@ def load(
         CorruptDataError: if the manifest is unreadable or of a newer format, a shard is missing or has another size,
             or, with verify=True, differs from what was written.
     """
-    dataset = open_for_reading(directory, files, version)
+    dataset = open_for_reading(directory, files, version, sha256)
     graph = TransformGraph(dataset) if transform else None
     manifest = dataset.manifest if graph is None else graph.manifest
     selection = select_examples(manifest, split)

@@ -168,12 +168,8 @@ class Assembler:
     def _fill(self, name: str, value: Any) -> Any:
         if not isinstance(value, tf.RaggedTensor):
             return value
-        default = self.defaults.get(name)
-        if default is None:
-            default = next(
-                kind_of(feature).padding_value for feature in self.columns.all_features if feature.name == name
-            )
-        return value.to_tensor(default)
+        padding = next(kind_of(item).padding_value for item in self.columns.all_features if item.name == name)
+        return value.to_tensor(self.defaults.get(name, padding))
 
 
 def _as_element(parts: tuple[Any, ...]) -> Any:

@@ -47,6 +47,7 @@ def days(*ages: float) -> list[VersionState]:
         (days(90, 60, 40, 20, 0), 4, 30, [], [0]),  # min_versions forbids
         (days(90, 60, 40, 20, 0), 1, 70, [], [0]),  # max_age forbids
         (days(90, 60, 40, 20, 0), 5, 0, [], []),
+        (days(20, 0, 0), 1, 0, [], [0, 1]),  # all but the newest
         (days(90, 60, 40, 20, 0), 1, 90, [], []),  # exactly as old
         (days(90, 60, 40, 20, 0), 1, 30, ["1.0.1"], [0, 2]),
         (days(0, 60, 40, 20, 90), 1, 30, [], [1, 2]),  # the first, a backfill, is young, and the last is the newest

@@ -1,11 +1,13 @@
 """Users, passwords and parameters of URLs, wherever one may be given: no message and no file shows them."""
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 import shardmill
+from shardmill.addons.nightly.recipe import Recipe, load_recipes
 from shardmill.errors import JobError, UserError
 from shardmill.text import mask_urls
 from tests.support.command import Run, image_tree, run_program, write_files
@@ -20,6 +22,8 @@ URL = f"https://{SECRET}u:{SECRET}p@127.0.0.1:1/a.jpg?X-Sig={SECRET}q&sv={SECRET
         ("http://u:p@h:1/?t=s: Connection refused", "http://***@h:1/?t=***: Connection refused"),
         ("'https://t0ken@h/x.csv?sig=s'; such", "'https://***@h/x.csv?sig=***'; such"),
         ("(https://u:p/w#o?rd@h/a) https://u:p@ss@h/a", "(https://***@h/a) https://***@h/a"),
+        ("https://u:p@s/w@h/a, https://u:p/a@s@h?x=1", "https://***@h/a, https://***@h?x=***"),
+        ("https://u:p@h/a?mail=a@b&sig=s", "https://***@b&***"),
         ("--x=HTTPS://u:12/34@h?a=b#c", "--x=HTTPS://***@h?a=***"),
         ("HTTP://h/x?t0ken, az://a/c/x?sv=1&sig=s", "HTTP://h/x?***, az://a/c/x?sv=***&sig=***"),
         ("postgresql://me:${PW}@h/d?sslmode=require&x=1", "postgresql://me:${PW}@h/d?sslmode=require&x=***"),
@@ -72,6 +76,25 @@ def test_no_route_shows_a_secret(
     assert result.status in (0, 1, 2)
     assert SECRET not in result.out + result.err
     check_files(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["s3_endpoint_url", "s3_secret_access_key", "azure_connection_string"])
+def test_no_recipe_is_written_with_a_secret(option: str, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n")
+    words = ("csv", "--input", tmp_path / "t.csv", "--output", tmp_path, "--name", "n", "--write_recipe")
+    recipe = tmp_path / "r.yaml"
+
+    refused = run(*words, recipe, f"--{option}", URL)
+    assert refused.status == 2
+    assert f"--{option} holds a password" in refused.err
+    assert not recipe.exists()
+    assert run(*words, recipe, "--s3_endpoint_url", "https://h:9").status == 0
+    recipe.write_text(
+        recipe.read_text().replace("s3_endpoint_url: https://h:9", f"{option}: ${{PW}}") + "environment: PW\n"
+    )
+    (loaded,) = load_recipes([str(recipe)], {}, date.today(), {"PW": URL})  # as the message advises
+    assert isinstance(loaded, Recipe)
+    assert loaded.beam == (f"--{option}={URL}",)
 
 
 @pytest.mark.parametrize("command", ["verify", "inspect", "report", "versions", "tag", "diff", "index", "retain"])

@@ -90,7 +90,7 @@ def test_one_of_each_is_said_as_one(run: Run, tmp_path: Path) -> None:
     assert ": 1 file, 9 B, 1 row\n" in rows
     assert "  kind: int64, 1 class: red\n" in rows
     assert run("images", "--input", tmp_path / "in", "--folders", "label", *where).status == 0
-    assert run("verify", tmp_path / "n").out == "verified: 1 example in 1 shard, no fault\n"
+    assert run("verify", tmp_path / "n").brief.out == "verified: 1 example in 1 shard, no fault\n"
     shown = run("inspect", tmp_path / "n", "--contact_sheet", tmp_path / "a.png").out
     assert "\n1 class of 'label':\n" in shown
     assert shown.endswith("/a.png: 1 image\n")

@@ -222,6 +222,17 @@ def test_mistakes_end_before_the_pipeline_runs(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("second", [{}, {"version": "1.0.1"}], ids=["same", "other version"])
+def test_two_of_one_name_are_refused(second: dict[str, Any], tmp_path: Path) -> None:
+    pipeline = beam.Pipeline()
+    rows = pipeline | beam.Create(ROWS[:5])
+    for name in ("d", "e"):
+        _ = rows | name >> shardmill.beam.WriteDataset(tmp_path, name)
+    with pytest.raises(UserError, match=r"writes .*/d already, and it can write one version of that; give another"):
+        _ = rows | "again" >> shardmill.beam.WriteDataset(f"{tmp_path}/", "d", **second)
+    _ = beam.Pipeline() | beam.Create(ROWS) | shardmill.beam.WriteDataset(tmp_path, "d")
+
+
 def test_an_unbounded_collection_is_refused(tmp_path: Path) -> None:
     pipeline = beam.Pipeline(options=PipelineOptions(streaming=True))
     rows = pipeline | PeriodicImpulse() | beam.Map(lambda at: {"at": at})

@@ -76,12 +76,26 @@ def test_interrupted_when_all_is_published(tmp_path: Path, source: Path, run: Ru
     assert page.exists()
 
 
-def test_the_next_version_writes_the_page_of_the_one_before(tmp_path: Path, source: Path, run: Run) -> None:
-    output = tmp_path / "out"
+def test_later_commands_write_the_page(tmp_path: Path, source: Path, run: Run) -> None:
+    output, older = tmp_path / "out", ("--version", "0.9.0")
+    pages = {version: output / f"n/builds/{version}.html" for version in ("0.9.0", "1.0.0", "1.0.1")}
     before = partial(hang_at_the_page, signal.SIGTERM)
-    assert stopped(tmp_path, before, *command(source, output)).status == 143
+    for number, more in enumerate(((), older)):
+        (folder := tmp_path / str(number)).mkdir()
+        assert stopped(folder, before, *command(source, output, *more)).status == 143
+    assert run(*command(source, output, *older, "--dry_run")).status in (0, 2)
+    assert not any(page.exists() for page in pages.values())
+    assert "is a published data set" in run(*command(source, output, *older)).err
+    assert [page.exists() for page in pages.values()] == [True, False, False]
     assert run(*command(source, output, "--version", "1.0.1")).status == 0
-    assert {path.name for path in (output / "n/builds").glob("*.html")} == {"1.0.0.html", "1.0.1.html"}
+    assert all(page.exists() for page in pages.values())
+    pages["1.0.0"].unlink()
+    made = run("report", version_of(output), "--record")
+    assert (made.status, made.out.split(": n 1.0.0, ")[0]) == (0, str(pages["1.0.0"]))
+    assert pages["1.0.0"].read_text().startswith("<!doctype html>")
+    (output / "n/builds/1.0.0.json").unlink()
+    assert "1.0.0 has no build record; --output writes" in run("report", version_of(output), "--record").err
+    assert "give one of them" in run("report", version_of(output), "--record", "--json").err
 
 
 def test_interrupted_during_renames_that_go_on(

@@ -38,7 +38,7 @@ def test_repair_completes_what_was_killed(
     check_mistake(run("verify", named), "was interrupted while it published", f"`shardmill verify --repair {named}`")
     assert tree_bytes(tmp_path / "out") == left
     result = run("verify", "--repair", named)
-    assert result == (
+    assert result.brief == (
         0,
         "verified: 24 examples in 4 shards, no fault\n",
         f"shardmill: completed the publication of {directory}, in which an earlier run was interrupted\n",
@@ -67,14 +67,14 @@ def test_verify_of_the_folder_names_a_newer_version_that_was_killed(tmp_path: Pa
     assert run(*command(source, tmp_path / "out", "--version", "0.9.0")).status == 0
     directory = killed(tmp_path, source)
     verified = (0, "verified: 24 examples in 4 shards, no fault\n")
-    assert run("verify", directory.parent) == (
+    assert run("verify", directory.parent).brief == (
         *verified,
         f"shardmill: warning: {directory} is not verified: its job was interrupted while it published;"
         " --repair completes it\n",
     )
-    assert run("verify", directory.parent / "0.9.0") == (*verified, "")
+    assert run("verify", directory.parent / "0.9.0").brief == (*verified, "")
     repaired = run("verify", "--repair", directory.parent)
-    assert repaired == (
+    assert repaired.brief == (
         *verified,
         f"shardmill: completed the publication of {directory}, in which an earlier run was interrupted\n",
     )
@@ -131,7 +131,7 @@ def test_repair_of_latest(
     for path in (directory.parent, directory):
         latest.unlink() if named is None else latest.write_text(named)
         result = run("verify", "--repair", path)
-        assert result == (
+        assert result.brief == (
             0,
             "verified: 24 examples in 4 shards, no fault\n",
             f"shardmill: LATEST {said} names {directory} now\n",

@@ -83,24 +83,6 @@ def test_the_other_publishes_before_the_lease_is_taken(
     assert tree_bytes(output) == versions["plain"]
 
 
-def test_two_commands_that_start_at_once(tmp_path: Path, source: Path, versions: dict[str, dict[str, bytes]]) -> None:
-    """With --overwrite one may also follow the other; both look whole, and what is there is of one of them."""
-    for round_number in range(2):
-        output, go_on = tmp_path / f"out {round_number}", tmp_path / f"go on {round_number}"
-        before = partial(stop_at, "shardmill.pipelines.jobs.job", "take_lease", tmp_path / "reached", go_on)
-        processes = {
-            version: Process(
-                tmp_path / f"{version} {round_number}", *command(source, output, "--overwrite", *flags), before=before
-            )
-            for version, flags in {"plain": (), "other": OTHER}.items()
-        }
-        go_on.touch()
-        results = {version: process.result() for version, process in processes.items()}
-        assert {result.status for result in results.values()} in ({0}, {0, 4}), results
-        won = [version for version, result in results.items() if result.status == 0]
-        assert any(tree_bytes(output) == versions[version] for version in won), results
-
-
 def test_a_job_that_is_outrun_says_so(tmp_path: Path, source: Path, run: Run) -> None:
     output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
     before = partial(stop_at, *STOPS["writing"], reached, go_on)

@@ -65,7 +65,7 @@ def check_index(directory: Path) -> None:
 
 def test_rows_have_an_index(indexed: Path, source: Path, tmp_path: Path, run: Run) -> None:
     check_index(indexed)
-    assert run("verify", indexed).out == "verified: 400 examples in 6 shards, no fault\n"
+    assert run("verify", indexed).brief.out == "verified: 400 examples in 6 shards, no fault\n"
     listed = json.loads((indexed / "manifest.json").read_text())
     assert set(index_of(indexed)) < set(listed["files"])
     assert listed["configuration"]["index"] is True
@@ -185,7 +185,7 @@ def test_an_index_is_added_to_a_version(source: Path, indexed: Path, tmp_path: P
     assert (result.status, result.out) == (0, f"{directory}/index: 400 records in 6 shards\n")
     assert index_of(directory) == index_of(indexed)
     assert {name: data for name, data in contents(directory).items() if not name.startswith("index/")} == before
-    assert run("verify", directory).out == "verified: 400 examples in 6 shards, no fault\n"
+    assert run("verify", directory).brief.out == "verified: 400 examples in 6 shards, no fault\n"
     (directory / "index/train.npy").unlink()
     assert "index/train.npy: is missing" in run("verify", directory).out
     found = shardmill.index(directory)

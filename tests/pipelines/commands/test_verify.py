@@ -56,13 +56,13 @@ CLEAN = (0, "verified: 11 examples in 2 shards, no fault\n", "")
 
 @pytest.mark.parametrize("options", [[], ["--decode"]])
 def test_clean(built: Path, run: Run, options: list[str]) -> None:
-    assert run("verify", built, *options) == CLEAN
-    assert run("verify", built.parent, *options)[:2] == CLEAN[:2]
+    assert run("verify", built, *options).brief == CLEAN
+    assert run("verify", built.parent, *options).brief[:2] == CLEAN[:2]
 
 
 def test_progress(built: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "PLAIN_INTERVAL", 0)
-    status, out, err = run("verify", built)
+    status, out, err = run("verify", built).brief
     assert (status, out) == CLEAN[:2]
     form = r"(n, verify: \d+ s, verifying \d+ of 11 examples( \(.*left\))?\n)+"
     assert re.fullmatch(form, err)
@@ -90,7 +90,7 @@ def test_one_line_a_fault(directory: Path, run: Run) -> None:
 
 
 def test_decode_finds_images_whose_checksums_are_fine(built_unchecked: Path, run: Run) -> None:
-    assert run("verify", built_unchecked) == (0, "verified: 14 examples in 2 shards, no fault\n", "")
+    assert run("verify", built_unchecked).brief == (0, "verified: 14 examples in 2 shards, no fault\n", "")
     status, out, err = run("verify", built_unchecked, "--decode")
     assert (status, err, len(out.splitlines())) == (1, "", 3)
     for words in ("does not decode: ", "truncated: the png has no end", "not an image "):

@@ -16,7 +16,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.file_graphs import Reuse, find_reuse
-from shardmill.pipelines.jobs.job import check_baseline, check_input, check_job, record_job
+from shardmill.pipelines.jobs.job import check_input, check_job, check_version, record_job
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.shards.sources import FileIndex, index_folder, index_name
@@ -154,9 +154,9 @@ def test_the_version_to_compare_with_is_there(tmp_path: Path, baseline: str, sen
     make_version(tmp_path / "n", "1.0.0", latest=False, examples=2)
     plain = KINDS["csv"].make_config({"input": str(tmp_path), "output": str(tmp_path), "name": "n"})
 
-    check_baseline(plain)
+    check_version(plain)
     with pytest.raises(UserError, match=sentence) if sentence else nullcontext():
-        check_baseline(replace(plain, checks=CheckOptions(baseline=baseline)))
+        check_version(replace(plain, checks=CheckOptions(baseline=baseline)))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,21 @@
 """A data set opened; workers' parts, inputs and label."""
 
 import gzip
+import hashlib
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import shardmill
+from shardmill.beam import ReadDataset
 from shardmill.data import tfrecord
 from shardmill.data.features import Feature, infer_roles
 from shardmill.errors import CorruptDataError, UserError
@@ -19,7 +24,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, crc32c_hex, success_text
 from shardmill.reading.dataset import Dataset, choose_columns, labels_of, open_dataset
 from shardmill.reading.slices import Selection, ShardSlice, select_examples, select_part
-from tests.support.small_data_set import edit_manifest
+from tests.support.small_data_set import edit_manifest, make_version
 
 GZIPPED = "d-train.tfrecord-00000-of-00001.gz"
 RECORDS = [b"one", b"two", b"three"]
@@ -30,7 +35,7 @@ def publish(directory: Path, compression: str = "", records: list[bytes] = RECOR
     data = b"".join(map(tfrecord.frame_record, records))
     data = gzip.compress(data) if compression else data
     entry = ShardEntry(
-        f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), "00000000"
+        f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), crc32c_hex(data)
     )
     manifest = Manifest("d", "1.0.0", compression, (Feature("a", "bytes"),), (SplitEntry("train", (entry,)),))
     directory.mkdir(parents=True)
@@ -38,6 +43,37 @@ def publish(directory: Path, compression: str = "", records: list[bytes] = RECOR
     (directory / file_names.MANIFEST).write_text(manifest.to_json())
     (directory / file_names.SUCCESS).touch()
     return directory
+
+
+PIN = "0" * 64
+OPENERS: dict[str, Callable[..., Any]] = {
+    "load": lambda path, **pin: next(iter(shardmill.load(path, "train", **pin))),
+    "source": lambda path, **pin: shardmill.source(path, "train", **pin)[0],
+    "examples": lambda path, **pin: next(shardmill.examples(path, "train", **pin)),
+    "verify": lambda path, **pin: shardmill.verify(path, **pin),
+    "beam": lambda path, **pin: beam.Pipeline() | ReadDataset(path, "train", **pin),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_pinned_manifest(tmp_path: Path, name: str) -> None:
+    directory, open_it = make_version(tmp_path / "d", "1.0.0", latest=True), OPENERS[name]
+    manifest = directory / file_names.MANIFEST
+    pin = hashlib.sha256(manifest.read_bytes()).hexdigest()
+    for path in (directory, tmp_path / "d"):
+        open_it(str(path), sha256=pin.upper())
+        with pytest.raises(CorruptDataError, match=f"manifest.json is not the one that was asked for: .* not {PIN}"):
+            open_it(str(path), sha256=PIN)
+    with pytest.raises(UserError, match="sha256='abc': expected 64 hex digits, which `shardmill verify` prints"):
+        open_it(str(directory), sha256="abc")
+    manifest.write_text("[" * 100_000)  # which is not even parsed
+    with pytest.raises(CorruptDataError, match="not the one that was asked for"):
+        open_it(str(directory), sha256=pin)
+    manifest.unlink()  # so that the shards are files of anyone
+    (directory / file_names.SUCCESS).unlink()
+    with pytest.raises(UserError, match="is not a data set"):
+        open_it(str(directory), sha256=pin)
 
 
 def records_of(dataset: Dataset) -> list[bytes]:

@@ -228,7 +228,9 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
         changes["schema"] = schema = _make_kept_schema(dataset, labels)
         messages.append(f"the types of {plural(len(schema.features), 'column')} are those of {version}")
     if labels:
-        names = _find_class_names(dataset)
+        found = labels_of(dataset.manifest)
+        several = {label.original or label.name: label.class_names for label in found if label.class_names}
+        names = found[0].class_names if len(found) == 1 else several or ()
         messages.append(_labels_message(names, version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
@@ -268,13 +270,6 @@ def _check_kept(recipe: Recipe, labels: bool, schema: bool) -> None:
 
 def _has_option(recipe: Recipe, name: str) -> bool:
     return any(option.field == name for option in recipe.kind.options)
-
-
-def _find_class_names(dataset: Dataset) -> Labels:
-    labels = labels_of(dataset.manifest)
-    if len(labels) == 1:
-        return labels[0].class_names
-    return {label.original or label.name: label.class_names for label in labels if label.class_names} or ()
 
 
 def _labels_message(labels: Labels, version: str, on_new_label: str) -> str:
@@ -432,5 +427,5 @@ def find_end_of_loser(recipe: Recipe, plan: BuildPlan, request: RebuildOptions) 
 
 def command_line_changes(recipe: Recipe, request: RebuildOptions) -> dict[str, object]:
     """Return the command-line options that apply to the recipe's command, by field."""
-    given = {"set_latest": request.set_latest, "overwrite": request.overwrite}
-    return {name: True for name, value in given.items() if value and _has_option(recipe, name)}
+    names = ("set_latest", "overwrite", "allow_future")
+    return {name: True for name in names if getattr(request, name) and _has_option(recipe, name)}

@@ -30,10 +30,10 @@ from shardmill.pipelines.jobs.outcome import (
     Failure,
     Interrupted,
     begin_record,
-    complete_page,
     delete_stale_folders,
     failed_record,
     record_interruption,
+    write_page_of,
     write_unpublished,
 )
 from shardmill.transforms.stores import storage
@@ -79,7 +79,6 @@ def _rebuild(
     """
     start_s = time.monotonic()
     record = begin_record(recipe.name, "")
-    failure: Failure
     try:
         recipe.kind.check_installed()
         record = begin_build(recipe, request)
@@ -91,7 +90,8 @@ def _rebuild(
             directory = storage.join(plan.config.parent, plan.decision.version)
             # Unless its publication was killed at its end: LATEST may not name it
             if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
-                complete_page(plan.config.parent, plan.decision.latest)
+                latest = plan.decision.latest or plan.decision.version
+                write_page_of(storage.join(plan.config.parent, latest), only_if_missing=True)
                 delete_stale_folders()
                 return unchanged
         from shardmill.pipelines.jobs.outcome import complete_interrupted
@@ -125,17 +125,21 @@ def _rebuild(
         parent = storage.join(recipe.output, recipe.name)
         record = replace(record, seconds=time.monotonic() - start_s)
         raise record_interruption(parent, record, cause, record_first_failure=True) from cause
-    except (UserError, JobError, CorruptDataError) as error:
-        failure = error
-    except NotADirectoryError:
-        failure = UserError(f"--output: {recipe.output} is not a folder; give another --output")
-    except OSError as error:
-        failure = JobError(f"a store failed: {os_error_text(error)}")
-        failure.__cause__ = error
-    except Exception as error:  # a defect in one recipe's night must not stop the others
-        failure = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
-        failure.__cause__ = error
+    except Exception as error:
+        failure = failure_of(recipe, error)
     return _failed_build(recipe, replace(record, seconds=time.monotonic() - start_s), failure)
+
+
+def failure_of(recipe: Recipe, error: Exception) -> Failure:
+    """Return the error that a night reports: a defect in the night of one recipe must not stop the others."""
+    if isinstance(error, (UserError, JobError, CorruptDataError)):
+        return recipe.located(error) if isinstance(error, UserError) else error
+    if isinstance(error, NotADirectoryError):
+        return recipe.located(UserError(f"--output: {recipe.output} is not a folder; give another --output"))
+    unexpected = f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened"
+    failure = JobError(f"a store failed: {os_error_text(error)}" if isinstance(error, OSError) else unexpected)
+    failure.__cause__ = error
+    return failure
 
 
 def _unchanged(record: BuildRecord, decision: Unchanged) -> Built:

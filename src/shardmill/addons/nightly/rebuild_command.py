@@ -36,7 +36,7 @@ from shardmill.transforms.stores.clients import using_options
 
 if TYPE_CHECKING:
     from shardmill.addons.nightly.planning import Say
-    from shardmill.pipelines.jobs.outcome import Built, Failure, Interrupted
+    from shardmill.pipelines.jobs.outcome import Built, Interrupted
 
 _EPILOG = (
     "Every option of Apache Beam, such as --runner, may follow the recipes and overrides the option in a recipe. "
@@ -293,19 +293,10 @@ def rebuild(
         JobError: the job failed; the message says if anything was published.
         CorruptDataError: an earlier version, which the build needs, is damaged.
     """
-    given: dict[str, Any] = {"version": version, "date": date, "accept": accept}
-    request = RebuildOptions(
-        dry_run=dry_run,
-        force=force,
-        full=full,
-        overwrite=overwrite,
-        set_latest=set_latest,
-        allow_future=allow_future,
-        set=tuple(f"{name}={value}" for name, value in (set or {}).items()),
-        quiet=not progress,
-        tunes_memory=False,
-        **given,
-    )
+    given: dict[str, Any] = {"version": version, "date": date, "accept": accept, "allow_future": allow_future}
+    given |= {"dry_run": dry_run, "force": force, "full": full, "overwrite": overwrite, "set_latest": set_latest}
+    pairs = tuple(f"{name}={value}" for name, value in (set or {}).items())
+    request = RebuildOptions(**given, set=pairs, quiet=not progress, tunes_memory=False)
     parser, path, rest = _REBUILD.parser(), os.fspath(recipe), to_words(beam_options)
     with raise_job_errors():
         loaded = load_for_rebuild([path], request, rest, parser)
@@ -403,10 +394,9 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", wa
         find_kept_settings,
         make_plan,
     )
+    from shardmill.addons.nightly.rebuild import failure_of
     from shardmill.pipelines.jobs.outcome import Built, begin_record, failed_record
-    from shardmill.transforms.stores.protocol import os_error_text
 
-    failure: Failure
     record = begin_record(recipe.name, "")
     try:
         recipe.kind.check_installed()
@@ -427,10 +417,8 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", wa
         config = kept_settings.config(recipe, plan.config.version)
         text = dry_run(recipe.kind.make_job(config), recipe.name, options(), flags.quiet)
         return Built(replace(record, version=config.version, reason=str(plan.decision))), text
-    except (UserError, JobError, CorruptDataError) as error:
-        failure = recipe.located(error) if isinstance(error, UserError) else error
-    except OSError as error:
-        failure = JobError(f"a store failed: {os_error_text(error)}")
+    except Exception as error:
+        failure = failure_of(recipe, error)
     return Built(failed_record(record, failure), None, failure), ""
 
 

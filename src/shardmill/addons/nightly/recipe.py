@@ -31,7 +31,7 @@ from shardmill.pipelines.config.flags import BuildOutputOptions
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.pipelines.jobs.registry import KINDS
-from shardmill.text import did_you_mean, to_printable
+from shardmill.text import did_you_mean, mask_urls, to_printable
 from shardmill.transforms.options.declare import Option, Options, expected_words, flag, options_of
 from shardmill.transforms.options.job_options import CheckOptions, parse_check_names, parse_constraints
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
@@ -89,12 +89,16 @@ class RetainOptions(Options):
         "Number of newest versions that are kept, whatever their age",
         check=lambda number: None if number >= 1 else "expected at least 1",
     )
-    max_age: float | None = flag(None, "Age up to which versions are kept, for example 30d", parse=parse_duration)
+    max_age: float | None = flag(
+        None,
+        "Age up to which versions are kept, such as 30d; 0d keeps none",
+        parse=partial(parse_duration, least=0),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.min_versions is None) != (self.max_age is None):
-            raise UserError("give --min_versions and --max_age, for both must allow that a version is deleted")
+            raise UserError("give --min_versions and --max_age, for both must allow a deletion; 0d always does")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,7 +534,8 @@ def _read_file(path: str) -> bytes:
         raise file_error(f"{path} cannot be read", error) from None
 
 
-_ONCE = ("version", "overwrite", "set_latest")  # about one version; those of a recipe follow each other
+_SECRET_NAME = re.compile("secret|token|password|connection_string|access_key")  # of an option of Beam
+_ONCE = ("version", "overwrite", "set_latest", "allow_future")  # about one version; those of a recipe follow each other
 _HEAD = """\
 # Made by `shardmill {command} --write_recipe`. `shardmill rebuild` follows it, with --dry_run it says what it would do.
 # Paths that are not absolute are seen from where it is run.
@@ -568,10 +573,14 @@ def write_recipe(
     Raises UserError if the file exists or cannot be written, or a flag holds a password. Raises JobError if there is no
     room for it.
     """
-    if secret_flags:
+    names, of_beam = {option.field: option.name for option in kind.options}, beam_entries(beam)
+    given = {**{names[field]: value for field, value in values.items()}, **of_beam}
+    found = [f"--{name}" for name, value in given.items() if mask_urls(value) != value]
+    found += [f"--{name}" for name in of_beam if _SECRET_NAME.search(name)]
+    for secret in (*secret_flags, *found):
         raise UserError(
-            f"--write_recipe {path}: {secret_flags[0]} holds a password, and a recipe would, too; write ${{NAME}} in"
-            " its place, an environment variable"
+            f"--write_recipe {path}: {secret} holds a password, and a recipe would, too; leave that out, and write"
+            " ${NAME} in its place in the recipe, and NAME, an environment variable, under `environment`"
         )
     try:
         with open(path, "x", encoding="utf-8") as file:

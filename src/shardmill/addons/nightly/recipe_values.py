@@ -135,15 +135,15 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}  # seconds
 _MAX_SECONDS = 36_500 * DAY  # a hundred years: what is older than that is a slip of the pen
 
 
-def parse_duration(value: Any) -> float:
-    """Parse seconds from a duration above 0 such as `26h`; a number is returned as it is."""
+def parse_duration(value: Any, least: float = 1e-9) -> float:
+    """Parse seconds from a duration such as `26h`, at least `least`; a number is returned as it is."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", str(value).strip(), re.ASCII)
     if match is None:
         raise OptionValueError(f"{value!r} is not a length of time; expected a number and a unit, such as 26h or 30d")
     seconds = float(Fraction(match[1]) * _UNITS[match[2]])
-    if not 0 < seconds <= _MAX_SECONDS:
+    if not least <= seconds <= _MAX_SECONDS:
         raise OptionValueError(f"{value!r}: expected more than nothing, and at most a hundred years")
     return seconds
 

@@ -42,7 +42,7 @@ def find_deletable_versions(
     published = sorted((state for state in states if state.published), key=order, reverse=True)
     now = max((state.modified for state in published), default=0.0)
     kept_versions = {state.version for state in published[:min_versions]} | set(protected)
-    old = [state for state in states if now - state.modified > max_age and state.version not in kept_versions]
+    old = [state for state in states if now - state.modified > (max_age or -1) and state.version not in kept_versions]
     return sorted(old, key=order)
 
 
@@ -101,10 +101,11 @@ def _delete_versions(parent: str, options: RetainOptions, protected: Collection[
         yield f"{builder}, and may read older versions: nothing is deleted now"
         return
     newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
+    reason = f", which is older than {format_duration(max_age)}; {newest}" if max_age else f"; {newest}"
     for state in deletions:
         try:
             if dry_run or _delete(parent, state.version):
-                yield f"{_verb(dry_run)} {state.version}, which is older than {format_duration(max_age)}; {newest}"
+                yield f"{_verb(dry_run)} {state.version}{reason}"
         except LockedError as error:
             yield f"{state.version} is not deleted now: {error}"
         except OSError as error:
@@ -119,10 +120,8 @@ def _delete_remains(parent: str, _: RetainOptions, __: Collection[str], dry_run:
         directory = storage.join(parent, version)
         if remains is None:
             continue
-        if dry_run:
-            is_deleted = not lease.is_maybe_building(directory)
-        else:
-            is_deleted = publication.delete_remains(directory)
+        is_deleted = not lease.is_maybe_building(directory) if dry_run else publication.delete_remains(directory)
+        if not dry_run:
             storage.remove_empty(directory)
         if is_deleted and remains:
             yield f"{_verb(dry_run)} what a job that has ended left of {version}{remains}"

@@ -174,13 +174,9 @@ def name_in_ascii(class_id: int, names: Sequence[str]) -> str:
 
 
 def _read_records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    left = set(wanted)
-    for index, record in enumerate(dataset.records(shard) if left else ()):
-        if index in left:
-            yield index, record
-            left.remove(index)
-            if not left:
-                return
+    chosen = set(wanted)
+    records = islice(enumerate(dataset.records(shard)), max(chosen, default=-1) + 1)
+    return (found for found in records if found[0] in chosen)
 
 
 def _choose_evenly(classes: Sequence[list[_Position]], number: int) -> list[_Position]:

@@ -27,16 +27,16 @@ from shardmill.addons.reports.rows import (
     picture_rows,
 )
 from shardmill.metadata import file_names
-from shardmill.metadata.versions import BuildRecord, page_path, record_path
+from shardmill.metadata.versions import BuildRecord, page_path
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import format_number, format_share, human_size
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import SECTIONS, FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import mask_urls, to_printable
-from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.publishing.catalog import open_failed
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import os_error_text
 
 
 def keep_templates() -> FileSystemBytecodeCache | None:
@@ -207,7 +207,8 @@ def write_page(
             out = page_path(path)
             storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")
     except Exception as error:  # a defect here, too, must not take the night
-        log.warn(f"the page of this build could not be written: {str(error) or type(error).__name__}")
+        problem = os_error_text(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+        log.warn(f"the page of this build could not be written: {problem}")
 
 
 def with_page_checks(record: BuildRecord, profile: Profile | None, previous: Profile | None) -> BuildRecord:
@@ -220,19 +221,6 @@ def with_page_checks(record: BuildRecord, profile: Profile | None, previous: Pro
     with suppress(Exception):  # which `write_page` says, or `shardmill report`
         return replace(record, page_checks=tuple(result.to_json() for result in run_default_checks(profile, previous)))
     return record
-
-
-def write_page_of(directory: str) -> None:
-    """Write the page of the version in `directory` as `write_page` does, from its record; do nothing without one."""
-    parent, _, version = directory.rpartition("/")
-    path = record_path(parent, version)
-    try:
-        record = read_record(path)
-    except OSError as error:
-        log.warn(f"the page of {version} could not be written: {error}")
-        return
-    if record is not None:
-        write_page(parent, record, path)
 
 
 def _open_built(parent: str, record: BuildRecord) -> Dataset | None:

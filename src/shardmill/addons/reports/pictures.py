@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 from operator import itemgetter
 from typing import NamedTuple, TypeVar, cast
 
@@ -39,13 +39,9 @@ def read_objects(example: Mapping[str, FeatureValue], features: Features) -> tup
     labels = (feature for feature in features if feature.sequence == sequence and kind_of(feature).has_classes)
     label = next(labels, None)
     ids = [int(value) for value in cast(Sequence[int], example.get(label.name, ()))] if label is not None else []
-    found = []
-    for number, box in enumerate(boxes):
-        index = ids[number] if number < len(ids) else -1
-        names = label.class_names if label is not None else ()
-        name = names[index] if 0 <= index < len(names) else ""
-        found.append(ObjectBox(box, index, name))
-    return tuple(found)
+    names = label.class_names if label is not None else ()
+    pairs = zip(boxes, chain(ids, repeat(-1)), strict=False)
+    return tuple(ObjectBox(box, index, names[index] if 0 <= index < len(names) else "") for box, index in pairs)
 
 
 def _read_boxes(example: Mapping[str, FeatureValue], features: Features) -> tuple[str, list[Box]]:

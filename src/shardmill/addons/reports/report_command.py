@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from shardmill.addons.reports.content import read_profile, read_sources, report_content
+from shardmill.addons.reports.content import ReportSources, read_profile, read_sources, report_content
 from shardmill.addons.reports.page import render_page
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
+from shardmill.metadata.versions import failed_record_path, page_path, record_path
 from shardmill.pipelines.commands.frame import (
     STORE_OPTIONS,
     Command,
@@ -29,7 +30,12 @@ from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.text import html_table, to_printable
 from shardmill.transforms.options.job_options import CheckOptions
-from shardmill.transforms.publishing.catalog import find_version_folder, open_version
+from shardmill.transforms.publishing.catalog import (
+    find_version_folder,
+    is_failed_folder,
+    open_version,
+    parent_folder,
+)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
@@ -42,6 +48,7 @@ def _add_report_arguments(parser: Parser) -> None:
         help="Version or tag of the same data set to compare with (default: the one that its build compared with)",
     )
     parser.add_argument("--output", metavar="HTML", help="HTML file to write (default: report.html)")
+    parser.add_argument("--record", action="store_true", help="Write the page next to the build record, as jobs do")
     parser.add_argument(
         "--json", action="store_true", help="Print the content of the report as JSON, which docs/json.md describes"
     )
@@ -59,13 +66,14 @@ def _add_diff_arguments(parser: Parser) -> None:
 
 def _run_report(parser: Parser, arguments: Sequence[str]) -> int:
     args = parse_here(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
-    if args.json and args.output is not None:
-        raise UserError("--json prints the content and --output writes the page: give one of them")
+    if args.json + args.record + (args.output is not None) > 1:
+        raise UserError("--json prints the content, --output and --record write the page: give one of them")
+    output = None if args.json else args.output if args.output is not None else "report.html"
+    found = make_report(args.directory, args.against, output, args.record)
     if args.json:
-        log.print_output(json.dumps(make_report(args.directory, args.against).content))
-        return 0
-    output = args.output if args.output is not None else "report.html"
-    print_outcome(args, f"{output}: {make_report(args.directory, args.against, output).text}")
+        log.print_output(json.dumps(found.content))
+    else:
+        print_outcome(args, f"{found.output}: {found.text}")
     return 0
 
 
@@ -139,6 +147,7 @@ def report(
     *,
     against: str | None = None,
     output: str | os.PathLike[str] | None = None,
+    record: bool = False,
     beam_options: Sequence[str] = (),
 ) -> Report:
     """Make the report about a version: checks, content, changes and rejects, as `shardmill report` does.
@@ -147,6 +156,7 @@ def report(
         directory: folder of a version, or of its data set; then LATEST selects the version.
         against: version or tag to compare with; None for the one that the build compared with, or the previous one.
         output: HTML file to write; None, unlike in the command, for none.
+        record: write the page next to the build record instead, where an interrupted job has left none.
         beam_options: options of Apache Beam for access to an object store.
 
     Returns:
@@ -158,13 +168,14 @@ def report(
     """
     page = None if output is None else os.fspath(output)
     with reach_paths("report", beam_options, path := os.fspath(directory), *filter(None, [page])):
-        return make_report(path, against, page)
+        return make_report(path, against, page, record)
 
 
-def make_report(directory: str, against: str | None, output: str | None = None) -> Report:
+def make_report(directory: str, against: str | None, output: str | None = None, record: bool = False) -> Report:
     """Make the report about a version, see `shardmill.report`."""
     with report_read_errors(directory):
         sources = read_sources(open_version(directory), against)
+        output = _page_of_build(sources) if record else output
     found = report_content(sources, with_statistics=output is None)
     if output is not None:
         try:
@@ -172,6 +183,18 @@ def make_report(directory: str, against: str | None, output: str | None = None) 
         except OSError as error:
             raise file_error(f"--output {output}", error) from None
     return Report(found, output)
+
+
+def _page_of_build(sources: ReportSources) -> str:
+    """Return the path of the page that the build of a version writes; raises UserError if that has no record."""
+    parent, _, version = sources.folder.rpartition("/")
+    if sources.record is None:
+        raise UserError(f"{sources.folder} has no build record; --output writes the page elsewhere")
+    if not is_failed_folder(sources.folder):
+        return page_path(record_path(parent, version))
+    parent = parent_folder(parent)
+    is_published = storage.exists(storage.join(parent, version, file_names.SUCCESS))
+    return page_path((failed_record_path if is_published else record_path)(parent, version))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -103,7 +103,7 @@ def test_it_can_be_looked_at(run: Run, failed: str) -> None:
     assert json.loads(inspected.out)["version"] == "1.0.1"
     verified = run("verify", KEPT)
     assert (verified.status, verified.err) == (0, "")
-    assert verified.out.endswith("no fault; it failed its checks and is not published\n")
+    assert verified.brief.out.endswith("no fault; it failed its checks and is not published\n")
     reported = run("report", KEPT, "--json")
     content = json.loads(reported.out)
     assert (content["verdict"]["severity"], content["changes"]["against"]) == ("error", "1.0.0")
@@ -303,4 +303,4 @@ def test_shards_of_another_name_and_rejects(run: Run, here: Path) -> None:
     names = set(contents(NEW))
     assert {"train-00000-of-00003.tfrecord.gz", "rejects/rejects-00000-of-00001.jsonl"} <= names
     verified = run("verify", SETS)
-    assert (verified.status, verified.out.endswith("in 6 shards, no fault\n")) == (0, True), verified
+    assert (verified.status, verified.brief.out.endswith("in 6 shards, no fault\n")) == (0, True), verified

@@ -4,9 +4,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
 
 import shardmill
+from shardmill.beam import WriteDataset
 from shardmill.errors import UserError
 from shardmill.transforms.publishing.catalog import check_not_ahead
 from tests.addons.nightly.test_rebuild import hook
@@ -34,6 +36,16 @@ def test_a_date_in_the_future_stops(more: tuple[str, ...], here: Path, run: Run)
 
     check_mistake(run("rebuild", "events.yaml", *more), "2062", "days ahead of this machine's clock", "--allow_future")
     assert Path("sets/events/LATEST").read_text() == "1.0.0\n"
+
+
+def test_plain_commands_stop_as_nights_do(here: Path, run: Run) -> None:
+    write(rows(610))
+    words = ("csv", "--input", "in", "--output", "sets", "--name", "events", "--version", "2062.11.28")
+
+    check_mistake(run(*words), "version 2062-11-28 is", "days ahead of this machine's clock", "--allow_future")
+    with pytest.raises(UserError, match="2062-11-28"), beam.Pipeline() as pipeline:
+        _ = pipeline | beam.Create([{"x": 1}]) | WriteDataset("sets", "events", version="2062.11.28")
+    assert run(*words, "--allow_future", "--quiet")[:2] == (0, "")
 
 
 def test_nights_after_one_in_the_future_say_so_and_rollback_helps(here: Path, run: Run) -> None:

@@ -260,13 +260,14 @@ def test_a_mistake_in_beams_options_has_its_line(run: Run, tmp_path: Path) -> No
     assert f"{tmp_path}/a.yaml line 6: unknown flag --regoin=eu; did you mean --region?" in result.err
 
 
+@pytest.mark.parametrize("more", [(), ("--dry_run",)], ids=["built", "planned"])
 @pytest.mark.parametrize("output", ["plain", "plain/deeper"])
-def test_an_output_that_is_a_file_has_its_line(run: Run, tmp_path: Path, output: str) -> None:
+def test_an_output_that_is_a_file_has_its_line(run: Run, tmp_path: Path, output: str, more: tuple[str, ...]) -> None:
     (tmp_path / "plain").touch()
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "a.yaml").write_text(f"name: a\noutput: {tmp_path}/{output}\ncsv: {{input: {tmp_path}/a.csv}}\n")
 
-    result = run("rebuild", tmp_path / "a.yaml")
+    result = run("rebuild", tmp_path / "a.yaml", *more)
 
     assert result.status == 2
     assert f"line 2: --output: {tmp_path}/{output} is not a folder; give another --output" in result.err
