@@ -89,8 +89,7 @@ def open_version(path: str, sha256: str | None = None) -> Dataset:
 
     Readers of data sets open no failed version; commands that people look with do.
     """
-    directory = path.rstrip("/") or "/"
-    if is_failed_folder(directory):
+    if is_failed_folder(directory := path.rstrip("/") or "/"):
         return open_failed(directory, sha256)
     return open_dataset(path, storage.StorageFiles(), None, sha256)
 
