@@ -7,24 +7,15 @@ from contextlib import contextmanager
 from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import is_tag, resolve_version, tag_path, version_numbers
-from shardmill.transforms.publishing import publication
-from shardmill.transforms.publishing.catalog import (
-    find_damage,
-    latest_path,
-    list_published,
-    read_latest,
-    read_tags,
-    version_in,
-    write_latest,
-)
+from shardmill.transforms.publishing import catalog, publication
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import ChangedError
 
 
 def read_named_versions(parent: str) -> dict[str, str]:
     """Return the named versions by the file that names them: LATEST and tags."""
-    tags = {f"{file_names.TAGS}/{tag}": version for tag, version in read_tags(parent).items()}
-    version = read_latest(parent)
+    tags = {f"{file_names.TAGS}/{tag}": version for tag, version in catalog.read_tags(parent).items()}
+    version = catalog.read_latest(parent)
     return {**({file_names.LATEST: version} if version else {}), **tags}
 
 
@@ -47,21 +38,21 @@ def rollback(parent: str, requested: str | None) -> tuple[str, str]:
     """
     _check_no_publication(parent)
     found = storage.read(storage.join(parent, file_names.LATEST))
-    before = version_in(found)
+    before = catalog.version_in(found)
     if requested is None:
         version = _version_before(parent, before)
     else:
         version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory = storage.join(parent, version)
-    if problem := find_damage(directory):
+    if problem := catalog.find_damage(directory):
         raise UserError(f"nothing was changed: {problem}")
     if version == before:
         return before, version
     with _refuse_conflicts(f"LATEST of {parent}"):
-        write_latest(directory, version, uuid.uuid4().hex, found)
+        catalog.write_latest(directory, version, uuid.uuid4().hex, found)
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see LATEST
         if before:
-            write_latest(directory, before, uuid.uuid4().hex, storage.read(latest_path(directory)))
+            catalog.write_latest(directory, before, uuid.uuid4().hex, storage.read(catalog.latest_path(directory)))
         raise JobError(f"a deletion of {directory} had begun; LATEST names {before or version} as before")
     return before, version
 
@@ -81,7 +72,7 @@ def _version_before(parent: str, before: str) -> str:
         raise UserError(
             f"LATEST of {parent} names {before!r}, which is not a version; give the version to roll back to"
         )
-    for state in list_published(parent):
+    for state in catalog.list_published(parent):
         if version_numbers(state.version) < version_numbers(before):
             return state.version
     raise UserError(
@@ -98,10 +89,10 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
     _check_tag(tag)
     version, _ = resolve_version(storage.StorageFiles(), parent, requested)
     directory, path = storage.join(parent, version), tag_path(parent, tag)
-    if problem := find_damage(directory):
+    if problem := catalog.find_damage(directory):
         raise UserError(f"nothing was changed: {problem}")
     found = storage.read(path)
-    before = version_in(found)
+    before = catalog.version_in(found)
     if before == version:
         return before, version
     if before and not move:
@@ -113,7 +104,7 @@ def set_tag(parent: str, requested: str, tag: str, move: bool) -> tuple[str, str
             storage.replace(path, f"{version}\n", found)
     if not storage.exists(storage.join(directory, file_names.SUCCESS)):  # a deletion began before it could see the tag
         written = storage.read(path)
-        if written is not None and version_in(written) == version:
+        if written is not None and catalog.version_in(written) == version:
             with _refuse_conflicts(f"the tag {tag} of {parent}"):
                 storage.delete_if_unchanged(path, written)
         raise JobError(f"a deletion of {directory} had begun; {tag} names nothing now")
@@ -132,7 +123,7 @@ def delete_tag(parent: str, tag: str) -> str:
         raise UserError(f"{parent} has no tag {tag!r}")
     with _refuse_conflicts(f"the tag {tag} of {parent}"):
         storage.delete_if_unchanged(path, found)
-    return version_in(found)
+    return catalog.version_in(found)
 
 
 @contextmanager

@@ -17,17 +17,7 @@ from shardmill.errors import JobError, UserError
 from shardmill.filesystem import Paths
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import find_interrupted_publications
-from shardmill.pipelines.commands.frame import (
-    FILES_HELP,
-    Command,
-    add_directory,
-    ignore,
-    list_paths,
-    parse_messages,
-    print_outcome,
-    reach_stores,
-    report_read_errors,
-)
+from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser, beam_options, check_folder_first
 from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.outcome import repair
@@ -35,22 +25,16 @@ from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset
 from shardmill.text import html_table, plural
+from shardmill.transforms.publishing import verification
 from shardmill.transforms.publishing.catalog import is_failed_folder, open_version
 from shardmill.transforms.publishing.lease import Owner, read_holder
-from shardmill.transforms.publishing.verification import (
-    Fault,
-    VerifyShards,
-    find_dataset_faults,
-    find_unlisted_files,
-    read_index_list,
-)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.workers.running import report_plan
 
 
 def _add_arguments(parser: Parser) -> None:
-    add_directory(parser, FILES_HELP, nargs="+")
+    frame.add_directory(parser, frame.FILES_HELP, nargs="+")
     parser.add_argument("--decode", action="store_true", help="Decode all pixels of every image, too")
     parser.add_argument("--sha256", metavar="HEX", help="SHA-256 that manifest.json must have, as verify prints it")
     parser.add_argument(
@@ -61,8 +45,8 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:
-    args, rest = parse_messages(parser, arguments)
-    paths = list_paths(args.directory)
+    args, rest = frame.parse_messages(parser, arguments)
+    paths = frame.list_paths(args.directory)
     taken = paths[1:] if rest and rest[-1].startswith("-") and rest[-1] != arguments[-1] else []  # values of the flag
     options = beam_options([*rest, *taken], parser)
     check_folder_first(arguments, paths[0], rest)
@@ -78,14 +62,14 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
         else:
             print(fault)
     if found.ok:
-        print_outcome(args, found.text)
+        frame.print_outcome(args, found.text)
     if found.ok and found.sha256:
-        print_outcome(args, f"sha256 of its manifest.json: {found.sha256}")
+        frame.print_outcome(args, f"sha256 of its manifest.json: {found.sha256}")
     return 0 if found.ok else 1
 
 
 COMMANDS = (
-    Command(
+    frame.Command(
         name="verify",
         description="Re-read a data set, or any TFRecord files, and check every file, checksum, record and feature.",
         epilog="Every option of Apache Beam, such as --runner or --direct_num_workers, may follow the folder. Exit"
@@ -114,7 +98,7 @@ class Verification:
     directory: str
     examples: int
     shards: int
-    faults: tuple[Fault, ...]
+    faults: tuple[verification.Fault, ...]
     notices: tuple[str, ...]
     is_published: bool
     sha256: str = ""
@@ -168,8 +152,8 @@ def verify(
         JobError: the job that reads the shards failed.
         CorruptDataError: the manifest cannot be read, or has another `sha256`, so that nothing can be checked.
     """
-    with reach_stores("verify", beam_options) as beam:
-        return verify_version(directory, decode, repair, sha256, beam, not progress, ignore, ignore)
+    with frame.reach_stores("verify", beam_options) as beam:
+        return verify_version(directory, decode, repair, sha256, beam, not progress, frame.ignore, frame.ignore)
 
 
 def verify_version(
@@ -191,8 +175,8 @@ def verify_version(
 
     runner.check_runner(options)
     with _make_report_folder(options) as folder:
-        with report_read_errors(path):
-            directory = ", ".join(list_paths(path))
+        with frame.report_read_errors(path):
+            directory = ", ".join(frame.list_paths(path))
             for sentence in repair(directory) if repairs else ():
                 note(sentence, say)
             dataset = find_or_open(path, open_version) if sha256 is None else open_version(directory, sha256)
@@ -205,8 +189,8 @@ def verify_version(
                         note(f"{other} is not verified: {why}", warn)
             if (owner := read_holder(dataset.directory)) is not None:
                 note(f"{storage.join(dataset.directory, file_names.LOCK)} is {_describe_owner(owner)}", say)
-            faults = find_dataset_faults(dataset)
-            others = [fault.file for fault in find_unlisted_files(dataset) if not fault.message]
+            faults = verification.find_dataset_faults(dataset)
+            others = [fault.file for fault in verification.find_unlisted_files(dataset) if not fault.message]
         if others:
             count = plural(len(others), "file is", "files are")
             note(f"{count} no part of the data set, such as {others[0]}", say)
@@ -241,7 +225,7 @@ def _make_report_folder(options: PipelineOptions) -> Iterator[str]:
 
 def shard_faults(
     dataset: Dataset, decode: bool, options: PipelineOptions, folder: str, quiet: bool = False
-) -> list[Fault]:
+) -> list[verification.Fault]:
     """Verify all shards in a Beam job that leaves its report in `folder`; return their faults in its order."""
     path = storage.join(folder, "report.jsonl")
     files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
@@ -265,7 +249,7 @@ def shard_faults(
         raise JobError(
             f"the job reported on {len(files) - len(silent)} of {len(files)} shards; missing, among them: {silent[0]}"
         )
-    return [Fault(file, message) for file in dict.fromkeys(files) for message in reports[file]]
+    return [verification.Fault(file, message) for file in dict.fromkeys(files) for message in reports[file]]
 
 
 def build_verify(
@@ -276,11 +260,13 @@ def build_verify(
     if progress_folder is not None:
         examples, size_bytes = (sum(getattr(shard, what) for _, shard in shards) for what in ("examples", "size_bytes"))
         report_plan(progress_folder, examples, size_bytes)
-    verify = VerifyShards(dataset, decode, read_index_list(dataset), progress_folder=progress_folder)
+    verify = verification.VerifyShards(
+        dataset, decode, verification.read_index_list(dataset), progress_folder=progress_folder
+    )
     faults = root | "Shards" >> beam.Create(shards) | "Verify" >> verify
     _ = root | "Once" >> beam.Create([None]) | "Report" >> beam.Map(_report, AsIter(faults), path)
 
 
-def _report(_: None, reports: Iterable[tuple[str, list[Fault]]], path: str) -> None:
+def _report(_: None, reports: Iterable[tuple[str, list[verification.Fault]]], path: str) -> None:
     lines = (json.dumps([file, [fault.message for fault in faults]]) for file, faults in reports)
     storage.write_text(path, "".join(f"{line}\n" for line in lines))

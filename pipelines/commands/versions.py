@@ -13,16 +13,7 @@ from typing import Any
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import record_path
-from shardmill.pipelines.commands.frame import (
-    STORE_OPTIONS,
-    Command,
-    Result,
-    add_directory,
-    ignore,
-    reach_paths,
-    report_read_errors,
-    run_here,
-)
+from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
@@ -42,20 +33,22 @@ def _make_command(
     examples: Sequence[str],
     add_arguments: Callable[[Parser], object],
     call: Callable[[argparse.Namespace], Any],
-) -> Command:
+) -> frame.Command:
     """Return the record of a command whose first argument is the folder of a data set."""
 
     def add_all(parser: Parser) -> None:
-        add_directory(parser, "Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://")
+        frame.add_directory(
+            parser, "Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://"
+        )
         add_arguments(parser)
 
-    return Command(
+    return frame.Command(
         name=name,
         description=description,
-        epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
+        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
         examples=examples,
         add_arguments=add_all,
-        run=run_here(call),
+        run=frame.run_here(call),
     )
 
 
@@ -218,14 +211,14 @@ def versions(directory: str | os.PathLike[str], *, beam_options: Sequence[str] =
     Raises:
         UserError: there is no data set, or its folder cannot be read.
     """
-    with reach_paths("versions", beam_options, path := os.fspath(directory)):
+    with frame.reach_paths("versions", beam_options, path := os.fspath(directory)):
         return list_versions(path)
 
 
 def list_versions(directory: str) -> Versions:
     """Return the versions of the data set in `directory`; raise a UserError if there are none."""
     parent = data_set_folder(directory)
-    with report_read_errors(parent):
+    with frame.report_read_errors(parent):
         named, tags = read_latest(parent), read_tags(parent)
         with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
             states = list_versions_catalog(parent)
@@ -259,7 +252,7 @@ def _version_cells(row: VersionRow) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Tagged(Result):
+class Tagged(frame.Result):
     """The result of `tag`.
 
     Attributes:
@@ -309,7 +302,7 @@ def tag(
         UserError: there is no such version or tag, or the tag names another version and `move` is not set.
         JobError: another process changed the tag or deleted the version meanwhile.
     """
-    with reach_paths("tag", beam_options, path := os.fspath(directory)):
+    with frame.reach_paths("tag", beam_options, path := os.fspath(directory)):
         return change_tag(path, version, tag, move, delete)
 
 
@@ -338,7 +331,7 @@ def _report_write_errors(directory: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RolledBack(Result):
+class RolledBack(frame.Result):
     """The result of `rollback`.
 
     Attributes:
@@ -379,7 +372,7 @@ def rollback(
         UserError: there is no such version, or it is incomplete.
         JobError: a version is being published, or another process wrote LATEST meanwhile.
     """
-    with reach_paths("rollback", beam_options, path := os.fspath(directory)):
+    with frame.reach_paths("rollback", beam_options, path := os.fspath(directory)):
         return roll_back(path, version)
 
 
@@ -396,7 +389,7 @@ def roll_back(directory: str, version: str | None) -> RolledBack:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Accepted(Result):
+class Accepted(frame.Result):
     """The result of `accept`.
 
     Attributes:
@@ -450,8 +443,8 @@ def accept(
     """
     if keep_latest and set_latest:
         raise UserError("keep_latest and set_latest exclude each other: give one of them")
-    with reach_paths("accept", beam_options, path := os.fspath(directory)):
-        return accept_failed(path, version, reason, by, keep_latest, set_latest, ignore)
+    with frame.reach_paths("accept", beam_options, path := os.fspath(directory)):
+        return accept_failed(path, version, reason, by, keep_latest, set_latest, frame.ignore)
 
 
 def accept_failed(

@@ -14,15 +14,8 @@ from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, tree_flag
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
+from shardmill.transforms.options import image_options
 from shardmill.transforms.options.declare import flag, newer_flag
-from shardmill.transforms.options.image_options import (
-    FORMATS,
-    MAX_PIXELS,
-    RESIZE_MODES,
-    VERIFY,
-    AnnotationOptions,
-    max_pixels_flag,
-)
 
 if TYPE_CHECKING:
     from shardmill.transforms.files.image_codec import Reencode
@@ -77,7 +70,7 @@ class CompanionOptions(AddOnOptions, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesConfig(AnnotationOptions, ListedFilesConfig):
+class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
     """The configuration of `shardmill images`."""
 
     title: ClassVar[str] = "images"
@@ -85,11 +78,11 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
     _has_several_files: ClassVar[bool] = True
 
     input: str | None = tree_flag("jpg")
-    verify: str = flag("header", "Check of each image: its header, or all of its pixels", choices=VERIFY)
+    verify: str = flag("header", "Check of each image: its header, or all of its pixels", choices=image_options.VERIFY)
     image_format: str = flag(
         "",
         "Format in which to re-encode every image",
-        choices=("", *FORMATS),
+        choices=("", *image_options.FORMATS),
         default_words="keep the bytes",
         to_json=lambda name: name or None,
     )
@@ -101,7 +94,7 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
     resize_mode: str = flag(
         "exact",
         "Way to fit another aspect ratio into --resize: stretch (exact), crop (cover) or pad (contain)",
-        choices=RESIZE_MODES,
+        choices=image_options.RESIZE_MODES,
     )
     jpeg_quality: int = flag(
         DEFAULT_QUALITY,
@@ -119,7 +112,7 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
         "Action for a re-encoded image with several frames or pages: reject it, or store the first",
         choices=("reject", "first"),
     )
-    max_pixels: int = max_pixels_flag()
+    max_pixels: int = image_options.max_pixels_flag()
     coordinates: tuple[tuple[str, str], ...] = flag(
         (),
         "Unit of columns with coordinates, for images that are resized or turned upright: relative, pixels or none",
@@ -156,7 +149,7 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
                 )
         if self.image_bands and find_spec("tifffile") is None:
             raise UserError(f"--image_bands needs the library tifffile; {install_hint('tiff')}")
-        if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.is_reencoding:
+        if self.max_pixels != image_options.MAX_PIXELS and self.verify == "none" and not self.is_reencoding:
             raise UserError(
                 f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
             )

@@ -16,17 +16,9 @@ from shardmill.metadata.versions import BuildRecord
 from shardmill.text import mask_urls, shorten
 from shardmill.transforms.features.options import AddOnOptions, insert_options, load
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles, parse_roles
+from shardmill.transforms.options import job_options
 from shardmill.transforms.options.declare import Option, Options, flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import LabelOptions
-from shardmill.transforms.options.job_options import (
-    DEFAULT_SHARD_SIZE,
-    TRAINING,
-    CheckOptions,
-    OutputOptions,
-    ShardOptions,
-    SplitOptions,
-    parse_path,
-)
 
 if TYPE_CHECKING:
     from shardmill.transforms.findings import Findings
@@ -67,7 +59,7 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
 def input_flag(description: str = "Folder, file or glob to read", **attributes: Any) -> Any:
     """Declare the flag --input; `description` describes the paths that it accepts."""
     words = f"{description}; local, gs://, s3://, az://"
-    return flag(None, words, parse=parse_path, group="input", affects_output=False, **attributes)
+    return flag(None, words, parse=job_options.parse_path, group="input", affects_output=False, **attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +144,9 @@ class StreamAddOn(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
+class JobConfig(
+    job_options.OutputOptions, LabelOptions, NameOptions, job_options.ShardOptions, job_options.SplitOptions, ABC
+):
     """The configuration of every job: what it reads, where it writes, how it splits, orders and shards."""
 
     takes_archives: ClassVar[bool] = False  # True if --input may be a zip archive
@@ -179,7 +173,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
     )
     input: str | None = input_flag()
     add_ons: tuple[AddOnOptions, ...] = ()  # given options of add-ons
-    checks: CheckOptions | None = None  # run before the version is published; None for none
+    checks: job_options.CheckOptions | None = None  # run before the version is published; None for none
     # the start of this build's record; None for no record
     record: BuildRecord | None = field(default=None, compare=False)
     # a nonce, chosen once for all attempts at every step
@@ -201,7 +195,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
         for name, count in self.split_shards:
             if names and name not in names:
                 raise UserError(f"--num_shards {name}={count}: no such split; --splits has {', '.join(names)}")
-        longest = max((*names, TRAINING), key=len)  # splits named by folders are not known yet
+        longest = max((*names, job_options.TRAINING), key=len)  # splits named by folders are not known yet
         name = str(file_names.ShardName(self.name, longest, 0, 1, self.codec, self.file_template))
         if not file_names.is_file_name(name):
             raise UserError(
@@ -262,9 +256,9 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
         return replace(self.file_kind, exclude=self.exclude, used=self.given_texts)
 
     @property
-    def split(self) -> SplitOptions:
+    def split(self) -> job_options.SplitOptions:
         """Return the options that assign examples to splits."""
-        return self.subset(SplitOptions)
+        return self.subset(job_options.SplitOptions)
 
     @property
     def classes(self) -> LabelOptions:
@@ -307,7 +301,7 @@ class JobConfig(OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOpt
         from shardmill.transforms.shards.balance import ShardCount
 
         assert not isinstance(self.num_shards, tuple)
-        size_bytes = None if self.num_shards else self.shard_size or DEFAULT_SHARD_SIZE
+        size_bytes = None if self.num_shards else self.shard_size or job_options.DEFAULT_SHARD_SIZE
         others = ShardCount(self.num_shards, size_bytes)
         return {"": others, **{name: ShardCount(count) for name, count in self.split_shards}}
 

@@ -14,20 +14,9 @@ from shardmill.flag_values import OptionValueError, split_pairs
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.features.options import load
 from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.options import job_options
 from shardmill.transforms.options.declare import Options, flag, newer_flag, options_of, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
-from shardmill.transforms.options.job_options import (
-    Stack,
-    parse_fill,
-    parse_missing,
-    parse_name_lists,
-    parse_names,
-    parse_quote,
-    parse_separator,
-    parse_size,
-    parse_stacks,
-    parse_types,
-)
 from shardmill.transforms.values.options import TransformOptions
 
 if TYPE_CHECKING:
@@ -109,14 +98,14 @@ class TableReadOptions(Options, ABC):
     delimiter: str | None = table_input_flag(
         None,
         r"Delimiter between fields of CSV: a character, tab, several characters such as ::, or \s+ for any white space",
-        parse=parse_separator,
+        parse=job_options.parse_separator,
         default_words="a comma; a tab in .tsv files",
     )
     quote: str | None = table_input_flag(
-        None, "Quote character of CSV fields; '' turns quoting off", parse=parse_quote, default_words='"'
+        None, "Quote character of CSV fields; '' turns quoting off", parse=job_options.parse_quote, default_words='"'
     )
     columns: tuple[str, ...] | None = table_input_flag(
-        None, "Comma-separated column names, for CSV files without a header line", parse=parse_names
+        None, "Comma-separated column names, for CSV files without a header line", parse=job_options.parse_names
     )
     header: str = newer_input_flag(
         "auto",
@@ -141,13 +130,13 @@ class TableReadOptions(Options, ABC):
     missing: tuple[str, ...] = table_input_flag(
         MISSING,
         "Comma-separated texts that mean a missing value, in addition to an empty field",
-        parse=parse_missing,
+        parse=job_options.parse_missing,
         default_words=",".join(MISSING[1:]),
     )
     escape: str = newer_input_flag(
         "",
         "Character that makes a quote part of a quoted field, for example a backslash",
-        parse=parse_quote,
+        parse=job_options.parse_quote,
         default_words="quotes are doubled",
     )
     decimal: str = newer_input_flag(
@@ -163,7 +152,7 @@ class TableReadOptions(Options, ABC):
     list_separator: tuple[tuple[str, str], ...] = newer_input_flag(
         (),
         "Text between the values in a column that holds lists, for example pixels=' '; repeatable",
-        parse=parse_fill,
+        parse=job_options.parse_fill,
         repeats=True,
         metavar="COLUMN=TEXT",
         to_json=dict,
@@ -171,7 +160,7 @@ class TableReadOptions(Options, ABC):
     fill: tuple[tuple[str, str], ...] = flag(
         (),
         "Value that replaces missing values of a column, for example age=0; repeatable",
-        parse=parse_fill,
+        parse=job_options.parse_fill,
         repeats=True,
         metavar="COLUMN=VALUE",
         to_json=dict,
@@ -180,17 +169,17 @@ class TableReadOptions(Options, ABC):
         (),
         "Type of a column: int64, float32, bytes or bool, for example zip=bytes; rows with another value are "
         "rejected; repeatable",
-        parse=parse_types,
+        parse=job_options.parse_types,
         repeats=True,
         metavar="COLUMN=TYPE,…",
         default_words="types come from all rows",
         to_json=dict,
     )
-    drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=parse_names)
+    drop: tuple[str, ...] = flag((), "Comma-separated columns to leave out", parse=job_options.parse_names)
     only: tuple[str, ...] = flag(
         (),
         "Comma-separated columns to keep; all others are left out, except for a manifest's files, labels and splits",
-        parse=parse_names,
+        parse=job_options.parse_names,
     )
     flatten: bool = newer_flag(
         False,
@@ -199,7 +188,7 @@ class TableReadOptions(Options, ABC):
     json_columns: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated columns whose values are stored as JSON text; repeatable",
-        parse=parse_name_lists,
+        parse=job_options.parse_name_lists,
         repeats=True,
         metavar="COLUMN,…",
     )
@@ -298,20 +287,20 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         None,
         "Column or feature with the label, or comma-separated columns; strings become class ids,"
         " numbers are kept, a list holds several classes",
-        parse=parse_names,
+        parse=job_options.parse_names,
         to_json=lambda names: names[0] if len(names) == 1 else list(names),
     )
     image: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated columns of encoded images; each image is checked, and records with a damaged one are rejected",
-        parse=parse_names,
+        parse=job_options.parse_names,
     )
     hive_partitioning: bool = newer_input_flag(False, "Make columns of folders such as year=2024/month=1")
-    stack: tuple[Stack, ...] = newer_flag(
+    stack: tuple[job_options.Stack, ...] = newer_flag(
         (),
         "Feature to make of many columns of numbers, for example image=pixel*:uint8:28,28; the type and the "
         "shape are optional; repeatable",
-        parse=parse_stacks,
+        parse=job_options.parse_stacks,
         repeats=True,
         metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
         to_json=lambda stacks: [str(stack) for stack in stacks],
@@ -353,7 +342,7 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
         DEFAULT_BLOCK_SIZE,
         "Size of the blocks in which input files are read; four times as much for tar files and tables of more than"
         " 4,096 columns",
-        parse=parse_size,
+        parse=job_options.parse_size,
         check=lambda size: None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB",
         group="run",
         default_words="4MiB",

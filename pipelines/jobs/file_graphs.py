@@ -17,16 +17,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Reject
 from shardmill.metadata.versions import describe_published_versions
 from shardmill.pipelines.config.files import FilesConfig, ListedFilesConfig
-from shardmill.pipelines.jobs.skeleton import (
-    CutInput,
-    DryRun,
-    WrittenShards,
-    prepare_output,
-    publish_options,
-    rename_build,
-    save_dry_run,
-    write_and_publish,
-)
+from shardmill.pipelines.jobs import skeleton
 from shardmill.pipelines.reports.summary import JobWork, format_range, human_size, join_first_and_last, shorten_name
 from shardmill.text import plural
 from shardmill.transforms.files.encoding import FileEncoder
@@ -142,7 +133,7 @@ def find_files(
 
 def plan_files(
     root: beam.Pipeline, config: FilesConfig, route: FileRoute, options: PublishOptions | None = None
-) -> tuple[beam.PCollection[InputSummary], CutInput]:
+) -> tuple[beam.PCollection[InputSummary], skeleton.CutInput]:
     """Index the input and plan its shards; only a job with `options` writes, and only to its temporary folder."""
     temporary = options.folder if options is not None else None
     indexed = root | "Index" >> route.index(temporary)
@@ -150,7 +141,7 @@ def plan_files(
         _make_file_layout, config.layout_options, route.layout, route.encoder, config.renames, config.analysis
     )
     if options is not None:
-        layout = layout | "Prepare" >> beam.Map(prepare_output, options)
+        layout = layout | "Prepare" >> beam.Map(skeleton.prepare_output, options)
     resolved = indexed.files | "Resolve" >> beam.FlatMap(
         _resolve, AsSingleton(layout), config.resolve_options, temporary
     ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, main="planned")
@@ -166,7 +157,7 @@ def plan_files(
         planned = planned | "KeepOrder" >> KeepOrder()
     shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
     rejects = (indexed.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
-    return indexed.summary, CutInput(layout, divisions, shards, [rejects])
+    return indexed.summary, skeleton.CutInput(layout, divisions, shards, [rejects])
 
 
 def _make_file_layout(
@@ -195,7 +186,7 @@ def build_files(
 
     Workers on this machine report progress to `progress_folder`.
     """
-    options = publish_options(config)
+    options = skeleton.publish_options(config)
     summary, cut = plan_files(root, config, route, options)
     reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
     if reuse is not None:
@@ -216,7 +207,7 @@ def build_files(
         "lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0,
     }
     how |= {"source": source, "threads": config.read_threads}
-    return write_and_publish(cut, config, options, progress_folder, _describe_files, sides, **how)
+    return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_files, sides, **how)
 
 
 # Any: Beam checks annotations, and cannot check protocols
@@ -241,7 +232,7 @@ def _resolve(batch: pa.RecordBatch, layout: Layout, options: PlanOptions, tempor
 
 
 def _describe_files(
-    written: WrittenShards,
+    written: skeleton.WrittenShards,
     options: PublishOptions,
     summary: InputSummary,
     describe: Callable[..., tuple[Features, Sequence[str]]],
@@ -273,7 +264,7 @@ def _describe_files(
         make_further_files=transform,
         further_file_notices=transform_notices,
     )
-    return rename_build(build, features, options)
+    return skeleton.rename_build(build, features, options)
 
 
 # Part of the core time of decoding and resizing an image under Python's lock (bench_lock.py)
@@ -282,7 +273,7 @@ _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first
 
 
 @dataclass(frozen=True, slots=True)
-class FilesDryRun(DryRun):
+class FilesDryRun(skeleton.DryRun):
     """The plan of a job over whole files."""
 
     shards: dict[ShardKey, tuple[int, int]]  # (examples, approximate bytes) of each shard
@@ -295,7 +286,7 @@ def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, rout
     summary, cut = plan_files(root, config, route)
     shards = cut.parts | "CountShard" >> beam.MapTuple(_count_shard)
     sides = (AsSingleton(cut.layout), AsIter(shards), AsIter(cut.rejects[0]), route.encoder)
-    _ = summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
+    _ = summary | "Save" >> beam.Map(skeleton.save_dry_run, path, _make_dry_run, *sides)
 
 
 def _count_shard(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:

@@ -33,17 +33,9 @@ from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.publishing.description import PublishOptions
+from shardmill.transforms.records import staging
 from shardmill.transforms.records.images import add_object_features
 from shardmill.transforms.records.run_file import read_keys
-from shardmill.transforms.records.staging import (
-    AnalyzeRuns,
-    CountKinds,
-    InferColumns,
-    StagedFindings,
-    StagedRuns,
-    check_examples,
-    read_analyzed_files,
-)
 from shardmill.transforms.shards.balance import shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions
@@ -120,11 +112,11 @@ def read_stream(stream: Changed, planned: RecordsDryRun | None = None) -> Readin
         inferred = AsIter(indexed.inferred)
     elif config.spec.unit == "row" and options.needs_inference:
         columns = wanted_columns(options)
-        infer = InferColumns(config.format, columns, options.label_values, config.read_threads)
+        infer = staging.InferColumns(config.format, columns, options.label_values, config.read_threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
-        kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
+        kinds = AsIter(indexed.tasks | "Kinds" >> staging.CountKinds(config.format, config.read_threads))
     side = (inferred, kinds, config, None if planned is None else planned.layout.features, findings)
     layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
     return Reading(stream, inferred, layout)
@@ -173,7 +165,9 @@ def _make_route_layout(summary: InputSummary, inferred: Inferred, config: Record
 _TURN = "shardmill images --image_format jpeg, which reads files, turns them upright"
 
 
-def published_features(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> tuple[Features, list[str]]:
+def published_features(
+    layout: TableLayout, staged: staging.StagedFindings, table: TableOptions
+) -> tuple[Features, list[str]]:
     """Return the features of the examples before any --transform, with images marked, and notices about the images."""
     flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
     features = _set_encodings(_find_published_features(layout, staged.inferred, staged.kinds, table), staged.images)
@@ -226,7 +220,7 @@ def _format_counts(found: Counter[str]) -> str:
     return counts
 
 
-def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOptions) -> list[str]:
+def schema_notices(layout: TableLayout, staged: staging.StagedFindings, table: TableOptions) -> list[str]:
     """Return a notice of features of a given schema that have no value in any row.
 
     A key that is spelled differently tonight also appears among the names that are ignored.
@@ -238,7 +232,7 @@ def schema_notices(layout: TableLayout, staged: StagedFindings, table: TableOpti
     return [f"{table.schema_name} has {names}, of which no record has a value"] if empty else []
 
 
-def check_ids(staged: StagedFindings, layout: TableLayout, label: str, table: TableOptions) -> None:
+def check_ids(staged: staging.StagedFindings, layout: TableLayout, label: str, table: TableOptions) -> None:
     """Check that --labels_file names every class id of existing records, which may be any; raises UserError."""
     names = table.classes.class_names(label, table.label_columns)
     if names is None or label in layout.class_names:
@@ -335,7 +329,7 @@ def _make_label_feature(label: str, features: Mapping[str, Feature], table: Tabl
 
 
 def find_equal_contents(
-    content: str, layout: TableLayout, staged: StagedFindings, shards: Iterable[ShardInfo], is_cut: bool
+    content: str, layout: TableLayout, staged: staging.StagedFindings, shards: Iterable[ShardInfo], is_cut: bool
 ) -> Duplicates:
     """Find contents that occur more than once.
 
@@ -352,7 +346,7 @@ def find_equal_contents(
     return replace(found, documents={split: stats.examples for split, stats in sorted(staged.stats.items())})
 
 
-def cut_by_weights(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
+def cut_by_weights(staged: staging.StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
     """Find where shards begin, so that the weights of their records differ by at most one record's."""
     of_run = beam.Map(lambda run: {part.group: part.size_bytes for part in run.parts})
     sizes = staged.runs | "SizesOfRun" >> of_run | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
@@ -362,7 +356,7 @@ def cut_by_weights(staged: StagedRuns, config: RecordsConfig) -> beam.PCollectio
 
 def transform_graph(
     layout: beam.PCollection[TableLayout],
-    staged: StagedRuns,
+    staged: staging.StagedRuns,
     config: RecordsConfig,
     options: PublishOptions,
     planned: RecordsDryRun | None,
@@ -376,7 +370,7 @@ def transform_graph(
     folder: Any = ""
     if planned is not None:
         analysis = config.module_analysis(planned.layout.features)
-        folder = AsSingleton(staged.runs | "AnalyzeModule" >> AnalyzeRuns(analysis, staged.staged, temporary))
+        folder = AsSingleton(staged.runs | "AnalyzeModule" >> staging.AnalyzeRuns(analysis, staged.staged, temporary))
     side = (folder, AsIter(staged.staged), config.table_options, options, analysis)
     return layout | "TransformGraph" >> beam.Map(_make_graph, *side).with_output_types(StagedGraph)
 
@@ -384,12 +378,12 @@ def transform_graph(
 def _make_graph(
     layout: TableLayout,
     folder: str,
-    all_staged: Iterable[StagedFindings],
+    all_staged: Iterable[staging.StagedFindings],
     table: TableOptions,
     options: PublishOptions,
     analysis: Any,  # an Analysis or a ModuleAnalysis, and the folder of its results
 ) -> StagedGraph:
-    staged, renames = get_single(all_staged, StagedFindings()), Renames.of(options.configuration)
+    staged, renames = get_single(all_staged, staging.StagedFindings()), Renames.of(options.configuration)
     if isinstance(analysis, Analysis) and not staged.gathered.examples:  # which Publish says
         return StagedGraph()
     features = published_features(layout, staged, table)[0]
@@ -397,7 +391,7 @@ def _make_graph(
     if isinstance(analysis, Analysis):
         files = transform_files(analysis, staged.gathered, features, renames)
     else:
-        graph, found = read_analyzed_files(folder)
-        counts = check_examples(staged, analysis.splits)
+        graph, found = staging.read_analyzed_files(folder)
+        counts = staging.check_examples(staged, analysis.splits)
         files = module_files(analysis.module, graph, to_pbtxt(renamed), found, counts)
     return StagedGraph.write(options.folder, files, mark_labels(renamed, options.configuration))

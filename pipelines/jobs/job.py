@@ -27,24 +27,7 @@ from shardmill.metadata.versions import BuildRecord, failed_record_path, record_
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import DataConfig, RecordsConfig
-from shardmill.pipelines.jobs import launch, runner
-from shardmill.pipelines.jobs.outcome import (
-    NOTHING_PUBLISHED,
-    Built,
-    Interrupted,
-    Launched,
-    Published,
-    clean_up,
-    failed_record,
-    missing_folders,
-    read_success,
-    record_interruption,
-    record_warning,
-    recover,
-    take_lease,
-    write_page_of,
-    write_unpublished,
-)
+from shardmill.pipelines.jobs import launch, outcome, runner
 from shardmill.pipelines.jobs.runner import (
     check_dataflow_paths,
     check_secrets,
@@ -187,7 +170,7 @@ def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) ->
     _check_workers(config, options)
     check_input(config)
     if asks:  # and is no dry run
-        write_page_of(config.directory, only_if_missing=True)
+        outcome.write_page_of(config.directory, only_if_missing=True)
     check_output(config, config.overwrite)
     check_version(config)
     for path in config.inputs:
@@ -375,7 +358,7 @@ def run_conversion(
     quiet: bool = False,
     inputs: bytes | None = None,
     planned_success: StoredFile | None = None,
-) -> Published | Launched:
+) -> outcome.Published | outcome.Launched:
     """Run the checked job that `config` describes to its end, and clean up after a failure; prints only progress.
 
     A job written as a template is not waited for. A rebuild gives `inputs`, the inputs file, with which the next build
@@ -389,23 +372,23 @@ def run_conversion(
         JobError: the job failed; the message says so if anything was published.
         Interrupted: by Ctrl-C or SIGTERM; threads of a local runner may still run, and end with the process.
     """
-    missing = missing_folders(config)
+    missing = outcome.missing_folders(config)
     before, named = run_concurrently(
-        config.directory, partial(read_success, config), partial(read_latest, config.parent)
+        config.directory, partial(outcome.read_success, config), partial(read_latest, config.parent)
     )
     lease = None
     try:
         with handle_sigterm(), job.opened(options) as job, _opened_workers(config, options):
-            lease = take_lease(config, detached=not runner.has_local_workers(options))
+            lease = outcome.take_lease(config, detached=not runner.has_local_workers(options))
             names = check_output(config, overwrite=True)
             is_published = file_names.SUCCESS in names and file_names.PUBLISHING not in names
             if inputs is not None:
-                is_late = read_success(config) != planned_success
+                is_late = outcome.read_success(config) != planned_success
             else:  # what was published before was refused before
                 is_late = is_published and not config.overwrite
             if is_late:
                 raise LockedError(f"{config.directory} was published meanwhile by another job; nothing was written")
-            if file_names.PUBLISHING not in names or not recover(config):
+            if file_names.PUBLISHING not in names or not outcome.recover(config):
                 temporary = storage.join(config.directory, config.temporary)
                 if inputs is not None:
                     build_records.stage_inputs(temporary, inputs)
@@ -420,7 +403,7 @@ def run_conversion(
                     launch.run_pipeline(build, options, config.name, quiet, shared=temporary)
                 if (template := template_of(options)) is not None:
                     lease.leave()
-                    return Launched(config.directory, template)
+                    return outcome.Launched(config.directory, template)
             found = open_published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
         _abandon(lease, config, missing, before)
@@ -429,12 +412,12 @@ def run_conversion(
         raise JobError(f"{os_error_text(error)}; {_abandon(lease, config, missing, before)}") from error
     except KeyboardInterrupt as cause:
         if runner.has_local_workers(options):
-            interrupted = Interrupted(_abandon(lease, config, missing, before))
-            interrupted.has_begun_to_publish = str(interrupted) != NOTHING_PUBLISHED
+            interrupted = outcome.Interrupted(_abandon(lease, config, missing, before))
+            interrupted.has_begun_to_publish = str(interrupted) != outcome.NOTHING_PUBLISHED
             raise interrupted from cause
         if lease is not None:
             lease.leave()
-        raise Interrupted(
+        raise outcome.Interrupted(
             f"the job itself goes on, and its runner can cancel it; {config.version} stays its own until it has written"
             f" nothing for {DETACHED_LEASE_SECONDS / 3600:g} h, or "
             f"{storage.join(config.directory, file_names.LOCK)} is deleted"
@@ -462,15 +445,15 @@ def _abandon(
     with limit_timeouts():
         if lease is not None:
             lease.release()
-        return clean_up(config, created_folders, previous_success)
+        return outcome.clean_up(config, created_folders, previous_success)
 
 
-def open_published(config: JobConfig) -> Published:
+def open_published(config: JobConfig) -> outcome.Published:
     """Open the published version of `config`."""
     dataset = open_dataset(config.parent, storage.StorageFiles(), config.version)
     splits = {split.name: split.examples for split in dataset.manifest.splits}
     rejected, notices = int(dataset.manifest.rejects.get("records", 0)), tuple(dataset.manifest.notices)
-    return Published(config.directory, splits, rejected, notices, dataset)
+    return outcome.Published(config.directory, splits, rejected, notices, dataset)
 
 
 def check_not_outrun(config: JobConfig, before: str) -> None:
@@ -489,9 +472,9 @@ def run_recorded(
     options: PipelineOptions,
     record: BuildRecord,
     quiet: bool = False,
-    run_job: Callable[..., Published | Launched] = run_conversion,
+    run_job: Callable[..., outcome.Published | outcome.Launched] = run_conversion,
     record_first_failure: bool = False,
-) -> Built:
+) -> outcome.Built:
     """Run a job with `run_job`, write its build record and page, and return any error of ours in the result.
 
     A launched job writes its record itself. With `record_first_failure` a failure is recorded even if there is no data
@@ -504,31 +487,35 @@ def run_recorded(
     try:
         with handle_sigterm():
             if record.before:
-                write_page_of(storage.join(config.parent, record.before), only_if_missing=True)
+                outcome.write_page_of(storage.join(config.parent, record.before), only_if_missing=True)
             try:
                 published = run_job(make_job(config), config, options, quiet)
             except (UserError, JobError, CorruptDataError) as error:
                 with limit_timeouts():
-                    ended = _with_written_checks(config, failed_record(record, error))
+                    ended = _with_written_checks(config, outcome.failed_record(record, error))
                 ended = replace(ended, seconds=time.monotonic() - start_s)
                 is_recorded = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
-                if is_recorded and (path := write_unpublished(config.parent, ended, record_first_failure)):
+                if is_recorded and (path := outcome.write_unpublished(config.parent, ended, record_first_failure)):
                     for pages in registry.modules("page"):
                         pages.write_page(config.parent, ended, path, previous_profile)
-                return Built(ended, None, error)
-            if isinstance(published, Published):
+                return outcome.Built(ended, None, error)
+            if isinstance(published, outcome.Published):
                 return _write_published_record(config, record, published, previous_profile, start_s)
             seconds = time.monotonic() - start_s
-            return Built(replace(record, status="launched", reason=str(published), seconds=seconds))
+            return outcome.Built(replace(record, status="launched", reason=str(published), seconds=seconds))
     except KeyboardInterrupt as interruption:
         ended = replace(record, seconds=time.monotonic() - start_s)
-        recorded = record_interruption(config.parent, ended, interruption, record_first_failure)
+        recorded = outcome.record_interruption(config.parent, ended, interruption, record_first_failure)
         raise recorded from (interruption.__cause__ or interruption)
 
 
 def _write_published_record(
-    config: JobConfig, record: BuildRecord, published: Published, previous_profile: Profile | None, start_s: float
-) -> Built:
+    config: JobConfig,
+    record: BuildRecord,
+    published: outcome.Published,
+    previous_profile: Profile | None,
+    start_s: float,
+) -> outcome.Built:
     opened = published.dataset
     index, as_written, profile = run_concurrently(
         config.parent,
@@ -555,10 +542,10 @@ def _write_published_record(
     try:
         path = write_record(config.parent, ended)
     except OSError as error:  # the job's own record stays, without the seconds
-        log.warn(record_warning(error))
+        log.warn(outcome.record_warning(error))
     for pages in registry.modules("page"):
         pages.write_page(config.parent, ended, path, previous_profile, profile and (opened, profile))
-    return Built(ended, published, index=index, profile=profile)
+    return outcome.Built(ended, published, index=index, profile=profile)
 
 
 def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:

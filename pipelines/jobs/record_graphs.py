@@ -14,27 +14,7 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.records import RecordsConfig
-from shardmill.pipelines.jobs.graph_steps import (
-    Reading,
-    RecordsDryRun,
-    check_ids,
-    cut_by_weights,
-    find_equal_contents,
-    published_features,
-    read_layout,
-    read_stream,
-    schema_notices,
-    transform_graph,
-)
-from shardmill.pipelines.jobs.skeleton import (
-    CutInput,
-    WrittenShards,
-    prepare_output,
-    publish_options,
-    rename_build,
-    save_dry_run,
-    write_and_publish,
-)
+from shardmill.pipelines.jobs import graph_steps, skeleton
 from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_and_last
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred, format_shape
@@ -78,7 +58,7 @@ def build_records(
     root: beam.Pipeline,
     progress_folder: str | None,
     config: RecordsConfig | FilesConfig,
-    plan: RecordsDryRun | None = None,
+    plan: graph_steps.RecordsDryRun | None = None,
     **source: Any,
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
@@ -89,7 +69,7 @@ def build_records(
     if plan is not None:
         assert isinstance(config, RecordsConfig)
         _describe_module_outputs(plan, config)
-    options = publish_options(config)
+    options = skeleton.publish_options(config)
     reading = _read(root, config, options.folder, options.folder, plan, **source)
     return _build(reading, options, progress_folder, plan)
 
@@ -99,11 +79,11 @@ def _read(
     config: Any,  # a RecordsConfig; with a `route` the FilesConfig
     temporary: str | None,
     scratch: str,
-    plan: RecordsDryRun | None = None,
+    plan: graph_steps.RecordsDryRun | None = None,
     route: "FileRoute | None" = None,
     rows: beam.PCollection[Any] | Callable[[], beam.PTransform] | None = None,
     ready: beam.PCollection[None] | None = None,
-) -> Reading:
+) -> graph_steps.Reading:
     """Read records inside files; or those that an add-on makes of the files of a `route`; or `rows`.
 
     The `rows` of a RowsConfig are in no file, or a new PTransform reads them: see transforms.rows.spool. Nothing is
@@ -112,7 +92,7 @@ def _read(
     if route is not None:
         indexed = root | "Index" >> route.index(temporary)
         layout = indexed.summary | "FileLayout" >> beam.Map(route.layout, config.layout_options)
-        return read_stream(config.stream.change_files(indexed, layout, route.encoder, config, scratch))
+        return graph_steps.read_stream(config.stream.change_files(indexed, layout, route.encoder, config, scratch))
     spooled = None
     if callable(rows):
         rows = root | "Rows" >> rows()
@@ -120,16 +100,19 @@ def _read(
         from shardmill.transforms.rows.spool import SpoolRows
 
         spooled = rows | "Spool" >> SpoolRows(scratch, config.spec.is_passed_through, ready)
-    return read_layout(root, config, temporary, plan, spooled, scratch)
+    return graph_steps.read_layout(root, config, temporary, plan, spooled, scratch)
 
 
 def _build(
-    reading: Reading, options: PublishOptions, progress_folder: str | None, plan: RecordsDryRun | None
+    reading: graph_steps.Reading,
+    options: PublishOptions,
+    progress_folder: str | None,
+    plan: graph_steps.RecordsDryRun | None,
 ) -> beam.PCollection[str]:
     indexed, config, findings = reading.stream
     # The layout represents "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
-    layout = reading.layout | "Prepare" >> beam.Map(prepare_output, options).with_output_types(TableLayout)
+    layout = reading.layout | "Prepare" >> beam.Map(skeleton.prepare_output, options).with_output_types(TableLayout)
     weigh = next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None)
     how_to_read = (config.format, config.encoder, config.key_options, config.block_bytes, config.run_size)
     staging, repeated = Staging(*how_to_read, config.analysis, weigh), None
@@ -141,12 +124,12 @@ def _build(
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
     if plan is not None or config.materialize:
-        graph = transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
+        graph = graph_steps.transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
     if config.materialize:
         source = graph | "Shards" >> beam.Map(lambda graph, source: TransformedShards(graph, source), config.source)
     else:
         source = _make_shard_source(layout, config)
-    cut = CutInput(layout, divisions, slices, [indexed.rejects, staged.rejects])
+    cut = skeleton.CutInput(layout, divisions, slices, [indexed.rejects, staged.rejects])
     sides = (
         AsIter(staged.staged),
         () if graph is None else AsIter(graph),
@@ -156,7 +139,7 @@ def _build(
     )
     at_once = SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE
     how = {"source": source, "threads": config.threads, "shards_at_once": at_once}
-    return write_and_publish(cut, config, options, progress_folder, _describe_records, sides, **how)
+    return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_records, sides, **how)
 
 
 def _stage(
@@ -190,7 +173,7 @@ def _divide_records(staged: StagedRuns, config: RecordsConfig, is_weighed: bool)
             read, count, config.read_threads, assembly.divide, counts_shared=is_by_key
         )
     if is_weighed:
-        return cut_by_weights(staged, config)
+        return graph_steps.cut_by_weights(staged, config)
     count = partial(shard_count, config.shard_counts)
     if config.balance == "bytes":
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads)
@@ -205,7 +188,7 @@ def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsCon
 
 
 def _describe_records(
-    written: WrittenShards,
+    written: skeleton.WrittenShards,
     options: PublishOptions,
     all_staged: Iterable[StagedFindings],
     graphs: Iterable[StagedGraph],
@@ -221,9 +204,9 @@ def _describe_records(
     findings = reduce(Findings.merge, findings_of_stream, Findings()).merge(staged.findings)
     if not staged.record_count and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
-    features, image_notices = published_features(layout, staged, table)
+    features, image_notices = graph_steps.published_features(layout, staged, table)
     notices = [notice for notice in findings.notices(table, staged.record_count) if notice not in layout.notices]
-    notices = [*layout.notices, *notices, *image_notices, *schema_notices(layout, staged, table)]
+    notices = [*layout.notices, *notices, *image_notices, *graph_steps.schema_notices(layout, staged, table)]
     if config.has_raw_records:
         notices.append("--record_type raw passed the records through unparsed: they have no features")
     if config.key is not None:
@@ -232,7 +215,7 @@ def _describe_records(
         is_only_allowed = config.has_files and any(finding.shares_places for finding in findings.values())
         notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit, is_only_allowed)
     for label in layout.row_labels:
-        check_ids(staged, layout, label, table)
+        graph_steps.check_ids(staged, layout, label, table)
     graph = get_single(graphs, StagedGraph())
     gathered, records = gather_rejects(written.rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
     renames = Renames.of(options.configuration)
@@ -247,7 +230,7 @@ def _describe_records(
         rejects=gathered,
         stats=staged.stats,
         notices=notices,
-        duplicates=find_equal_contents(
+        duplicates=graph_steps.find_equal_contents(
             config.compared_content, layout, staged, shards, assembly is not None and assembly.cuts_records
         ),
         make_further_files=transform,
@@ -263,7 +246,7 @@ def _describe_records(
         build = replace(build, make_further_files=graph.read)
     if graph.features and config.materialize:
         return replace(build, stats=written.merge_stats(), make_further_files=graph.read), graph.features
-    return rename_build(build, features, options)
+    return skeleton.rename_build(build, features, options)
 
 
 _SHOWN = 30  # features, by --dry_run
@@ -281,7 +264,7 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig |
     reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
     blocks = AsIter(indexed.tasks | "BlocksOfTask" >> beam.Map(len))
     sides = (reading.inferred, AsSingleton(reading.layout), AsIter(indexed.rejects), blocks, reads_per_block)
-    _ = indexed.summary | "Save" >> beam.Map(save_dry_run, path, _make_dry_run, *sides)
+    _ = indexed.summary | "Save" >> beam.Map(skeleton.save_dry_run, path, _make_dry_run, *sides)
 
 
 def _make_dry_run(
@@ -291,12 +274,12 @@ def _make_dry_run(
     rejects: Iterable[RejectsPart],
     blocks: Iterable[int],
     reads_per_block: int,
-) -> RecordsDryRun:
+) -> graph_steps.RecordsDryRun:
     blocks, types = list(blocks), get_single(inferred, Inferred())
-    return RecordsDryRun(summary, layout, list(rejects), types, len(blocks), sum(blocks), reads_per_block)
+    return graph_steps.RecordsDryRun(summary, layout, list(rejects), types, len(blocks), sum(blocks), reads_per_block)
 
 
-def _describe_module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
+def _describe_module_outputs(plan: graph_steps.RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
     """Describe the outputs of --module_file, by name; raises UserError if it does not work."""
     if not plan.layout.features:
         raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
@@ -306,7 +289,7 @@ def _describe_module_outputs(plan: RecordsDryRun, config: RecordsConfig) -> dict
     return trace_outputs(config.module_file, config.module_analysis(plan.layout.features).schema)
 
 
-def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
+def records_work(plan: graph_steps.RecordsDryRun, config: RecordsConfig) -> JobWork:
     """Return a job's amount of work; cutting files into blocks reads each file once more."""
     files = _count_files(plan, config)
     return JobWork(
@@ -321,11 +304,11 @@ def records_work(plan: RecordsDryRun, config: RecordsConfig) -> JobWork:
     )
 
 
-def _count_files(plan: RecordsDryRun, config: RecordsConfig) -> int:
+def _count_files(plan: graph_steps.RecordsDryRun, config: RecordsConfig) -> int:
     return sum(plan.summary.folders.values()) * max(len(config.inputs), 1)
 
 
-def describe_records_plan(plan: RecordsDryRun, config: RecordsConfig) -> str:
+def describe_records_plan(plan: graph_steps.RecordsDryRun, config: RecordsConfig) -> str:
     """Describe the dry run of a job over records inside files as text."""
     counted = [plural(_count_files(plan, config), "file"), human_size(plan.summary.size_bytes)] if config.inputs else []
     counted += [plural(plan.inferred.rows, "row")] if plan.inferred.rows else []

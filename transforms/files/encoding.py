@@ -24,14 +24,7 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
 from shardmill.transforms.findings import Mergeable
 from shardmill.transforms.formats.line_blocks import examine_bytes
-from shardmill.transforms.inputs.found_files import (
-    COMPANIONS,
-    REVISION,
-    add_revisions,
-    companion_paths,
-    hash_revision,
-    hash_statuses,
-)
+from shardmill.transforms.inputs import found_files
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout
@@ -305,7 +298,7 @@ class FileEncoder(ABC):
         """
         unknown = [index for index, stored_file in enumerate(stored_files) if stored_file is None]
         contents, statuses = storage.read_small([paths[index] for index in unknown])
-        hashes = hash_statuses(statuses)
+        hashes = found_files.hash_statuses(statuses)
         if None in contents:
             hashes[[content is None for content in contents]] = -1
         if len(unknown) == len(paths):
@@ -330,25 +323,27 @@ class FileEncoder(ABC):
             revisions: the hashes of files that `_read` returned.
             objects: the objects of stores that were read, by URL.
         """
-        if REVISION.name not in batch.schema.names:
+        if found_files.REVISION.name not in batch.schema.names:
             return
-        column, has_companions = batch[REVISION.name], COMPANIONS.name in batch.schema.names
+        column, has_companions = batch[found_files.REVISION.name], found_files.COMPANIONS.name in batch.schema.names
         if not (has_companions or column.null_count) and np.array_equal(column.to_numpy(), revisions):
             return
-        listed = zip(self._list_paths(batch), companion_paths(batch), stored_files, column.to_pylist(), strict=True)
+        listed = zip(
+            self._list_paths(batch), found_files.companion_paths(batch), stored_files, column.to_pylist(), strict=True
+        )
         for (path, companions, stored_file, expected), revision in zip(listed, revisions.tolist(), strict=True):
             if expected is None or stored_file is not None:
                 continue
             found = [self._stat_read(path, objects) if revision < 0 else revision]
             found += [self._stat_read(companion, objects) for companion in companions]
-            if add_revisions(found) not in (None, expected):
+            if found_files.add_revisions(found) not in (None, expected):
                 raise changed_error(" or ".join((path, *companions)))
 
     def _stat_read(self, path: str, objects: Mapping[str, FileStat]) -> int | None:
         if not storage.is_local(path):
-            return hash_revision(objects[path]) if path in objects else None
+            return found_files.hash_revision(objects[path]) if path in objects else None
         try:
-            return hash_revision(storage.stat_file(path))
+            return found_files.hash_revision(storage.stat_file(path))
         except OSError:  # reading it says so
             return None
 

@@ -11,16 +11,8 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from shardmill.data.media import has_transparent_pixels, open_image, to_rgb
+from shardmill.transforms.files import image_headers
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError
-from shardmill.transforms.files.image_headers import (
-    ImageHeader,
-    Properties,
-    check_png,
-    check_png_pixels,
-    check_structure,
-    describe_foreign,
-    read_header,
-)
 from shardmill.transforms.files.tiff import Tiff, is_tiff, read_bands, read_tiff
 from shardmill.transforms.formats.conventions import PNG, is_16_bit_png
 from shardmill.transforms.stores.protocol import error_text
@@ -58,7 +50,7 @@ class Reencoded(NamedTuple):
     format: str  # `jpeg` or `png`
     width: int  # in pixels
     height: int
-    properties: Properties
+    properties: image_headers.Properties
 
 
 @contextmanager
@@ -156,7 +148,7 @@ def reencode(data: bytes, settings: Reencode) -> Reencoded:
         # For its colour space, a side too long for a jpeg, …
         with translate_pillow_errors(f"cannot be re-encoded as {target}"):
             is_transparent = has_transparent_pixels(source)
-            properties = Properties(
+            properties = image_headers.Properties(
                 is_deep,
                 is_transparent,
                 is_transparent_tiff=is_transparent and tiff is not None,
@@ -255,29 +247,29 @@ def _open(data: bytes) -> Image.Image:
         try:
             return open_image(data)
         except UnidentifiedImageError:
-            what = describe_foreign(data) or f"the file starts with {data[:8]!r}"
+            what = image_headers.describe_foreign(data) or f"the file starts with {data[:8]!r}"
             raise ImageError(f"not an image that Pillow reads: {what}") from None
 
 
 def _load(image: Image.Image, data: bytes) -> None:
     if image.format == "PNG":  # Pillow looks at no checksum
-        check_png(data)
-        check_png_pixels(data)
+        image_headers.check_png(data)
+        image_headers.check_png_pixels(data)
     with translate_pillow_errors("does not decode"):
         image.load()
 
 
-def check_image(data: bytes, verify: str, max_pixels: int) -> ImageHeader:
+def check_image(data: bytes, verify: str, max_pixels: int) -> image_headers.ImageHeader:
     """Return the header of an image, or raise an ImageError if it is damaged, too large or not read by TensorFlow."""
-    header = read_header(data)
+    header = image_headers.read_header(data)
     check_pixel_count(header, max_pixels)  # before anything is decoded
-    header = check_structure(data, header)
+    header = image_headers.check_structure(data, header)
     if verify == "decode":
         check_decodes(data)
     return header
 
 
-def check_pixel_count(header: ImageHeader, max_pixels: int) -> None:
+def check_pixel_count(header: image_headers.ImageHeader, max_pixels: int) -> None:
     """Raise an ImageError if an image has more than `max_pixels`."""
     if header.width * header.height > max_pixels:
         raise ImageError(

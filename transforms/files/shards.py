@@ -13,15 +13,8 @@ import pyarrow.compute as pc
 from shardmill.data import tfrecord
 from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder, RecordPlace, StoredFile
 from shardmill.transforms.files.references import sort_by_key
+from shardmill.transforms.shards import sources
 from shardmill.transforms.shards.balance import hash_strings
-from shardmill.transforms.shards.sources import (
-    PIECE_SCHEMA,
-    EncodedChunk,
-    FileIndex,
-    IndexedPiece,
-    make_piece_batch,
-    read_piece,
-)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import unpack_batch
@@ -34,7 +27,10 @@ _PIECES = 64  # kept by a process: where the order is another than it was, a sha
 STORED = pa.schema(
     [
         pa.field("shard", pa.int32()),
-        *(PIECE_SCHEMA.field(name) for name in ("offset", "length", "value_offset", "value_length", "seen", "reason")),
+        *(
+            sources.PIECE_SCHEMA.field(name)
+            for name in ("offset", "length", "value_offset", "value_length", "seen", "reason")
+        ),
     ]
 )
 
@@ -46,7 +42,7 @@ class PreviousVersion:
     version: str  # name in messages
     directory: str  # folder of its shards
     folder: str  # folder of the index's pieces
-    index: FileIndex  # of the files in its shards
+    index: sources.FileIndex  # of the files in its shards
 
     def shard(self, index: int) -> str:
         """Return the path of a shard of the previous version, given its index among the shards."""
@@ -80,7 +76,7 @@ class PreviousVersion:
 
     def _find_candidate_pieces(
         self, batch: pa.RecordBatch, max_bytes: int
-    ) -> Iterator[tuple[int, IndexedPiece, np.ndarray, np.ndarray]]:
+    ) -> Iterator[tuple[int, sources.IndexedPiece, np.ndarray, np.ndarray]]:
         """Yield the parts of the file index that may hold files of `batch`: (index, part, rows, their keys)."""
         keys = hash_strings(batch["name"].to_pylist(), self.index.seed)
         known = batch["identity"].is_valid().to_numpy(zero_copy_only=False)
@@ -120,12 +116,12 @@ class _Table:
 
 @lru_cache(maxsize=_PIECES)
 def _load(path: str, crc32c: int) -> _Table | None:
-    found = read_piece(path, crc32c)
+    found = sources.read_piece(path, crc32c)
     if found is None:
         return None
     metadata = {key.decode(): value.decode() for key, value in (found.schema.metadata or {}).items()}
     found = found.sort_by("key").combine_chunks()
-    (rows,) = found.to_batches() or [pa.RecordBatch.from_pylist([], PIECE_SCHEMA)]
+    (rows,) = found.to_batches() or [pa.RecordBatch.from_pylist([], sources.PIECE_SCHEMA)]
     return _Table(rows["key"].to_numpy(), rows, metadata.get("encoding", ""), metadata.get("refusing", ""))
 
 
@@ -280,12 +276,12 @@ class FileShards:
             max_bytes, most_files = _COMPILED_BYTES, max(most_files, _COMPILED_FILES)
         return len(batch), split_into_tasks(batch, stored, most_files, max_bytes)
 
-    def encode(self, task: Task) -> EncodedChunk:
+    def encode(self, task: Task) -> sources.EncodedChunk:
         """Encode or copy the records of one task."""
         with memory_budget().take(MEMORY_FACTOR * size_bytes(task)):
             return self._encode(*task)
 
-    def _encode(self, batch: pa.RecordBatch, stored: pa.RecordBatch) -> EncodedChunk:
+    def _encode(self, batch: pa.RecordBatch, stored: pa.RecordBatch) -> sources.EncodedChunk:
         known, damaged = read_stored(self.previous, stored) if self.previous is not None else ([None] * len(batch), 0)
         if self.versions is None:
             return self.encoder.encode_batch(batch, known)[0]
@@ -305,7 +301,7 @@ class FileShards:
     def _make_index_rows(self, batch: pa.RecordBatch, places: list[RecordPlace | None]) -> pa.RecordBatch:
         metadata = {"encoding": self._encoding, "refusing": self._reason_options}
         if not self.writes_index:
-            return make_piece_batch((), metadata)
+            return sources.make_piece_batch((), metadata)
         has_place = np.fromiter((place is not None for place in places), np.bool_, len(places))
         # A file too large to be looked at is rejected for its planned size, which depends on more than it
         is_indexed = has_place & batch["identity"].is_valid().to_numpy(zero_copy_only=False)
@@ -313,4 +309,4 @@ class FileShards:
         files = batch.select(["name", "identity"]).filter(pa.array(is_indexed))
         keys = hash_strings(files["name"].to_pylist(), self.seed)
         rows = [place for place, keep in zip(places, is_indexed.tolist(), strict=True) if keep and place is not None]
-        return make_piece_batch(rows, metadata, (files["name"], pa.array(keys), files["identity"]))
+        return sources.make_piece_batch(rows, metadata, (files["name"], pa.array(keys), files["identity"]))

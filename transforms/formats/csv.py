@@ -33,29 +33,9 @@ from shardmill.transforms.columns.text import (
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf
 from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, Remarks, RoundedNumbers
+from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
-from shardmill.transforms.formats.csv_parse import (
-    MARKS_OF_NAME,
-    START_BYTES,
-    CsvPiece,
-    Head,
-    LostRecords,
-    Parsed,
-    Table,
-    check_start,
-    column_problem,
-    header_columns,
-    parse_header,
-    parse_piece,
-    pass_lines,
-    read_head,
-    read_pieces,
-    read_ranges,
-    read_sample,
-    split_piece,
-    unclosed_quote_error,
-)
 from shardmill.transforms.formats.csv_scan import Positions, stitch
 from shardmill.transforms.formats.format import (
     STAGE,
@@ -163,7 +143,7 @@ class CsvFormat(RecordFormat):
             raise ValueError(f"the mark of comments {self.comment!r} is invalid; expected one such as # or //")
         if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
-        if self.columns is not None and (problem := column_problem(self.columns)):
+        if self.columns is not None and (problem := csv_parse.column_problem(self.columns)):
             raise ValueError(f"the columns given for files without a header: {problem}")
         if not 1 <= self.block_size <= 1 << 30:
             raise ValueError(f"a block size of {self.block_size} bytes; expected 1 to {1 << 30}")
@@ -203,7 +183,7 @@ class CsvFormat(RecordFormat):
         names = list(block.columns if columns is None else columns)
         wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
         for piece in self._pieces(block):
-            if isinstance(piece, CsvPiece):  # `read` reports the others
+            if isinstance(piece, csv_parse.CsvPiece):  # `read` reports the others
                 texts, parsed, _ = self._texts(piece, block, wanted, with_lines=False)
                 types = self._infer(names, texts)
                 if _may_hold_header(types, texts):
@@ -237,7 +217,7 @@ class CsvFormat(RecordFormat):
             )
         records, file = 0, block.file
         for piece in self._pieces(block):
-            if isinstance(piece, LostRecords):
+            if isinstance(piece, csv_parse.LostRecords):
                 damage = compressed_damage(piece.error, file.size_bytes)
                 reason = f"{damage.reason}; any records from line {piece.line} on are lost"
                 lost = damage.make_reject(file.name, piece.line, reason, records, file.size_bytes)
@@ -251,7 +231,7 @@ class CsvFormat(RecordFormat):
                 yield rows
 
     def _rows(
-        self, piece: CsvPiece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]
+        self, piece: csv_parse.CsvPiece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]
     ) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
@@ -298,7 +278,7 @@ class CsvFormat(RecordFormat):
         findings = Findings.of(RoundedNumbers(rounded), odd, taken, spaces)
         return Rows(batch, lines, left_out, parsed.findings.merge(findings))
 
-    def _find_spaces(self, parsed: Parsed, name: str) -> Remarks:
+    def _find_spaces(self, parsed: csv_parse.Parsed, name: str) -> Remarks:
         """Return a remark on the rows that `strip` changes, if there are any and they are to be remarked on."""
         if not self.remarks_spaces:
             return Remarks()
@@ -307,8 +287,8 @@ class CsvFormat(RecordFormat):
         return Remarks({SPACED_ROWS: Occurrences(len(rows), (name, int(parsed.lines[rows[0]])))} if len(rows) else {})
 
     def _texts(
-        self, piece: CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
-    ) -> tuple[dict[str, pa.Array], Parsed, Counter[tuple[str, str]]]:
+        self, piece: csv_parse.CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
+    ) -> tuple[dict[str, pa.Array], csv_parse.Parsed, Counter[tuple[str, str]]]:
         """Parse the columns `wanted` as text, with missing values filled; absent columns are missing in all rows.
 
         The counts are of the texts that mean a missing value, by column and text.
@@ -317,8 +297,8 @@ class CsvFormat(RecordFormat):
         there = [name for name in names if name in columns]
         first_rows, comment = partial(self._first_rows, block), self.comment.encode()
         of_file = block.file.name, block.columns, self._dialect(block.file.name)
-        table = Table(*of_file, self.missing, self.encoding, comment, self.is_quote_given, first_rows)
-        parsed = parse_piece(piece, table, there, with_lines)
+        table = csv_parse.Table(*of_file, self.missing, self.encoding, comment, self.is_quote_given, first_rows)
+        parsed = csv_parse.parse_piece(piece, table, there, with_lines)
         columns_there, missing = take_missing_texts(dict(zip(there, parsed.columns)), self.missing, self.strip)
         fill = dict(self.fill)
         texts = {}
@@ -332,21 +312,21 @@ class CsvFormat(RecordFormat):
     def _first_rows(self, block: BlockRef) -> list[list[str]]:
         with self._open(block.file) as (stream, _):
             _, head = self._start(stream, block.file)
-            _, sample = read_sample(stream, replace(head, record=b""))
+            _, sample = csv_parse.read_sample(stream, replace(head, record=b""))
         dialect = self._dialect(block.file.name)
         lines = self._text_of(sample, block.file).decode(errors="replace").splitlines()
         quote, delimiter = dialect.quote.decode(), dialect.delimiter.decode()
         rows = [line.split(delimiter) for line in lines if not quote or quote not in line]
         return [fields for fields in rows if len(fields) == len(block.columns)]
 
-    def _pieces(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
+    def _pieces(self, block: BlockRef) -> Iterator[csv_parse.CsvPiece | Reject | csv_parse.LostRecords]:
         for piece in self._large_pieces(block):
-            if isinstance(piece, CsvPiece):
-                yield from split_piece(piece, self._dialect(block.file.name), block.file.name)
+            if isinstance(piece, csv_parse.CsvPiece):
+                yield from csv_parse.split_piece(piece, self._dialect(block.file.name), block.file.name)
             else:
                 yield piece
 
-    def _large_pieces(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
+    def _large_pieces(self, block: BlockRef) -> Iterator[csv_parse.CsvPiece | Reject | csv_parse.LostRecords]:
         file, dialect = block.file, self._dialect(block.file.name)
         try:
             if self._is_splittable(file):
@@ -354,24 +334,28 @@ class CsvFormat(RecordFormat):
                 return
             with self._open(file) as (stream, _):
                 _, head = self._start(stream, file)
-                yield from read_pieces(stream, dialect, self.block_size, file.name, head)
+                yield from csv_parse.read_pieces(stream, dialect, self.block_size, file.name, head)
         except OSError as error:
             raise_if_store_failed(error, file.path)
             raise JobError(
                 f"{file.name} can no longer be read: {error_text(error)}; leave the input as it is while a job runs"
             ) from error
 
-    def _pieces_of_range(self, block: BlockRef) -> Iterator[CsvPiece | Reject | LostRecords]:
+    def _pieces_of_range(self, block: BlockRef) -> Iterator[csv_parse.CsvPiece | Reject | csv_parse.LostRecords]:
         if not is_long_text(block.length):
-            yield CsvPiece(to_utf8(self._unescape(_read_range(block)), self.encoding), block.first_line)
+            yield csv_parse.CsvPiece(to_utf8(self._unescape(_read_range(block)), self.encoding), block.first_line)
             return
-        dialect, head = self._dialect(block.file.name), Head(next_line=block.first_line)
+        dialect, head = self._dialect(block.file.name), csv_parse.Head(next_line=block.first_line)
         with storage.open_read(block.file.path, block.end) as raw:
             raw.seek(block.offset)
-            for piece in read_pieces(
+            for piece in csv_parse.read_pieces(
                 self._unescaped(_BlockStream(raw, block)), dialect, self.block_size, block.file.name, head
             ):
-                yield CsvPiece(to_utf8(piece.text, self.encoding), piece.line) if isinstance(piece, CsvPiece) else piece
+                yield (
+                    csv_parse.CsvPiece(to_utf8(piece.text, self.encoding), piece.line)
+                    if isinstance(piece, csv_parse.CsvPiece)
+                    else piece
+                )
 
     def _dialect(self, name: str) -> Dialect:
         if len(self.delimiter.encode()) > 1:
@@ -435,21 +419,21 @@ class CsvFormat(RecordFormat):
         The text is in the file's encoding if the file can be cut into blocks, otherwise UTF-8.
         """
         with open_decompressed(file.path, file.name, file.size_bytes) as raw:
-            start = raw.read(START_BYTES)
-            check_start(start, file.name, self.encoding)
+            start = raw.read(csv_parse.START_BYTES)
+            csv_parse.check_start(start, file.name, self.encoding)
             if not self._is_splittable(file):
                 try:
                     decoded = self._unescaped(Utf8Stream(_PrefixedStream(start, raw), self.encoding))
-                    yield _PrefixedStream(pass_lines(decoded, self.skip_lines)[0], decoded), 0
+                    yield _PrefixedStream(csv_parse.pass_lines(decoded, self.skip_lines)[0], decoded), 0
                 except UnicodeError as error:  # UTF-16 without a byte order mark, say
                     raise not_encoded_error(file.name, self.encoding, error) from None
             else:
                 text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
                 behind = self._unescaped(_PrefixedStream(text, raw))
-                rest, passed = pass_lines(behind, self.skip_lines)
+                rest, passed = csv_parse.pass_lines(behind, self.skip_lines)
                 yield _PrefixedStream(rest, behind), len(start) - len(text) + passed
 
-    def _start(self, stream: Stream, file: FileRef, is_doubted: bool = False) -> tuple[tuple[str, ...], Head]:
+    def _start(self, stream: Stream, file: FileRef, is_doubted: bool = False) -> tuple[tuple[str, ...], csv_parse.Head]:
         """Return the columns of a file, none if it is empty, and the head after which its rows begin.
 
         Args:
@@ -460,27 +444,31 @@ class CsvFormat(RecordFormat):
         first = self.skip_lines + 1
         dialect = self._dialect(file.name)
         if self.columns is not None:
-            head, sample = Head(b"", first, 0, first, b""), b""
+            head, sample = csv_parse.Head(b"", first, 0, first, b""), b""
             if is_doubted:
-                head, sample = read_sample(stream, head)
+                head, sample = csv_parse.read_sample(stream, head)
             rows = self._text_of(sample, file).decode(errors="replace")
             if problem := columns_problem(rows, first, dialect, self.columns):
                 raise UserError(f"{file.name}, line {first}: {problem}")
             return self.columns, head
-        head = read_head(stream, dialect, file.name, first, self.comment.encode())
+        head = csv_parse.read_head(stream, dialect, file.name, first, self.comment.encode())
         text, where = self._text_of(head.record, file), f"{file.name}, line {head.line}"
         if self.header_line == "none":
             columns = (
-                tuple(f"column_{number}" for number in range(1, len(parse_header(text, dialect)) + 1)) if text else ()
+                tuple(f"column_{number}" for number in range(1, len(csv_parse.parse_header(text, dialect)) + 1))
+                if text
+                else ()
             )
-            return columns, Head(b"", head.line, head.stop - len(head.record), head.line, head.record + head.rest)
+            return columns, csv_parse.Head(
+                b"", head.line, head.stop - len(head.record), head.line, head.record + head.rest
+            )
         if is_doubted and text and b"\0" not in text and is_utf8(text):
-            head, sample = read_sample(stream, head)
+            head, sample = csv_parse.read_sample(stream, head)
             rows = self._text_of(sample, file).decode(errors="replace")
             is_given = self.header_line == "first"
             if problem := header_problem(rows, head.line, dialect, self.delimiter != "", is_given):
                 raise UserError(f"{where}: {problem}")
-        columns = header_columns(text, dialect, where, self.encoding)
+        columns = csv_parse.header_columns(text, dialect, where, self.encoding)
         return tuple(column.strip(" \t") for column in columns) if self.strip else columns, head
 
     def _text_of(self, data: bytes, file: FileRef) -> bytes:
@@ -492,7 +480,7 @@ class CsvFormat(RecordFormat):
             yield Reject(file.name, None, "index", "the file is empty: no header")
             return
         if head.record:
-            names = parse_header(self._text_of(head.record, file), self._dialect(file.name))
+            names = csv_parse.parse_header(self._text_of(head.record, file), self._dialect(file.name))
             for number, (name, column) in enumerate(zip(names, columns), 1):
                 if not name:
                     text = f"the header has no name for column {number}, which is called {column!r}"
@@ -503,11 +491,11 @@ class CsvFormat(RecordFormat):
             return
         begin, dialect = base + head.stop, self._dialect(file.name)
         size = widen_block(self.block_size, len(columns))
-        ranges = [part for _, part in read_ranges(stream, dialect, size, begin, head.rest)]
+        ranges = [part for _, part in csv_parse.read_ranges(stream, dialect, size, begin, head.rest)]
         stitched = stitch(ranges, begin, head.next_line)
         if stitched.open_line is not None:
             end_byte = storage.read_range(file.path, file.size_bytes - 1, 1)
-            raise unclosed_quote_error(file.name, stitched.open_line, dialect, end_byte)
+            raise csv_parse.unclosed_quote_error(file.name, stitched.open_line, dialect, end_byte)
         end = ranges[-1].stop if ranges else begin
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             if stop > offset:
@@ -526,7 +514,7 @@ def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Arr
     codes, offsets = text_buffers(texts[name])
     spelled, lengths = name.strip().encode(), np.diff(offsets)
     first = codes.take(offsets[:-1], mode="clip")
-    may_fit = (lengths >= len(spelled)) & (lengths <= len(spelled) + MARKS_OF_NAME)
+    may_fit = (lengths >= len(spelled)) & (lengths <= len(spelled) + csv_parse.MARKS_OF_NAME)
     rows = np.flatnonzero(may_fit & ((first == spelled[0]) | (first <= ord(" ")))) if spelled else ()
     return any(as_text(value).strip(' \t"') == name.strip() for value in texts[name].take(pa.array(rows)).to_pylist())
 

@@ -12,6 +12,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.findings import Findings, PassedOver
+from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import (
     STAGE,
     BlockRef,
@@ -22,15 +23,6 @@ from shardmill.transforms.formats.format import (
     empty_rows,
     is_long_text,
     reject_long,
-)
-from shardmill.transforms.formats.line_blocks import (
-    Piece,
-    blank_lines,
-    encoding_name,
-    invalid_lines,
-    is_ascii_transparent,
-    is_utf8,
-    line_ranges,
 )
 from shardmill.transforms.formats.lines import LINE_NUMBER, TEXT, LinesFormat
 from shardmill.transforms.stores import storage
@@ -115,10 +107,10 @@ class DocumentsFormat(LinesFormat):
 
     @property
     def _has_plain_separators(self) -> bool:
-        encoding = encoding_name(self.encoding)
+        encoding = line_blocks.encoding_name(self.encoding)
         if encoding == "utf-8" or not self.separator:
             return self.has_plain_ends
-        return self.separator.isascii() and is_ascii_transparent(encoding, self.separator.encode())
+        return self.separator.isascii() and line_blocks.is_ascii_transparent(encoding, self.separator.encode())
 
     def _first_end(self, data: bytes) -> int:
         found = [data.find(text) + len(text) for text in self._separators if text in data]
@@ -139,7 +131,7 @@ class DocumentsFormat(LinesFormat):
         starts, stops = np.array(documents.starts, np.int64), np.array(documents.stops, np.int64)
         lines = first_line + np.searchsorted(spans.find(data, _LF), starts)
         kept, rejects = np.ones(len(starts), bool), []
-        is_valid = is_utf8(data)
+        is_valid = line_blocks.is_utf8(data)
         for row, (start, stop) in enumerate(
             zip(documents.starts, documents.stops, strict=True) if not is_valid else ()
         ):
@@ -157,7 +149,7 @@ class DocumentsFormat(LinesFormat):
             arrays[LINE_NUMBER] = pa.array(numbers)
         findings = Findings.of(PassedOver({"empty document": documents.empty}))
         if rejects:
-            findings.add(self.count_encodings(Piece(data, first_line), name))
+            findings.add(self.count_encodings(line_blocks.Piece(data, first_line), name))
         return Rows(to_batch(arrays, len(numbers)), numbers, rejects, findings)
 
     def _separate(self, data: bytes) -> _Documents:
@@ -182,11 +174,11 @@ class DocumentsFormat(LinesFormat):
 
 
 def _paragraphs(data: bytes) -> _Documents:
-    starts, stops = line_ranges(data)
+    starts, stops = line_blocks.line_ranges(data)
     valid = np.ones(len(starts), bool)
-    if not is_utf8(data):
-        valid[[row for row, _ in invalid_lines(data, starts, stops, "utf-8")]] = False
-    blank = blank_lines(data, starts, stops, valid)
+    if not line_blocks.is_utf8(data):
+        valid[[row for row, _ in line_blocks.invalid_lines(data, starts, stops, "utf-8")]] = False
+    blank = line_blocks.blank_lines(data, starts, stops, valid)
     is_first = ~blank & np.concatenate(([True], blank[:-1]))
     is_last = ~blank & np.concatenate((blank[1:], [True]))
     return _Documents(starts[is_first].tolist(), stops[is_last].tolist(), 0)

@@ -20,15 +20,8 @@ import pyarrow as pa
 from shardmill.flag_values import assign, quote
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
+from shardmill.transforms.columns import conversion
 from shardmill.transforms.columns.arrow import arrow_type, as_text, split_text, to_batch
-from shardmill.transforms.columns.conversion import (
-    column_array,
-    column_type,
-    convert_value,
-    inexact_floats,
-    rounded_values,
-    sample_limit,
-)
 from shardmill.transforms.columns.nested import NO_NESTING, FlatObject, Nesting, dotted_prefixes, is_list_of_objects
 from shardmill.transforms.columns.text import find_odd_texts, key_texts_of_values
 from shardmill.transforms.columns.types import (
@@ -124,7 +117,7 @@ class JsonObjects:
             if is_parallel:
                 values = _replace_nulls(values)
             try:
-                column = column_type(values)
+                column = conversion.column_type(values)
             except ColumnError:
                 column = self._infer_by_value(name, values, refused, nested)
                 # Of a type without a value, so that `read` looks at the column even if no row has a good value of it.
@@ -146,12 +139,12 @@ class JsonObjects:
             values = self.column_values(name, "" if column.dtype == "bytes" else None)
             if (mixed := self._mixed_values(column, values)) is not None:
                 odd[name] = mixed
-            array = column_array(values, column)
+            array = conversion.column_array(values, column)
             if array is None:
                 converted = []
                 for row, value in enumerate(values):
                     try:
-                        converted.append(convert_value(self._exact(row, name, value), column))
+                        converted.append(conversion.convert_value(self._exact(row, name, value), column))
                     except ColumnError as error:
                         remedy = self._remedy(row, name, value)
                         if not remedy and "64-bit" in str(error):
@@ -169,8 +162,8 @@ class JsonObjects:
         if self.nesting is not None and self.nesting.flatten:  # an empty list of objects is no other column
             others -= {prefix for name in types for prefix in dotted_prefixes(name)}
         floats = [name for name, column in types.items() if column.dtype == "float32"]
-        limit = sample_limit(len(floats))
-        rounded = {name: rounded_values(self.column_values(name), arrays[name], limit) for name in floats}
+        limit = conversion.sample_limit(len(floats))
+        rounded = {name: conversion.rounded_values(self.column_values(name), arrays[name], limit) for name in floats}
         return Rows(
             to_batch(arrays, len(self.objects)),
             self.line_numbers,
@@ -285,7 +278,7 @@ class JsonObjects:
 
     def _exact(self, row: int, name: str, value: Any) -> Any:
         """Return the exact value of a row; integers beyond 64 bits, of which orjson makes floats, are parsed again."""
-        if not self.lines or next(inexact_floats(value), None) is None:
+        if not self.lines or next(conversion.inexact_floats(value), None) is None:
             return value
         try:
             exact = json.loads(self.lines[row])

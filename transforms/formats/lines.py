@@ -15,6 +15,7 @@ from shardmill.text import END_MARKS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, PassedOver, Undecodable
+from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import (
     STAGE,
     BlockRef,
@@ -24,23 +25,6 @@ from shardmill.transforms.formats.format import (
     Rows,
     describe_cut_end,
     empty_rows,
-)
-from shardmill.transforms.formats.line_blocks import (
-    MARK_ERRORS,
-    Flags,
-    LineWalker,
-    Piece,
-    Positions,
-    blank_lines,
-    count_lines,
-    encoding_name,
-    examine_bytes,
-    index_lines,
-    invalid_lines,
-    is_utf8,
-    line_ranges,
-    not_encoded_error,
-    read_pieces,
 )
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import is_compressed
@@ -70,12 +54,12 @@ class LinesFormat(RecordFormat):
     are_texts: bool = True  # False to raise a UserError for a line that is the end-of-text token of language models
 
     def __post_init__(self) -> None:
-        encoding_name(self.encoding)  # raises the ValueError of a name that is none
+        line_blocks.encoding_name(self.encoding)  # raises the ValueError of a name that is none
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Yield blocks of lines; one block if a byte LF may be half of another character, as in UTF-16."""
         if self.has_plain_ends:
-            yield from index_lines(file, self.block_size)
+            yield from line_blocks.index_lines(file, self.block_size)
         elif file.size_bytes:
             yield BlockRef(file, 0, file.size_bytes)
 
@@ -99,7 +83,7 @@ class LinesFormat(RecordFormat):
             if isinstance(piece, Reject):
                 yield empty_rows(types, [piece])
             elif piece.data.isspace():  # which may be many lines
-                blank = PassedOver({"blank line": count_lines(piece.data)})
+                blank = PassedOver({"blank line": line_blocks.count_lines(piece.data)})
                 yield replace(empty_rows(types, []), findings=Findings.of(blank))
             else:
                 lines = _Lines.from_piece(piece, self.encoding)
@@ -119,8 +103,8 @@ class LinesFormat(RecordFormat):
         self,
         lines: Mapping[str, "_Lines"],
         types: Mapping[str, ColumnType],
-        kept: Flags,
-        blank: Flags,
+        kept: line_blocks.Flags,
+        blank: line_blocks.Flags,
         rejects: list[Reject],
     ) -> Rows:
         """Return the `kept` lines as rows; `lines` are the texts of each column."""
@@ -141,20 +125,20 @@ class LinesFormat(RecordFormat):
         except UnicodeError:
             return False
 
-    def pieces(self, block: BlockRef) -> Iterator[Piece | Reject]:
+    def pieces(self, block: BlockRef) -> Iterator[line_blocks.Piece | Reject]:
         """Yield the lines of a block like read_pieces, as UTF-8 except for invalid lines."""
         plain, name = self.has_plain_ends, block.file.name
         try:
-            for piece in read_pieces(block, self.block_size, None if plain else self._transcode):
-                if isinstance(piece, Piece) and plain:
+            for piece in line_blocks.read_pieces(block, self.block_size, None if plain else self._transcode):
+                if isinstance(piece, line_blocks.Piece) and plain:
                     if piece.first_line == 1:
                         self.check_start(piece.data, name)
-                    piece = Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
+                    piece = line_blocks.Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
                 yield piece
         except UnicodeError as error:  # UTF-16 without a byte order mark, say
-            raise not_encoded_error(name, self.encoding, error) from None
+            raise line_blocks.not_encoded_error(name, self.encoding, error) from None
 
-    def count_encodings(self, piece: Piece, name: str) -> Undecodable:
+    def count_encodings(self, piece: line_blocks.Piece, name: str) -> Undecodable:
         """Return how the lines of a piece of file `name` can be decoded."""
         return _Lines.from_piece(piece, self.encoding).encodings(name, self.encoding)
 
@@ -164,7 +148,7 @@ class LinesFormat(RecordFormat):
             raise UserError(f"{name} begins like UTF-16; give --encoding utf-16")
 
     def _transcode(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        decoder = codecs.getincrementaldecoder(self.encoding)(MARK_ERRORS)
+        decoder = codecs.getincrementaldecoder(self.encoding)(line_blocks.MARK_ERRORS)
         for chunk in chunks:
             yield decoder.decode(chunk).encode("utf-8", "surrogatepass")
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
@@ -187,12 +171,15 @@ def _check_texts(lines: "_Lines", name: str) -> None:
 
 def _as_utf8(data: bytes, encoding: str) -> bytes:
     """Convert whole lines to UTF-8; invalid lines stay invalid, and no others become so."""
-    if encoding_name(encoding) == "utf-8":
+    if line_blocks.encoding_name(encoding) == "utf-8":
         return data
     try:
         return data.decode(encoding).encode()
     except UnicodeError:
-        lines = (line.decode(encoding, MARK_ERRORS).encode("utf-8", "surrogatepass") for line in data.split(b"\n"))
+        lines = (
+            line.decode(encoding, line_blocks.MARK_ERRORS).encode("utf-8", "surrogatepass")
+            for line in data.split(b"\n")
+        )
         return b"\n".join(lines)
 
 
@@ -206,32 +193,36 @@ class _Lines:
     """
 
     data: bytes  # UTF-8, except for invalid lines
-    starts: Positions
-    stops: Positions
-    is_blank: Flags
-    is_invalid: Flags
+    starts: line_blocks.Positions
+    stops: line_blocks.Positions
+    is_blank: line_blocks.Flags
+    is_invalid: line_blocks.Flags
     first_line: int  # number of the first line
     reasons: Mapping[int, str]  # reasons of invalid lines, by line number
 
     @classmethod
-    def from_piece(cls, piece: Piece, encoding: str) -> "_Lines":
-        starts, stops = line_ranges(piece.data)
+    def from_piece(cls, piece: line_blocks.Piece, encoding: str) -> "_Lines":
+        starts, stops = line_blocks.line_ranges(piece.data)
         invalid = np.zeros(len(starts), bool)
-        found = {} if is_utf8(piece.data) else dict(invalid_lines(piece.data, starts, stops, encoding))
+        found = (
+            {}
+            if line_blocks.is_utf8(piece.data)
+            else dict(line_blocks.invalid_lines(piece.data, starts, stops, encoding))
+        )
         invalid[list(found)] = True
         reasons = {piece.first_line + row: reason for row, reason in found.items()}
-        blank = blank_lines(piece.data, starts, stops, ~invalid)
+        blank = line_blocks.blank_lines(piece.data, starts, stops, ~invalid)
         return cls(piece.data, starts, stops, blank, invalid, piece.first_line, reasons)
 
     def encodings(self, name: str, encoding: str) -> Undecodable:
         """Return how the lines of file `name` can be decoded, if they are read as UTF-8."""
-        if encoding_name(encoding) != "utf-8" or self.data.isascii():
+        if line_blocks.encoding_name(encoding) != "utf-8" or self.data.isascii():
             return Undecodable()
         if not self.reasons:
             return Undecodable(has_utf8=True)
         bad = np.flatnonzero(self.is_invalid).tolist()
         lines = (self.data[self.starts[row] : self.stops[row]] for row in bad)
-        found = (examine_bytes(line, name, self.first_line + row) for row, line in zip(bad, lines))
+        found = (line_blocks.examine_bytes(line, name, self.first_line + row) for row, line in zip(bad, lines))
         codes = np.frombuffer(self.data, np.uint8)
         high = np.unique(np.searchsorted(self.starts, np.flatnonzero(codes >= 0x80), "right") - 1)
         return reduce(Undecodable.merge, found, Undecodable(has_utf8=len(high) > len(bad)))
@@ -269,13 +260,14 @@ class ParallelFormat(RecordFormat):
             return
         with ExitStack() as stack:
             walkers = [
-                LineWalker(stack.enter_context(storage.open_read(part.path, part.size_bytes))) for part in file.parts
+                line_blocks.LineWalker(stack.enter_context(storage.open_read(part.path, part.size_bytes)))
+                for part in file.parts
             ]
             for part, walker in zip(file.parts, walkers, strict=True):
                 self.lines.check_start(walker.peek(), part.name)
             yield from self._cut(file, walkers)
 
-    def _cut(self, file: FileRef, walkers: Sequence[LineWalker]) -> Iterator[BlockRef]:
+    def _cut(self, file: FileRef, walkers: Sequence[line_blocks.LineWalker]) -> Iterator[BlockRef]:
         first, *others = walkers
         more = True
         while more:
@@ -324,7 +316,7 @@ class ParallelFormat(RecordFormat):
     def _lines(self, block: BlockRef) -> Iterator[_Lines | Reject]:
         """Yield the lines of a part; a Reject if all that follows is lost, and nothing after it."""
         for piece in self.lines.pieces(block):
-            if isinstance(piece, Piece):
+            if isinstance(piece, line_blocks.Piece):
                 if piece.data:
                     yield _Lines.from_piece(piece, self.lines.encoding)
             elif piece.is_loss:

@@ -18,6 +18,7 @@ from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts, RoundedNumbers
+from shardmill.transforms.formats import tar_samples
 from shardmill.transforms.formats.format import (
     IMAGE_COLUMN,
     IMAGE_OFFSET,
@@ -40,15 +41,6 @@ from shardmill.transforms.formats.format import (
     unreadable_reason,
 )
 from shardmill.transforms.formats.json_lines import JsonObjects, ObjectFields, ObjectsInference, is_objects_value
-from shardmill.transforms.formats.tar_samples import (
-    ALL_MEMBERS,
-    IMAGE_MEMBERS,
-    KEY,
-    Sample,
-    SamplePart,
-    TarPiece,
-    TarReader,
-)
 from shardmill.transforms.stores.storage import is_local
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
 
@@ -108,7 +100,9 @@ class TarFormat(RecordFormat):
         keys, has_content = array("Q"), False  # the hashes of all keys
         checked: set[tuple[str, ...]] = set()  # columns of samples, which decide whether keys look wrong
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
-            reader = self._reader(stream, 0, None, 1, ALL_MEMBERS if inference is None else IMAGE_MEMBERS)
+            reader = self._reader(
+                stream, 0, None, 1, tar_samples.ALL_MEMBERS if inference is None else tar_samples.IMAGE_MEMBERS
+            )
             try:
                 for piece in reader.pieces(is_end=True):
                     if inference is not None:
@@ -159,7 +153,7 @@ class TarFormat(RecordFormat):
     ) -> Iterator[Inferred]:
         """Infer the types from the members' names and the JSON objects, and mark columns of images and of class ids."""
         inference = _Inference(self, block.file.name, columns, values_of)
-        for piece in self._pieces(block, IMAGE_MEMBERS):
+        for piece in self._pieces(block, tar_samples.IMAGE_MEMBERS):
             if not isinstance(piece, Reject):
                 inference.add_piece(piece)
         yield inference.result()
@@ -196,7 +190,7 @@ class TarFormat(RecordFormat):
                     row[name] = image
             yield found.objects
 
-    def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
+    def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[tar_samples.TarPiece | Reject]:
         """Yield the samples of a block, without the data of `unread` members, and a Reject for what cannot be read."""
         file = block.file
         plain = not is_compressed(file.name)
@@ -210,11 +204,13 @@ class TarFormat(RecordFormat):
             except (UnreadableError, OSError) as error:
                 yield _lost_samples(block, reader, error)
 
-    def _reader(self, stream: BinaryIO, offset: int, length: int | None, first: int, *unread: str | None) -> TarReader:
+    def _reader(
+        self, stream: BinaryIO, offset: int, length: int | None, first: int, *unread: str | None
+    ) -> tar_samples.TarReader:
         until_last = self.key_until == "last_dot"
-        return TarReader(stream, offset, length, first, self.block_size, *unread, until_last_dot=until_last)
+        return tar_samples.TarReader(stream, offset, length, first, self.block_size, *unread, until_last_dot=until_last)
 
-    def rows(self, piece: TarPiece, name: str) -> "_Rows":
+    def rows(self, piece: tar_samples.TarPiece, name: str) -> "_Rows":
         """Convert the samples of a piece of file `name` to rows."""
         found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, []), {}, set(), ObjectFields())
         objects, lines, numbers, rejects = [], [], [], []
@@ -245,7 +241,7 @@ class _Inference(ObjectsInference):
         super().__init__(columns, format_.drop, values_of)
         self._format, self._name = format_, name
 
-    def add_piece(self, piece: TarPiece) -> None:
+    def add_piece(self, piece: tar_samples.TarPiece) -> None:
         wanted, drop = self.wanted, self.drop
         rows = self._format.rows(piece, self._name)
         requested = None if wanted is None else [name for name in wanted if name not in rows.images]
@@ -272,7 +268,7 @@ class _Inference(ObjectsInference):
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
     objects: JsonObjects  # everything except images
-    images: dict[str, dict[int, SamplePart]]  # location of images, by column and sample number
+    images: dict[str, dict[int, tar_samples.SamplePart]]  # location of images, by column and sample number
     classes: set[str]  # columns of class ids
     seen: ObjectFields  # field names and classes of objects in images
 
@@ -286,10 +282,10 @@ class _Rows:
         return np.array(parts, np.int64).reshape(-1, 2)
 
 
-_NO_IMAGE: SamplePart = ("image", -1, -1)
+_NO_IMAGE: tar_samples.SamplePart = ("image", -1, -1)
 
 
-def _images_at(spans: np.ndarray, piece: TarPiece) -> pa.Array:
+def _images_at(spans: np.ndarray, piece: tar_samples.TarPiece) -> pa.Array:
     present = spans[:, 1] >= 0
     starts = np.where(present, spans[:, 0] - piece.base, 0)
     column = slices(piece.data, starts, starts + np.maximum(spans[:, 1], 0))
@@ -306,7 +302,7 @@ def _locate_images(spans: Mapping[str, np.ndarray], names: Sequence[str], rows: 
     return {IMAGE_OFFSET: pa.array(offsets), IMAGE_COLUMN: pa.array(columns)}
 
 
-def _check_key(sample: Sample, file_name: str) -> None:
+def _check_key(sample: tar_samples.Sample, file_name: str) -> None:
     """Raise a UserError if what follows the first dot in the names of a sample's images looks like a part of the key.
 
     That is so if it has no letter, as in `22.00.png`, or if a sample has many images.
@@ -333,11 +329,11 @@ def _describe_no_content(file_name: str, skipped: Mapping[str, tuple[int, str]])
     )
 
 
-def _sample_object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
+def _sample_object(sample: tar_samples.Sample, piece: tar_samples.TarPiece) -> tuple[dict[str, Any], bytes]:
     """Return a sample without its images as an object, and its JSON's text; an invalid one is an UnreadableError."""
     if sample.problem:
         raise UnreadableError(sample.problem)
-    made: dict[str, Any] = {KEY: sample.key}
+    made: dict[str, Any] = {tar_samples.KEY: sample.key}
     line = b"{}"
     members: dict[str, Any] = {}
     for column, (holds, at, size) in sample.parts.items():
@@ -379,7 +375,7 @@ def _class_id(data: bytes) -> int:
     return int(digits)
 
 
-def _lost_samples(block: BlockRef, reader: TarReader, error: Exception) -> Reject:
+def _lost_samples(block: BlockRef, reader: tar_samples.TarReader, error: Exception) -> Reject:
     """Return the Reject of all samples after the point where reading failed."""
     name, number = block.file.name, reader.number
     if isinstance(error, TruncatedError):

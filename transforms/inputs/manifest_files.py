@@ -18,15 +18,7 @@ from shardmill.transforms.columns.arrow import BATCH_ROWS, as_text, split_large_
 from shardmill.transforms.columns.types import MAX_VALUES, DeclaredObjects, preview_value
 from shardmill.transforms.formats.format import BOX, KEY_PREFIX, LABELS
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
-from shardmill.transforms.inputs.annotations import (
-    OBJECTS,
-    Object,
-    ObjectField,
-    build_object_lists,
-    is_finite_number,
-    is_integer,
-    is_number,
-)
+from shardmill.transforms.inputs import annotations
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.found_files import columns_of, with_columns
 from shardmill.transforms.inputs.listing import FoundFile, input_root, is_glob, list_input
@@ -179,7 +171,7 @@ def drop_duplicates(
 
 
 SIZE_COLUMNS = ("width", "height")  # columns that may say the size of the picture, in pixels
-OBJECT_KEYS: Mapping[str, ObjectField] = {
+OBJECT_KEYS: Mapping[str, annotations.ObjectField] = {
     BOX: "bbox",
     **dict.fromkeys(LABELS, "label"),
     **dict.fromkeys(("area", "areas"), "area"),
@@ -196,7 +188,7 @@ class ObjectsColumn:
     […]}, lists of one length, or a list of objects with one value each. Boxes are in pixels from the upper left corner.
     """
 
-    keys: tuple[tuple[ObjectField, str], ...]  # (field of Object, its key in the column)
+    keys: tuple[tuple[annotations.ObjectField, str], ...]  # (field of Object, its key in the column)
     has_class_ids: bool = False  # True if classes are ids; else names
     names: tuple[str, ...] = ()  # class names by id; () if unknown
     image_id: str = ""  # feature to hold the file name as the image's id; "" for none
@@ -204,7 +196,7 @@ class ObjectsColumn:
     @classmethod
     def from_declaration(cls, declared: DeclaredObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
         """Make one from a column's declaration in the metadata; raise a UserError if no key holds the classes."""
-        members: dict[ObjectField, str] = {}
+        members: dict[annotations.ObjectField, str] = {}
         for key in (key for key in OBJECT_KEYS if key in declared.field_names):
             members.setdefault(OBJECT_KEYS[key], key)
         if "label" not in members:
@@ -215,34 +207,34 @@ class ObjectsColumn:
         return cls(tuple(members.items()), bool(declared.has_class_ids), names)
 
     @property
-    def members(self) -> tuple[ObjectField, ...]:
+    def members(self) -> tuple[annotations.ObjectField, ...]:
         """Fields of Object that the column provides."""
         return tuple(member for member, _ in self.keys)
 
-    def parse_objects(self, value: Any) -> list[Object]:
+    def parse_objects(self, value: Any) -> list[annotations.Object]:
         """Return the objects in a row's value; raise a ValueError if one is invalid."""
         columns = _collect_columns(value, [key for _, key in self.keys])
         rows = enumerate(zip(*columns, strict=True), 1)
         return [self._parse_object(dict(zip(self.members, values, strict=True)), number) for number, values in rows]
 
-    def _parse_object(self, fields: dict[ObjectField, Any], number: int) -> Object:
+    def _parse_object(self, fields: dict[annotations.ObjectField, Any], number: int) -> annotations.Object:
         box, label = fields["bbox"], fields["label"]
-        is_box = isinstance(box, list) and len(box) == 4 and all(map(is_number, box))
+        is_box = isinstance(box, list) and len(box) == 4 and all(map(annotations.is_number, box))
         _check_value(is_box, number, box, BOX, "[x, y, width, height]")
         x, y, width, height = box
         if self.has_class_ids:
-            is_id = is_integer(label) and 0 <= label < MAX_VALUES
+            is_id = annotations.is_integer(label) and 0 <= label < MAX_VALUES
             _check_value(is_id, number, label, "its class", "an id from 0, as others have")
             label = self.names[int(label)] if label < len(self.names) else str(int(label))  # in no table of names
         else:
             _check_value(isinstance(label, str) and label != "", number, label, "its class", "a name, as others have")
         id_, area = fields.get("id", number), fields.get("area", width * height)
         is_crowd = fields.get("is_crowd", False)
-        _check_value(is_integer(id_), number, id_, "its id", "a whole number")
-        _check_value(area is None or is_finite_number(area), number, area, "its area", "a number")
+        _check_value(annotations.is_integer(id_), number, id_, "its id", "a whole number")
+        _check_value(area is None or annotations.is_finite_number(area), number, area, "its area", "a number")
         _check_value(is_crowd in (0, 1, None), number, is_crowd, "iscrowd", "0 or 1")
         area = width * height if area is None else float(area)
-        return Object(label, y, x, y + height, x + width, int(id_), area, bool(is_crowd))
+        return annotations.Object(label, y, x, y + height, x + width, int(id_), area, bool(is_crowd))
 
     def find_ignored_keys(self, value: Any) -> Iterator[str]:
         """Yield the keys of a row's value that no example holds, once for each object that has one."""
@@ -281,22 +273,24 @@ def extract_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Re
         further[column.image_id] = batch["name"].cast(pa.large_binary())
     result = with_columns(batch, further).take(pa.array(kept_rows, pa.int64()))
     objects_batch = build_objects_batch(sizes, objects)
-    for field, values in zip(OBJECTS, objects_batch.columns, strict=True):
+    for field, values in zip(annotations.OBJECTS, objects_batch.columns, strict=True):
         result = result.append_column(field, values)
     return result, rejects, ignored_keys
 
 
 def check_image_size(sides: Sequence[Any]) -> None:
     """Raise a ValueError if `sides` are neither (width, height) in pixels nor both missing."""
-    if list(sides) != [None, None] and not all(is_integer(side) and side > 0 for side in sides):
+    if list(sides) != [None, None] and not all(annotations.is_integer(side) and side > 0 for side in sides):
         size_text = f"{preview_value(sides[0])} x {preview_value(sides[1])} pixels"
         raise ValueError(f"the image's size is given as {size_text}; expected whole numbers")
 
 
-def build_objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[Object]]) -> pa.RecordBatch:
+def build_objects_batch(
+    sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[annotations.Object]]
+) -> pa.RecordBatch:
     """Build the columns of objects from the (width, height) and the objects of each image."""
     sides = [pa.array([size[place] for size in sizes], pa.int64()) for place in range(len(SIZE_COLUMNS))]
-    return pa.RecordBatch.from_arrays([*sides, build_object_lists(objects)], schema=OBJECTS)
+    return pa.RecordBatch.from_arrays([*sides, annotations.build_object_lists(objects)], schema=annotations.OBJECTS)
 
 
 def _collect_columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:

@@ -45,16 +45,8 @@ from shardmill.transforms.formats.format import (
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
-from shardmill.transforms.inputs import summary
+from shardmill.transforms.inputs import found_files, summary
 from shardmill.transforms.inputs.annotations import is_integer
-from shardmill.transforms.inputs.found_files import (
-    COMPANIONS,
-    FOUND,
-    Companion,
-    file_name_columns,
-    resolve_name,
-    with_columns,
-)
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.manifest_files import DIGEST, SIZE_COLUMNS, ManifestFile, ObjectsColumn, number_line
 from shardmill.transforms.stores import storage
@@ -74,7 +66,7 @@ class ManifestNames:
     file_suffix: str = ""  # appended to file names that lack it
     root: str = ""  # folder of the files, relative to the manifest's folder
     separator: str = ""  # between the classes in a label; "" for one class
-    companions: tuple[Companion, ...] = ()  # columns that name further files of an example
+    companions: tuple[found_files.Companion, ...] = ()  # columns that name further files of an example
     objects_column: ObjectsColumn | None = None  # column of the objects in each image; None without one
     split_column: str = "split"
     drop: tuple[str, ...] = ()  # further columns to leave out
@@ -202,7 +194,7 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     columns = ", ".join(header)[:_SHOWN_COLUMNS]
     if not set(header) & set(names.file_columns):
         hint = "" if names.file else "; --file_column says which names the files"
-        if not names.file and (further := file_name_columns(header)):
+        if not names.file and (further := found_files.file_name_columns(header)):
             hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
         if len(header) == 1 and (marks := sorted(set(header[0]) & set("\t;|"))):
             hint = f"; --delimiter {'tab' if marks[0] == chr(9) else repr(marks[0])} divides them"
@@ -470,7 +462,7 @@ class ManifestReader:
     @property
     def schema(self) -> pa.Schema:
         """The schema of rows, without their further columns."""
-        return pa.schema([*FOUND, DIGEST, *([COMPANIONS] if self.names.companions else [])])
+        return pa.schema([*found_files.FOUND, DIGEST, *([found_files.COMPANIONS] if self.names.companions else [])])
 
     def read(self, findings: ManifestFindings) -> Iterator[pa.RecordBatch | Reject]:
         """Yield all rows, repeated ones too, in batches of `schema` and their columns, and a Reject per invalid row.
@@ -523,7 +515,7 @@ class ManifestReader:
                 continue
             name = _without_backslashes(name, folder, names, findings)
             try:
-                identity, uri = resolve_name(names.path(name), folder, self.allow_outside)
+                identity, uri = found_files.resolve_name(names.path(name), folder, self.allow_outside)
                 companions = [self._find_companion(item, texts[item.column][row], folder) for item in names.companions]
                 label = _parse_label(texts[names.label_column][row], names.separator)
             except ValueError as error:
@@ -547,17 +539,19 @@ class ManifestReader:
         batch = rows.batch.take(pa.array(kept, pa.int64()))
         found = convert_batch(columns, self.schema)
         digests = _digest_rows(found, {name: batch[name] for name in sorted(self.columns.kept)})
-        found = found.set_column(len(FOUND), DIGEST, digests)
+        found = found.set_column(len(found_files.FOUND), DIGEST, digests)
         further = [name for name in batch.schema.names if name in self.columns.kept or name.startswith(KEY_PREFIX)]
-        return with_columns(found, {name: batch[name] for name in further}), rejects
+        return found_files.with_columns(found, {name: batch[name] for name in further}), rejects
 
-    def _find_companion(self, item: Companion, value: bytes | None, folder: str) -> str:
+    def _find_companion(self, item: found_files.Companion, value: bytes | None, folder: str) -> str:
         """Return the path of a companion that a row names; raise a ValueError if it is invalid."""
         if not value:
             raise ValueError(f"the row has no {item.column}")
         name = as_text(value)
         try:  # the suffix and root of the manifest's files are not those of an add-on's
-            found, uri = resolve_name(self.names.path(name) if item.codec is None else name, folder, self.allow_outside)
+            found, uri = found_files.resolve_name(
+                self.names.path(name) if item.codec is None else name, folder, self.allow_outside
+            )
         except ValueError as error:
             raise ValueError(f"{item.display_name}: {error}") from None
         return uri or storage.join(folder, found)
@@ -581,8 +575,8 @@ def _parse_label(value: bytes | list[bytes] | None, separator: str) -> str | Non
 def _digest_rows(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.Array:
     """Return a hash of 16 bytes for each row that is the same for equal rows; their lines do not count."""
     cells = {name: batch[name] for name in ("name", "label", "split")}
-    if COMPANIONS.name in batch.schema.names:
-        cells[COMPANIONS.name] = pc.binary_join(batch[COMPANIONS.name], "\0")
+    if found_files.COMPANIONS.name in batch.schema.names:
+        cells[found_files.COMPANIONS.name] = pc.binary_join(batch[found_files.COMPANIONS.name], "\0")
     framed = encode_framed(to_batch({f"\0{name}": cell for name, cell in cells.items()} | dict(columns), len(batch)))
     hashes = np.ascontiguousarray(payload_hashes(framed, [0, 1]).T)
     return pa.Array.from_buffers(DIGEST.type, len(batch), [None, pa.py_buffer(hashes)])

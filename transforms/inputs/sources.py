@@ -15,6 +15,7 @@ import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, convert_batch, split_large_batch, to_batches
 from shardmill.transforms.findings import RoundedNumbers
+from shardmill.transforms.inputs import found_files, manifest_files
 from shardmill.transforms.inputs.annotations import (
     ANNOTATED,
     IMAGE_ID,
@@ -27,33 +28,7 @@ from shardmill.transforms.inputs.annotations import (
     build_object_lists,
 )
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, NameRules
-from shardmill.transforms.inputs.found_files import (
-    COMPANIONS,
-    FOUND,
-    REVISION,
-    AddedCompanions,
-    Companion,
-    CompanionFinder,
-    FoundCompanion,
-    add_revisions,
-    count_missing,
-    hash_revision,
-    measure_rows,
-    present_types,
-    resolve_name,
-    with_columns,
-)
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
-from shardmill.transforms.inputs.manifest_files import (
-    ManifestFile,
-    ObjectsColumn,
-    drop_duplicates,
-    extract_objects,
-    find_image_names,
-    part_count,
-    rows_at_once,
-    split_by_name,
-)
 from shardmill.transforms.inputs.manifest_table import (
     RESERVED,
     ManifestColumns,
@@ -70,7 +45,7 @@ from shardmill.transforms.stores.streams import combined_identity, file_identity
 from shardmill.transforms.workers.elements import MergeFn, Spread
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 
-NO_COMPANIONS = AddedCompanions()
+NO_COMPANIONS = found_files.AddedCompanions()
 REJECTS, SUMMARIES = "rejects", "summaries"
 _SAMPLED_OF_FOLDER = 1_000  # names that are compared with each other, at most
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
@@ -106,7 +81,9 @@ class FoundInput:
         else:
             self.summary.merge(InputSummary(skipped={item.kind: (1, item.name)}))
 
-    def find_companion(self, finder: CompanionFinder, name: str, position: int | None) -> FoundCompanion | None:
+    def find_companion(
+        self, finder: found_files.CompanionFinder, name: str, position: int | None
+    ) -> found_files.FoundCompanion | None:
         """Return an image's companion; reject the image and return None if it has none."""
         companion = finder.find(name, position)
         if isinstance(companion, str):
@@ -138,7 +115,7 @@ def with_findings(transform: Any, main: str, element_type: Any = pa.RecordBatch)
 class ReadManifest(beam.PTransform):
     """Find the files that manifests name, in CSV, JSON lines or Parquet: root -> IndexedFiles."""
 
-    manifests: Sequence[ManifestFile]  # relative names are taken from the folder of each
+    manifests: Sequence[manifest_files.ManifestFile]  # relative names are taken from the folder of each
     root: str  # common folder that all names become relative to
     allow_outside: bool  # True if files may be elsewhere
     reserved: tuple[str, ...] = RESERVED  # names that no further column may have
@@ -180,14 +157,17 @@ def _find_revision(path: str) -> str:
 
 
 def _infer_columns(
-    manifests: Sequence[ManifestFile], revisions: Sequence[str], reserved: tuple[str, ...], names: ManifestNames
+    manifests: Sequence[manifest_files.ManifestFile],
+    revisions: Sequence[str],
+    reserved: tuple[str, ...],
+    names: ManifestNames,
 ) -> ManifestColumns:
     _check_manifests(manifests, revisions)
     return infer_columns(manifests, reserved, names)
 
 
 def _read_rows(
-    manifests: Sequence[ManifestFile],
+    manifests: Sequence[manifest_files.ManifestFile],
     columns: ManifestColumns,
     revisions: Sequence[str],
     reader: ManifestReader,
@@ -201,18 +181,18 @@ def _read_rows(
     _check_manifests(manifests, revisions)
     names = reader.names
     found, findings = FoundInput(temporary), ManifestFindings(names)
-    parts = part_count(sum(storage.size(manifest.path) for manifest in manifests))
+    parts = manifest_files.part_count(sum(storage.size(manifest.path) for manifest in manifests))
     waiting: list[pa.RecordBatch] = []
     for item in replace(reader, columns=columns).read(findings):
         if isinstance(item, Reject):
             found.reject(item)
             continue
         waiting.append(item)
-        if sum(map(len, waiting)) >= rows_at_once(parts):
-            yield from split_by_name(concatenate(waiting), parts)
+        if sum(map(len, waiting)) >= manifest_files.rows_at_once(parts):
+            yield from manifest_files.split_by_name(concatenate(waiting), parts)
             waiting = []
     if waiting:
-        yield from split_by_name(concatenate(waiting), parts)
+        yield from manifest_files.split_by_name(concatenate(waiting), parts)
     _check_manifests(manifests, revisions)
     source = " ".join(f"--manifest {manifest.path}" for manifest in manifests)
     found.summary.notices |= frozenset((*columns.notices, *findings.notices(source)))
@@ -222,7 +202,7 @@ def _read_rows(
     yield from found.outputs()
 
 
-def _check_manifests(manifests: Sequence[ManifestFile], revisions: Sequence[str]) -> None:
+def _check_manifests(manifests: Sequence[manifest_files.ManifestFile], revisions: Sequence[str]) -> None:
     for manifest, revision in zip(manifests, revisions, strict=True):
         if revision and not storage.is_unchanged(manifest.path, revision):
             raise changed_error(manifest.path)
@@ -237,9 +217,9 @@ class _MeasureFn(beam.DoFn):
     allow_outside: bool
     identities: bool
     temporary: str | None
-    companions: Sequence[Companion] = ()
+    companions: Sequence[found_files.Companion] = ()
     finds_image_names: bool = True  # True to look for columns that name image files
-    objects: ObjectsColumn | None = None  # column of objects to extract
+    objects: manifest_files.ObjectsColumn | None = None  # column of objects to extract
 
     def setup(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "shardmill-size")
@@ -250,16 +230,16 @@ class _MeasureFn(beam.DoFn):
     def process(self, batch: Any, columns: ManifestColumns = _NO_COLUMNS) -> Iterator[Any]:
         """Yield the batch, whose further columns are `columns`, with sizes; rejects and a summary, tagged."""
         if self.objects is not None:
-            batch, invalid, ignored = extract_objects(batch, self.objects)
+            batch, invalid, ignored = manifest_files.extract_objects(batch, self.objects)
             yield from FoundInput(self.temporary, invalid, ignored_properties=ignored).outputs()
         how = (self._pool.map, self.identities, self.companions)
-        measured, rejects = measure_rows(batch, self.root, self.allow_outside, *how)
-        found = FoundInput(self.temporary, rejects, missing_files=count_missing(rejects, self.companions))
+        measured, rejects = found_files.measure_rows(batch, self.root, self.allow_outside, *how)
+        found = FoundInput(self.temporary, rejects, missing_files=found_files.count_missing(rejects, self.companions))
         if len(measured):
             yield from split_large_batch(measured)
-            found.summary.merge(summarize_batch(measured, present_types(measured, columns.types)))
+            found.summary.merge(summarize_batch(measured, found_files.present_types(measured, columns.types)))
             if self.finds_image_names:
-                found.summary.image_names = find_image_names(measured, self.root)
+                found.summary.image_names = manifest_files.find_image_names(measured, self.root)
         yield from found.outputs()
 
 
@@ -272,7 +252,7 @@ class _MeasureRowsFn(_MeasureFn):
         self, part: tuple[int, Iterable[pa.RecordBatch]], columns: ManifestColumns = _NO_COLUMNS
     ) -> Iterator[Any]:
         """Yield the rows of one part, which holds all rows of each of its names."""
-        rows, repeated = drop_duplicates(concatenate(part[1]), self.paths, self.is_first_kept)
+        rows, repeated = manifest_files.drop_duplicates(concatenate(part[1]), self.paths, self.is_first_kept)
         names = Counter(rows["name"].to_pylist())
         several = sorted(name for name, number in names.items() if number > 1)
         counts = {SEVERAL_ROWS: (len(several), several[0])} if several else {}
@@ -285,7 +265,9 @@ _FILES_A_BATCH = 256  # of annotations, read by one worker at once
 _IMAGE_COLUMNS = pa.schema(list(ANNOTATED)[:-1])  # of an image, without its objects
 # An image whose annotation is yet to be read, and its companion
 _LISTED = pa.schema({"image": pa.string(), "annotation": pa.string(), "place": pa.int64(), "split": pa.string()})
-_PENDING = pa.schema([*_LISTED, ("path", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), REVISION])
+_PENDING = pa.schema(
+    [*_LISTED, ("path", pa.string()), ("size", pa.int64()), ("identity", pa.uint64()), found_files.REVISION]
+)
 
 
 @dataclass(eq=False)
@@ -296,7 +278,7 @@ class ReadAnnotations(beam.PTransform):
     allow_outside: bool = False  # True if images may be outside the source's root
     identities: bool = False  # True to record file identities, for the detection of changes
     image_id: str = ""  # text feature to hold each image's id; "" for IMAGE_ID, where images have one
-    further: AddedCompanions = NO_COMPANIONS  # that are found for each image
+    further: found_files.AddedCompanions = NO_COMPANIONS  # that are found for each image
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
@@ -324,7 +306,12 @@ class ReadAnnotations(beam.PTransform):
 
 # Any: Beam checks annotations, and cannot check protocols
 def _list_annotated(
-    source: Any, allow_outside: bool, image_id: str, further: AddedCompanions, identities: bool, temporary: str | None
+    source: Any,
+    allow_outside: bool,
+    image_id: str,
+    further: found_files.AddedCompanions,
+    identities: bool,
+    temporary: str | None,
 ) -> Iterator[Any]:
     pending: list[tuple[Any, ...]] = []
     found = FoundInput(temporary)
@@ -356,7 +343,7 @@ def _annotated_batches(
     allow_outside: bool,
     image_id: str,
     found: FoundInput,
-    further: Sequence[FoundCompanion | None] | None = None,
+    further: Sequence[found_files.FoundCompanion | None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of annotated images, with their companions if there are any; reject images outside the root.
 
@@ -364,12 +351,12 @@ def _annotated_batches(
     the images are looked up.
     """
     rows, kept_rows, companions, revisions, ids = [], [], [], [], []
-    none: Sequence[FoundCompanion] = [("", 0, None, None)] * len(files.images)
+    none: Sequence[found_files.FoundCompanion] = [("", 0, None, None)] * len(files.images)
     for index, (image, companion) in enumerate(zip(files.images, further or none, strict=True)):
         if companion is None:
             continue
         try:
-            name, uri = resolve_name(image.name, root, allow_outside, "the images' folder")
+            name, uri = found_files.resolve_name(image.name, root, allow_outside, "the images' folder")
         except ValueError as error:
             found.reject(Reject(image.name, image.position, "index", str(error)))
             continue
@@ -385,11 +372,11 @@ def _annotated_batches(
         image_batch = convert_batch(list(zip(*rows, strict=True)), _IMAGE_COLUMNS)
         batch = pa.RecordBatch.from_arrays([*image_batch.columns, objects], schema=ANNOTATED)
         if further is not None:
-            batch = batch.append_column(COMPANIONS, pa.array(companions, COMPANIONS.type))
-            batch = batch.append_column(REVISION, pa.array(revisions, REVISION.type))
+            batch = batch.append_column(found_files.COMPANIONS, pa.array(companions, found_files.COMPANIONS.type))
+            batch = batch.append_column(found_files.REVISION, pa.array(revisions, found_files.REVISION.type))
         if image_id or any(image.id is not None for image in files.images):
             kind = pa.large_binary() if image_id else pa.int64()
-            batch = with_columns(batch, {image_id or IMAGE_ID: pa.array(ids, kind)})
+            batch = found_files.with_columns(batch, {image_id or IMAGE_ID: pa.array(ids, kind)})
         yield from split_large_batch(batch)
 
 
@@ -446,7 +433,7 @@ class ListFiles(beam.PTransform):
     kind: FileKind = IMAGES  # kind of files to look for in a folder
     roles: FolderRoles | None = None  # folder roles of --folders, if given
     identities: bool = False  # True to record file identities, for the detection of changes
-    further: AddedCompanions = NO_COMPANIONS  # that are found for each image
+    further: found_files.AddedCompanions = NO_COMPANIONS  # that are found for each image
     rules: NameRules | None = None  # labels and splits by the names of files, or None
     temporary: str | None = None  # temporary directory of the job; None in a dry run
 
@@ -463,7 +450,7 @@ def index_listing(
     roles: FolderRoles | None = None,
     identities: bool = False,
     temporary: str | None = None,
-    further: AddedCompanions = NO_COMPANIONS,
+    further: found_files.AddedCompanions = NO_COMPANIONS,
     rules: NameRules | None = None,
 ) -> Iterator[Any]:
     """Yield batches of the listed files; rejects and a summary, tagged.
@@ -494,19 +481,19 @@ def index_listing(
                         found.reject(Reject(item.name, None, "index", f"not named as {rules.label_pattern!r} says"))
                         continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
-                revision = hash_revision(item)
+                revision = found_files.hash_revision(item)
                 if finder is None:
                     yield item.name, item.size_bytes, None, label, split, None, identity, revision
                 elif (companion := found.find_companion(finder, item.name, None)) is not None:
                     path, size, its_identity, its_revision = companion
                     identity = combined_identity(identity, [(path, its_identity)]) if identities else None
-                    revision = add_revisions([revision, its_revision])
+                    revision = found_files.add_revisions([revision, its_revision])
                     yield item.name, item.size_bytes + size, None, label, split, None, identity, revision, [path]
             else:
                 found.leave_out(item)
 
-    schema = FOUND.append(REVISION)
-    for batch in to_batches(rows(), schema if finder is None else schema.append(COMPANIONS)):
+    schema = found_files.FOUND.append(found_files.REVISION)
+    for batch in to_batches(rows(), schema if finder is None else schema.append(found_files.COMPANIONS)):
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
     found.summary.notices |= frozenset(() if finder is None else finder.finish())

@@ -22,23 +22,8 @@ from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import plural
 from shardmill.transforms.options.job_options import Acceptance, CheckOptions, allow_rejects, suggest_accepting
-from shardmill.transforms.publishing import build_records, lease, publication
+from shardmill.transforms.publishing import build_records, catalog, description, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
-from shardmill.transforms.publishing.catalog import (
-    describe_kept_latest,
-    failed_version_commands,
-    find_previous_version,
-    read_failed_mark,
-    read_latest,
-)
-from shardmill.transforms.publishing.description import (
-    Build,
-    PublishOptions,
-    describe_build,
-    make_manifest,
-    make_metadata_files,
-    rejects_by_file,
-)
 from shardmill.transforms.publishing.publication import Journal, Move
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import FileIndex, ShardInfo, index_folder
@@ -76,7 +61,7 @@ def check_before_publishing(
     shards: Sequence[ShardInfo],
     files: Mapping[str, bytes],
     rejects: Rejects,
-    options: PublishOptions,
+    options: description.PublishOptions,
     today: datetime,
     index: Sequence[Move] = (),
 ) -> PassedChecks:
@@ -109,7 +94,7 @@ def check_before_publishing(
         record = checked.add_to_record(options.build_record, today)
         record = replace(record, status="checks_failed", reason=error.sentence)
         if checks.keep_failed:
-            described = describe_build(record, files[file_names.MANIFEST], file_index)
+            described = description.describe_build(record, files[file_names.MANIFEST], file_index)
             build_records.stage_record(options.parent, f"{file_names.FAILED}/{options.version}", described)
         write_record(options.parent, record)
     raise error
@@ -120,7 +105,7 @@ def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, l
     files, said = storage.StorageFiles(), ""
     try:
         if checks.baseline == file_names.LATEST:
-            version, said = find_previous_version(parent)
+            version, said = catalog.find_previous_version(parent)
         else:
             version, _ = resolve_version(files, parent, checks.baseline)
         dataset = open_dataset(storage.join(parent, version), files) if version else None
@@ -154,13 +139,15 @@ def _describe_failures(failed: Sequence[CheckResult]) -> list[str]:
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def _failure_lines(failed: Sequence[CheckResult], baseline: str, kept: str, options: PublishOptions) -> Iterator[str]:
+def _failure_lines(
+    failed: Sequence[CheckResult], baseline: str, kept: str, options: description.PublishOptions
+) -> Iterator[str]:
     """Yield what failed, and the commands to look at the version, to accept it and to mend it, one a line."""
     assert options.checks is not None
     comparison = describe_comparison(options.version, baseline)
     yield "; ".join(filter(None, (f"{plural(len(failed), 'check')} failed", comparison, "nothing was published")))
     yield from (*_describe_failures(failed), kept)
-    *look, accept = failed_version_commands(options.parent, options.version, baseline)
+    *look, accept = catalog.failed_version_commands(options.parent, options.version, baseline)
     if options.checks.keep_failed:
         yield from (f"look:    {command}  # {purpose}" for purpose, command in look)
         yield f"accept:  {accept[1]}  # {accept[0]}"
@@ -176,7 +163,7 @@ def keep_failed_version(
     shards: Sequence[ShardInfo],
     files: Mapping[str, bytes],
     rejects: Rejects,
-    options: PublishOptions,
+    options: description.PublishOptions,
     today: datetime,
     index: Sequence[Move] = (),
 ) -> str:
@@ -190,7 +177,7 @@ def keep_failed_version(
         return "its shards are not kept"
     folder = storage.join(options.parent, file_names.FAILED, options.version)
     until = today + timedelta(days=options.checks.keep_failed)
-    if read_failed_mark(folder).get("job") != options.job:
+    if catalog.read_failed_mark(folder).get("job") != options.job:
         storage.delete_tree(folder)
         storage.make_directory(folder)
         mark = {"job": options.job, "until": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
@@ -199,7 +186,7 @@ def keep_failed_version(
         storage.write_text(storage.join(folder, file_names.FAILED_MARK), json.dumps(mark) + "\n")
     for name, data in files.items():
         storage.write_bytes(storage.join(folder, name), data)
-    for name, found in rejects_by_file(rejects).items():
+    for name, found in description.rejects_by_file(rejects).items():
         write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
     for move in index:  # copied: an attempt that follows makes the index of the same files
         if not storage.exists(path := storage.join(folder, move.file)):
@@ -210,7 +197,7 @@ def keep_failed_version(
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
 
 
-def _keep_index(shards: Sequence[ShardInfo], manifest: bytes, options: PublishOptions) -> FileIndex | None:
+def _keep_index(shards: Sequence[ShardInfo], manifest: bytes, options: description.PublishOptions) -> FileIndex | None:
     """Store the index of a failed version's files, which the next build needs if the version is accepted."""
     if storage.exists(options.path(file_names.SUCCESS)):  # whose index is kept
         return None
@@ -222,7 +209,7 @@ def delete_expired_failures(parent: str, today: datetime, dry_run: bool = False)
     above = storage.join(parent, file_names.FAILED)
     now = today.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     names = [name for name in storage.list_folders(above)
-             if read_failed_mark(storage.join(above, name)).get("until", now) < now]  # fmt: skip
+             if catalog.read_failed_mark(storage.join(above, name)).get("until", now) < now]  # fmt: skip
     for name in names if not dry_run else ():
         storage.delete_tree(storage.join(above, name))
         if not storage.exists(storage.join(parent, name, file_names.SUCCESS)):  # else the index is in use
@@ -239,7 +226,7 @@ _REMEDIES = {  # by how reasons of transforms/files/image_objects.py and shardmi
 _METADATA_FOLDER = "metadata"  # the folder that what describes the data set is staged in
 
 
-def prepare_folder(options: PublishOptions) -> str:
+def prepare_folder(options: description.PublishOptions) -> str:
     """Delete what dead jobs left, and return the temporary directory; raise LockedError if the job lost its lease."""
     lease.check_lease(options.directory, options.job)
     publication.delete_other_folders(options.directory, options.temporary)
@@ -247,7 +234,7 @@ def prepare_folder(options: PublishOptions) -> str:
     return options.folder
 
 
-def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
+def publish(build: description.Build, features: Features, options: description.PublishOptions) -> list[str]:
     """Check `build`, then publish it; return the paths of the shards.
 
     Raise a ChecksError if it must not be published; its shards are kept apart. Raise a LockedError if the job has lost
@@ -264,9 +251,11 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     from shardmill.transforms.publishing.shard_indexes import stage_index  # late: it imports Beam, which nights do not
 
     index_list, index = stage_index(shards, options, f"{options.temporary}/{_METADATA_FOLDER}")
-    manifest = make_manifest(build, features, options)
+    manifest = description.make_manifest(build, features, options)
     checksums = {move.file: move.crc32c for move in index}
-    files = make_metadata_files(manifest, build, options.schema_constraints, {**more, **index_list}, checksums)
+    files = description.make_metadata_files(
+        manifest, build, options.schema_constraints, {**more, **index_list}, checksums
+    )
 
     storage.make_directory(options.directory)
     with storage.locked(options.directory):
@@ -278,7 +267,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     return [options.path(str(shard.name)) for shard in shards]
 
 
-def find_published_shards(shards: Sequence[ShardInfo], options: PublishOptions) -> list[str] | None:
+def find_published_shards(shards: Sequence[ShardInfo], options: description.PublishOptions) -> list[str] | None:
     """Return the paths of the shards if an earlier attempt of this job has published them, else None."""
     if not shards or storage.exists(shards[0].temporary) or not storage.exists(options.path(file_names.SUCCESS)):
         return None
@@ -289,7 +278,7 @@ def find_published_shards(shards: Sequence[ShardInfo], options: PublishOptions) 
     return [options.path(name) for name in sorted(name for name, _ in named)]
 
 
-def _make_more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
+def _make_more_files(build: description.Build, options: description.PublishOptions) -> dict[str, bytes]:
     """Return the files that a route adds: made of temporary files, or read if another attempt has published them."""
     if build.make_further_files is None:
         return {}
@@ -307,7 +296,7 @@ def _prepare_journal(
     files: Mapping[str, bytes],
     index: Sequence[Move],
     rejects: Rejects,
-    options: PublishOptions,
+    options: description.PublishOptions,
 ) -> Journal | None:
     """Return the journal of the publication after writing it, or None if the version is already published.
 
@@ -334,11 +323,13 @@ def _prepare_journal(
         options.directory,
         partial(store_index, options.parent, options.version, manifest, shards, options.index_options),
         partial(_stage_files, shards, files, index, rejects, options),
-        partial(read_latest, options.parent),
+        partial(catalog.read_latest, options.parent),
     )
     if options.build_record is not None:
-        record = describe_build(checked.add_to_record(options.build_record, datetime.now(UTC)), manifest, file_index)
-        notices = record.notices + describe_kept_latest(options.directory, before, options.set_latest)
+        record = description.describe_build(
+            checked.add_to_record(options.build_record, datetime.now(UTC)), manifest, file_index
+        )
+        notices = record.notices + catalog.describe_kept_latest(options.directory, before, options.set_latest)
         build_records.stage_record(options.directory, options.temporary, replace(record, notices=notices))
     older = publication.read_templates(options.directory, [file_names.MANIFEST]) if is_there else set()
     templates = (older | {shard.name.template for shard in shards}) - {file_names.DEFAULT_TEMPLATE}
@@ -356,7 +347,7 @@ def _prepare_journal(
     return journal
 
 
-def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
+def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: description.PublishOptions) -> bool:
     """Return True if an earlier attempt published the existing version; raise LockedError if another job did,
     without --overwrite.
     """
@@ -372,7 +363,7 @@ def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
     return False
 
 
-def _check_shard_files(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
+def _check_shard_files(shards: Sequence[ShardInfo], options: description.PublishOptions) -> None:
     """Check that all shards still have their paths and sizes: another job may have taken this one for dead."""
     sizes = {storage.join(options.folder, name): size for name, size in storage.list_files(options.folder)}
     written = [(shard.temporary, shard.size_bytes) for shard in shards]
@@ -390,7 +381,7 @@ def _stage_files(
     files: Mapping[str, bytes],
     index: Sequence[Move],
     rejects: Rejects,
-    options: PublishOptions,
+    options: description.PublishOptions,
 ) -> Iterable[Move]:
     above = f"{options.directory}/"
     moves = [
@@ -399,7 +390,7 @@ def _stage_files(
     ]
     moves += index
     folder = f"{options.temporary}/{_METADATA_FOLDER}"
-    for name, found in rejects_by_file(rejects).items():
+    for name, found in description.rejects_by_file(rejects).items():
         write_stream(options.path(folder, name), found.chunks(), found.size_bytes)
         moves.append(Move(f"{folder}/{name}", name, found.size_bytes, f"{found.crc32c:08x}"))
     storage.write_all({options.path(folder, name): data for name, data in files.items()})
@@ -422,7 +413,7 @@ def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
         )
 
 
-def check_counts(build: Build) -> None:
+def check_counts(build: description.Build) -> None:
     """Check that every record read was written or rejected, in each shard and in all; raise JobError if not."""
     for shard in build.shards:
         if shard.planned != shard.done + shard.rejected:
@@ -437,7 +428,7 @@ def check_counts(build: Build) -> None:
         )
 
 
-def _check_rejects(build: Build, options: PublishOptions) -> None:
+def _check_rejects(build: description.Build, options: description.PublishOptions) -> None:
     """Raise JobError if too much was rejected, after writing all rejects next to the version directory."""
     rejects, number, matched = build.rejects, build.rejects.records, build.records
     if damaged := rejects.losses.failure(options.on_damaged_file):

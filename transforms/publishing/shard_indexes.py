@@ -11,21 +11,8 @@ from typing import BinaryIO, cast
 import google_crc32c
 import numpy as np
 
+from shardmill.data import shard_index
 from shardmill.data.array_record import SIGNATURE as ARRAY_RECORD_SIGNATURE
-from shardmill.data.shard_index import (
-    BOUNDS_SUFFIX,
-    INDEX_FILE,
-    TEXT_SUFFIX,
-    IndexedShard,
-    ShardIndex,
-    bounds_bytes,
-    bounds_count,
-    bounds_header,
-    build_index,
-    index_json,
-    parse_index,
-    parse_index_json,
-)
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
 from shardmill.filesystem import ChecksummedFile
@@ -41,18 +28,18 @@ from shardmill.transforms.stores.streams import write_stream
 from shardmill.transforms.workers.resources import core_count
 from shardmill.transforms.workers.running import map_in_order
 
-LIST_PATH = f"{INDEX_DIR}/{INDEX_FILE}"
+LIST_PATH = f"{INDEX_DIR}/{shard_index.INDEX_FILE}"
 _THREADS = 16  # files that are read at once
 
 
 def text_path(shard: str) -> str:
     """Return the name of a shard's text index in the version's folder."""
-    return f"{INDEX_DIR}/{shard}{TEXT_SUFFIX}"
+    return f"{INDEX_DIR}/{shard}{shard_index.TEXT_SUFFIX}"
 
 
 def bounds_path(split: str) -> str:
     """Return the name of a split's array in the version's folder."""
-    return f"{INDEX_DIR}/{split}{BOUNDS_SUFFIX}"
+    return f"{INDEX_DIR}/{split}{shard_index.BOUNDS_SUFFIX}"
 
 
 def stage_index(
@@ -66,13 +53,13 @@ def stage_index(
     pieces = {str(shard.name): shard.index for shard in shards if shard.index is not None}
     if not pieces:
         return {}, []
-    splits: dict[str, list[IndexedShard]] = {}
+    splits: dict[str, list[shard_index.IndexedShard]] = {}
     for shard in shards:
         assert shard.index is not None
         name, bounds_crc32c = str(shard.name), f"{shard.index.bounds_crc32c:08x}"
-        entry = IndexedShard(name, shard.examples, shard.size_bytes, f"{shard.crc32c:08x}", bounds_crc32c)
+        entry = shard_index.IndexedShard(name, shard.examples, shard.size_bytes, f"{shard.crc32c:08x}", bounds_crc32c)
         splits.setdefault(shard.name.split, []).append(entry)
-    files = {LIST_PATH: index_json(splits)}
+    files = {LIST_PATH: shard_index.index_json(splits)}
     journal = publication.read_journal(options.directory)
     if journal is not None and journal.job == options.job:  # of an earlier attempt, which may have moved the pieces
         return files, [
@@ -92,15 +79,17 @@ def stage_index(
 
 
 def write_bounds(
-    path: str, shards: Sequence[IndexedShard], read: Callable[[IndexedShard], ShardIndex]
+    path: str,
+    shards: Sequence[shard_index.IndexedShard],
+    read: Callable[[shard_index.IndexedShard], shard_index.ShardIndex],
 ) -> tuple[int, str]:
     """Write the array of a split to `path`; return its size and its crc32c.
 
     Args:
         read: returns the index of a shard; called in several threads.
     """
-    count = bounds_count(shards)
-    size_bytes = len(bounds_header(count)) + 8 * count
+    count = shard_index.bounds_count(shards)
+    size_bytes = len(shard_index.bounds_header(count)) + 8 * count
     checksum = 0
 
     def sum_up(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -111,24 +100,24 @@ def write_bounds(
 
     with ThreadPoolExecutor(_THREADS, "shardmill-index") as pool:
         indexes = map_in_order(pool, read, shards, _THREADS)
-        write_stream(path, sum_up(bounds_bytes(indexes, count)), size_bytes)
+        write_stream(path, sum_up(shard_index.bounds_bytes(indexes, count)), size_bytes)
     return size_bytes, f"{checksum:08x}"
 
 
-def _read_piece(pieces: dict[str, IndexPiece], shard: IndexedShard) -> ShardIndex:
+def _read_piece(pieces: dict[str, IndexPiece], shard: shard_index.IndexedShard) -> shard_index.ShardIndex:
     piece = pieces[shard.file]
     try:
         text = storage.read_bytes(piece.path)
         if google_crc32c.value(text) != piece.crc32c:
             raise CorruptDataError(f"{piece.path} has another checksum")
-        return parse_index(text, piece.path, shard.size_bytes, shard.records)
+        return shard_index.parse_index(text, piece.path, shard.size_bytes, shard.records)
     except (CorruptDataError, FileNotFoundError) as error:
         raise JobError(f"the index of {shard.file} is not what was written: {error}; nothing was published") from None
 
 
 _GZIP = b"\x1f\x8b"  # with which such a file begins
 _COMPRESSED = "one record of a compressed shard cannot be read alone; `shardmill reshard --compression none --index`"
-Read = Callable[[str], tuple[ShardIndex, str]]  # a shard's index and its crc32c, given its file name
+Read = Callable[[str], tuple[shard_index.ShardIndex, str]]  # a shard's index and its crc32c, given its file name
 
 
 def index_version(dataset: Dataset) -> int:
@@ -151,9 +140,9 @@ def index_version(dataset: Dataset) -> int:
         raise UserError(f"{directory} has {manifest.codec.option} shards: {_COMPRESSED} writes a version with an index")
     shards = {shard.file: shard for split in manifest.splits for shard in split.shards}
 
-    def read(name: str) -> tuple[ShardIndex, str]:
+    def read(name: str) -> tuple[shard_index.ShardIndex, str]:
         sizes = [block.ends - block.starts + OVERHEAD for block in read_shard(dataset, shards[name])]
-        return ShardIndex(np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))), shards[name].crc32c
+        return shard_index.ShardIndex(np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))), shards[name].crc32c
 
     job = uuid.uuid4().hex
     temporary = file_names.temporary_folder(manifest.name, job)
@@ -180,7 +169,7 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
         CorruptDataError: if a file is cut short or a record fails a checksum.
     """
 
-    def read(name: str) -> tuple[ShardIndex, str]:
+    def read(name: str) -> tuple[shard_index.ShardIndex, str]:
         path = storage.join(folder, name)
         with storage.open_read(path) as raw:
             first = cast(BufferedReader, raw).peek(len(ARRAY_RECORD_SIGNATURE))
@@ -189,7 +178,7 @@ def index_folder(folder: str, splits: Mapping[str, Sequence[str]]) -> int:
             if first.startswith(_GZIP):
                 raise UserError(f"{path} is compressed: {_COMPRESSED} writes shards with an index")
             file = ChecksummedFile(raw)
-            return build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"
+            return shard_index.build_index(cast(BinaryIO, file), path), f"{file.crc32c:08x}"
 
     return write_index(folder, splits, read, f"{file_names.TEMP_PREFIX}{INDEX_DIR}")
 
@@ -202,22 +191,22 @@ def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read, te
     they take its place there is no `index.json`, so that readers find no index.
     """
     list_path, above = storage.join(folder, LIST_PATH), storage.join(folder, temporary)
-    old: dict[str, tuple[IndexedShard, ...]] = {}
+    old: dict[str, tuple[shard_index.IndexedShard, ...]] = {}
     with suppress(FileNotFoundError, CorruptDataError):
-        old = parse_index_json(storage.read_bytes(list_path), list_path)
+        old = shard_index.parse_index_json(storage.read_bytes(list_path), list_path)
     new = {name for names in splits.values() for name in names}
     kept = {split: shards for split, shards in old.items() if split not in splits and _is_intact(folder, shards, new)}
 
-    def write_text(name: str) -> IndexedShard:
+    def write_text(name: str) -> shard_index.IndexedShard:
         index, crc32c = read(name)
         storage.write_bytes(storage.join(above, text_path(name)), index.to_text(), sync=False)
-        return IndexedShard(name, len(index), index.shard_size, crc32c, f"{index.crc32c:08x}")
+        return shard_index.IndexedShard(name, len(index), index.shard_size, crc32c, f"{index.crc32c:08x}")
 
-    def read_text(shard: IndexedShard) -> ShardIndex:
+    def read_text(shard: shard_index.IndexedShard) -> shard_index.ShardIndex:
         path = storage.join(above, text_path(shard.file))
-        return parse_index(storage.read_bytes(path), path, shard.size_bytes, shard.records)
+        return shard_index.parse_index(storage.read_bytes(path), path, shard.size_bytes, shard.records)
 
-    listed: dict[str, tuple[IndexedShard, ...]] = {}
+    listed: dict[str, tuple[shard_index.IndexedShard, ...]] = {}
     with storage.cleaning_up(lambda: storage.delete_tree(above)):
         with ThreadPoolExecutor(threads := core_count(), "shardmill-index") as pool:
             for split, names in splits.items():
@@ -234,11 +223,11 @@ def write_index(folder: str, splits: Mapping[str, Sequence[str]], read: Read, te
     stale = _index_names(old) - _index_names(kept | listed)
     storage.delete(storage.join(folder, name) for name in sorted(stale))
     storage.sync_directories(publication.list_folders_of(paths, folder))
-    storage.write_bytes(list_path, index_json(kept | listed))
+    storage.write_bytes(list_path, shard_index.index_json(kept | listed))
     return sum(shard.records for shards in listed.values() for shard in shards)
 
 
-def _is_intact(folder: str, shards: Sequence[IndexedShard], new: set[str]) -> bool:
+def _is_intact(folder: str, shards: Sequence[shard_index.IndexedShard], new: set[str]) -> bool:
     """Return True if a split's shards exist, with their sizes, and none of them is in `new`."""
     paths = {storage.join(folder, shard.file): shard for shard in shards if file_names.is_file_name(shard.file)}
     if len(paths) < len(shards) or not new.isdisjoint(shard.file for shard in shards):
@@ -248,6 +237,6 @@ def _is_intact(folder: str, shards: Sequence[IndexedShard], new: set[str]) -> bo
     return False
 
 
-def _index_names(splits: Mapping[str, Iterable[IndexedShard]]) -> set[str]:
+def _index_names(splits: Mapping[str, Iterable[shard_index.IndexedShard]]) -> set[str]:
     texts = {text_path(shard.file) for shards in splits.values() for shard in shards}
     return {name for name in {*texts, *map(bounds_path, splits)} if file_names.is_inside(name)}

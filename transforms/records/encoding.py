@@ -14,17 +14,10 @@ from shardmill.data import spans
 from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns import example_decoding
 from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payload_hashes
-from shardmill.transforms.columns.example_decoding import (
-    count_kinds,
-    decode_parts,
-    feature_key_texts,
-    infer_examples,
-    kind_misfits,
-    merge_parts,
-)
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
 from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_values
 from shardmill.transforms.features.rows import ENCODE_STAGE, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
@@ -313,7 +306,7 @@ class RecordPasser:
         """Reject records whose features are not of the layout's kinds, if any; add the others' files and numbers."""
         batch, lines, rejects = rows.batch, rows.lines, []
         if layout.kinds:
-            problems = kind_misfits(decode_parts(batch["record"]), layout.kinds)
+            problems = example_decoding.kind_misfits(example_decoding.decode_parts(batch["record"]), layout.kinds)
             rejects = [
                 Reject(file.name, int(lines[row]), ENCODE_STAGE, reason) for row, reason in sorted(problems.items())
             ]
@@ -328,11 +321,11 @@ class RecordPasser:
         records = batch["record"]
         if self.is_raw:
             return EncodedRows(frame(records), batch.select(["record"]), {})
-        parts = decode_parts(records)
-        features = merge_parts(parts, len(records))
-        helpers = {name: feature_key_texts(parts, name) for name in self.helpers}
-        kinds = count_kinds(parts, batch[_FILE_COLUMN], batch[_NUMBER_COLUMN].to_numpy())
-        return EncodedRows(frame(records), features, helpers, infer_examples(features), kinds)
+        parts = example_decoding.decode_parts(records)
+        features = example_decoding.merge_parts(parts, len(records))
+        helpers = {name: example_decoding.feature_key_texts(parts, name) for name in self.helpers}
+        kinds = example_decoding.count_kinds(parts, batch[_FILE_COLUMN], batch[_NUMBER_COLUMN].to_numpy())
+        return EncodedRows(frame(records), features, helpers, example_decoding.infer_examples(features), kinds)
 
 
 def add_positions(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:

@@ -12,27 +12,7 @@ import pyarrow as pa
 from shardmill.data import spans
 from shardmill.transforms.columns.arrow import concatenate
 from shardmill.transforms.formats.format import FileRef, check_unchanged
-from shardmill.transforms.records.run_file import (
-    ENTRY,
-    REFERENCE,
-    REFERRING_ENTRY,
-    InputFile,
-    KeyedRecords,
-    Run,
-    RunPart,
-    Slice,
-    SortedRecords,
-    encode_files,
-    entry_columns,
-    extract_entries,
-    interleave_entries,
-    read_files,
-    sort_order,
-    sort_records,
-    to_slices,
-    with_references,
-    write_sorted,
-)
+from shardmill.transforms.records import run_file
 from shardmill.transforms.shards.divisions import Cuts
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.stores import storage
@@ -86,7 +66,7 @@ class Piece:
     sizes: np.ndarray  # framed sizes in bytes, uint32, shape (n,)
     gap: int = 0  # bytes before each record to skip
     references: np.ndarray | None = None  # dtype REFERENCE, shape (n,): values that are in `files` instead
-    files: tuple[InputFile, ...] = ()  # files that `references` number
+    files: tuple[run_file.InputFile, ...] = ()  # files that `references` number
 
     @property
     def record_bytes(self) -> int:
@@ -124,7 +104,7 @@ class RunShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
         """Return the number of a shard's records, and the slices' pieces to merge in each task."""
-        pieces = read_pieces(to_slices(concatenate(parts)))
+        pieces = read_pieces(run_file.to_slices(concatenate(parts)))
         return sum(len(piece.keys) for piece in pieces), cut_into_segments(pieces, self.segment_bytes)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
@@ -138,9 +118,9 @@ class RunShards:
         return EncodedChunk(data, len(order))
 
 
-def join_references(pieces: Sequence[Piece], files: dict[InputFile, int]) -> np.ndarray:
+def join_references(pieces: Sequence[Piece], files: dict[run_file.InputFile, int]) -> np.ndarray:
     """Return the references of all pieces with the files' numbers in `files`, to which new files are added."""
-    joined = np.zeros(sum(len(piece.keys) for piece in pieces), REFERENCE)
+    joined = np.zeros(sum(len(piece.keys) for piece in pieces), run_file.REFERENCE)
     start = 0
     for piece in pieces:
         part = joined[start : start + len(piece.keys)]
@@ -154,7 +134,7 @@ def join_references(pieces: Sequence[Piece], files: dict[InputFile, int]) -> np.
 
 def _read_references(data: Any, pieces: Sequence[Piece], order: np.ndarray) -> np.ndarray:
     """Return merged records with the values that are in input files; raise a JobError if one of those has changed."""
-    files: dict[InputFile, int] = {}
+    files: dict[run_file.InputFile, int] = {}
     references = join_references(pieces, files).take(order)
     sizes = concatenate_column(pieces, "sizes").take(order).astype(np.int64)
     at, lengths = references["at"].astype(np.int64), references["length"].astype(np.int64)
@@ -175,11 +155,11 @@ def _read_references(data: Any, pieces: Sequence[Piece], order: np.ndarray) -> n
     return framed
 
 
-def read_pieces(slices: Sequence[Slice]) -> list[Piece]:
+def read_pieces(slices: Sequence[run_file.Slice]) -> list[Piece]:
     """Return the records of slices as pieces; slices in an object store are downloaded."""
     local = [part for part in slices if part.entries_at is not None]
-    pieces = _make_local_pieces([part for part in local if not part.files_at], ENTRY)
-    pieces += _make_local_pieces([part for part in local if part.files_at], REFERRING_ENTRY)
+    pieces = _make_local_pieces([part for part in local if not part.files_at], run_file.ENTRY)
+    pieces += _make_local_pieces([part for part in local if part.files_at], run_file.REFERRING_ENTRY)
     return pieces + _fetch_pieces([part for part in slices if part.entries_at is None])
 
 
@@ -188,7 +168,7 @@ def merge_pieces(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
 
     Values that are in input files are left out.
     """
-    order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
+    order = run_file.sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
     sizes = concatenate_column(pieces, "stored_sizes")
     gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
     ends = np.cumsum(sizes + gaps)
@@ -210,7 +190,7 @@ def _read_bytes_of_pieces(pieces: Sequence[Piece], target: np.ndarray, places: n
             piece.source.read_into(piece.offset, target[start:stop].data)
 
 
-def _make_local_pieces(slices: Sequence[Slice], dtype: np.dtype) -> list[Piece]:
+def _make_local_pieces(slices: Sequence[run_file.Slice], dtype: np.dtype) -> list[Piece]:
     """Return the records of slices of runs on a disk, whose keys follow all records."""
     if not slices:
         return []
@@ -221,16 +201,16 @@ def _make_local_pieces(slices: Sequence[Slice], dtype: np.dtype) -> list[Piece]:
     pieces = []
     for part, (start, stop) in zip(slices, pairwise(ends.tolist()), strict=True):
         piece = _make_piece(part.path, part.offset, entries[start:stop], ())
-        pieces.append(replace(piece, files=read_files(part.path, part.files_at)) if part.files_at else piece)
+        pieces.append(replace(piece, files=run_file.read_files(part.path, part.files_at)) if part.files_at else piece)
     return pieces
 
 
-def _make_piece(source: str | Spool, offset: int, entries: np.ndarray, files: tuple[InputFile, ...]) -> Piece:
-    references = entries["reference"] if entries.dtype == REFERRING_ENTRY else None
-    return Piece(source, offset, *entry_columns(entries), references=references, files=files)
+def _make_piece(source: str | Spool, offset: int, entries: np.ndarray, files: tuple[run_file.InputFile, ...]) -> Piece:
+    references = entries["reference"] if entries.dtype == run_file.REFERRING_ENTRY else None
+    return Piece(source, offset, *run_file.entry_columns(entries), references=references, files=files)
 
 
-def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
+def _fetch_pieces(slices: Sequence[run_file.Slice]) -> list[Piece]:
     if not slices:
         return []
     spool, offsets = fetch_ranges([(part.path, part.offset, part.size_bytes) for part in slices])
@@ -238,7 +218,9 @@ def _fetch_pieces(slices: Sequence[Slice]) -> list[Piece]:
     for part, offset in zip(slices, offsets, strict=True):
         data = bytearray(part.size_bytes)
         spool.read_into(offset, memoryview(data))
-        pieces.append(Piece(spool, offset, *entry_columns(extract_entries(data)), ENTRY.itemsize))
+        pieces.append(
+            Piece(spool, offset, *run_file.entry_columns(run_file.extract_entries(data)), run_file.ENTRY.itemsize)
+        )
     return pieces
 
 
@@ -294,14 +276,14 @@ class RunWriter:
     def __init__(self, path: str, self_contained: bool = False, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Create a writer without records; if self-contained, as for an object store, each record follows its entry."""
         self._path, self._self_contained, self._segment_bytes = path, self_contained, segment_bytes
-        self._first: SortedRecords | None = None
+        self._first: run_file.SortedRecords | None = None
         self._spool: Spool | None = None
         self._pieces: dict[str, list[Piece]] = {}
         self._spooled = 0
 
-    def add(self, records: KeyedRecords) -> None:
+    def add(self, records: run_file.KeyedRecords) -> None:
         """Add a batch of at least one record; raise OSError if it cannot be spooled, for example on a full disk."""
-        batch = sort_records(records)
+        batch = run_file.sort_records(records)
         if self._first is None and self._spool is None:
             self._first = batch
             return
@@ -310,13 +292,13 @@ class RunWriter:
             self._first = None
         self._put_aside(batch)
 
-    def close(self) -> Run | None:
+    def close(self) -> run_file.Run | None:
         """Write the run and return it, or None if there are no records."""
         if self._first is not None:
-            return write_sorted(self._path, self._first, self._self_contained)
+            return run_file.write_sorted(self._path, self._first, self._self_contained)
         return self._merge() if self._pieces else None
 
-    def _put_aside(self, batch: SortedRecords) -> None:
+    def _put_aside(self, batch: run_file.SortedRecords) -> None:
         self._spool = self._spool or Spool()
         self._spool.write(self._spooled, batch.data)
         start = 0
@@ -327,35 +309,35 @@ class RunWriter:
             self._spooled += piece.size_bytes
             start = stop
 
-    def _merge(self) -> Run:
+    def _merge(self) -> run_file.Run:
         parts, index, written = [], [], 0
-        files: dict[InputFile, int] | None = None
+        files: dict[run_file.InputFile, int] | None = None
         if any(piece.references is not None for pieces in self._pieces.values() for piece in pieces):
             files = {}
         with storage.open_write(self._path) as file:
             for group, pieces in sorted(self._pieces.items()):
                 for records, entries in self._merge_segments(pieces, files):
-                    data = interleave_entries(records, entries) if self._self_contained else records
+                    data = run_file.interleave_entries(records, entries) if self._self_contained else records
                     file.write(data)
                     index.append(entries)
                     written += len(data)
                 rows = sum(len(piece.keys) for piece in pieces)
-                parts.append(RunPart(group, rows, sum(piece.record_bytes for piece in pieces)))
+                parts.append(run_file.RunPart(group, rows, sum(piece.record_bytes for piece in pieces)))
             for entries in index:
                 file.write(entries.tobytes())
             if files is not None:
-                file.write(encode_files(list(files)))
-        return Run(self._path, written, tuple(parts), self._self_contained, files is not None)
+                file.write(run_file.encode_files(list(files)))
+        return run_file.Run(self._path, written, tuple(parts), self._self_contained, files is not None)
 
     def _merge_segments(
-        self, pieces: Sequence[Piece], files: dict[InputFile, int] | None
+        self, pieces: Sequence[Piece], files: dict[run_file.InputFile, int] | None
     ) -> Iterator[tuple[memoryview, np.ndarray]]:
         """Yield sorted records some megabytes at a time, with their entries, and with references if there are files."""
         for segment in cut_into_segments(pieces, self._segment_bytes):
             data, order = merge_pieces(segment)
-            entries = np.empty(len(order), ENTRY)
+            entries = np.empty(len(order), run_file.ENTRY)
             for name, column in (("key", "keys"), ("tie", "ties"), ("size", "sizes")):
                 entries[name] = concatenate_column(segment, column)[order]
             if files is not None:
-                entries = with_references(entries, join_references(segment, files).take(order))
+                entries = run_file.with_references(entries, join_references(segment, files).take(order))
             yield data, entries

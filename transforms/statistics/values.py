@@ -23,21 +23,7 @@ from shardmill.quality.stats_values import (
 )
 from shardmill.transforms.columns.arrow import offsets_of
 from shardmill.transforms.findings import Mergeable
-from shardmill.transforms.statistics.sketches import (
-    FLOAT32_FRACTION_BITS,
-    HASHES_KEPT,
-    BinColumns,
-    DistinctValues,
-    ExactSums,
-    Sample,
-    ValueBins,
-    add_to_sums,
-    hash_bytes,
-    mix,
-    run_starts,
-    unique_hashes,
-    unmix,
-)
+from shardmill.transforms.statistics import sketches
 
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
 _QUANTILES = [str(percent / 100) for percent in _PERCENTS]
@@ -78,7 +64,7 @@ class RangeStats:
 
     low: int | float = math.inf
     high: int | float = -math.inf
-    sums: ExactSums = field(default_factory=ExactSums)
+    sums: sketches.ExactSums = field(default_factory=sketches.ExactSums)
 
     def add(self, numbers: NDArray[Any]) -> None:
         """Count int64 numbers, or finite float32 ones, which are added fastest if ascending."""
@@ -106,13 +92,13 @@ class NumericStats(Mergeable):
     zeros: int = 0
     nan: int = 0
     infinity: int = 0
-    distinct: DistinctValues = field(default_factory=DistinctValues)
-    bins: ValueBins = field(default_factory=ValueBins)
+    distinct: sketches.DistinctValues = field(default_factory=sketches.DistinctValues)
+    bins: sketches.ValueBins = field(default_factory=sketches.ValueBins)
 
     @classmethod
     def for_floats(cls) -> "NumericStats":
         """Return empty statistics for float32."""
-        return cls(RangeStats(sums=ExactSums(FLOAT32_FRACTION_BITS)))
+        return cls(RangeStats(sums=sketches.ExactSums(sketches.FLOAT32_FRACTION_BITS)))
 
     @property
     def kind(self) -> str:
@@ -141,7 +127,7 @@ class NumericStats(Mergeable):
         self.range.high = max(self.range.high, numbers[-1].item())
         self.zeros += int(counts[numbers == 0].sum())
         bits = numbers.view(np.uint32).astype(np.uint64) if numbers.dtype == np.float32 else numbers.view(np.uint64)
-        self.distinct.add(mix(bits), counts)
+        self.distinct.add(sketches.mix(bits), counts)
         self.bins.add(numbers.astype(np.float64), counts)
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
@@ -161,7 +147,7 @@ class NumericStats(Mergeable):
 
     def integers(self) -> NDArray[np.int64]:
         """Return the integers whose hashes are in `distinct`, in their order."""
-        return unmix(self.distinct.hashes).view(np.int64)
+        return sketches.unmix(self.distinct.hashes).view(np.int64)
 
     @property
     def is_integer(self) -> bool:
@@ -182,10 +168,10 @@ def count_columns(features: Sequence[NumericStats], numbers: NDArray[Any]) -> No
     firsts = np.flatnonzero(is_first)
     counts, values = np.diff(firsts, append=ordered.size), ordered.ravel()[firsts]
     bits = values.view(np.uint32).astype(np.uint64) if values.dtype == np.float32 else values.view(np.uint64)
-    hashes, wide = mix(bits), values.astype(np.float64)
+    hashes, wide = sketches.mix(bits), values.astype(np.float64)
     bounds = np.append(0, np.cumsum(np.count_nonzero(is_first, axis=1))).tolist()
     zeros = np.add.reduceat(counts * (values == 0), bounds[:-1]).tolist()
-    add_to_sums([feature.range.sums for feature in features], ordered)
+    sketches.add_to_sums([feature.range.sums for feature in features], ordered)
     for feature, start, stop, zero in zip(features, bounds, bounds[1:], zeros):
         part = slice(start, stop)
         feature.range.low = min(feature.range.low, values[start].item())
@@ -204,7 +190,7 @@ def summarize_numbers(features: Sequence[NumericStats]) -> list[FeatureSummary]:
         parts = (features[at : at + _SUMMARIZED_AT_ONCE] for at in range(0, len(features), _SUMMARIZED_AT_ONCE))
         return [summary for part in parts for summary in summarize_numbers(part)]
     counted = [stats for stats in features if stats.range.sums.count]
-    bins = BinColumns.of([stats.bins for stats in counted])
+    bins = sketches.BinColumns.of([stats.bins for stats in counted])
     firsts, lasts, counts, sizes = bins.buckets()
     bucket_bounds = _find_bounds(counted, sizes, bins.low[firsts], bins.high[lasts])
     places = bins.percentile_bins(_PERCENTS).ravel()
@@ -315,14 +301,14 @@ def _count_numbers(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int6
             found = np.flatnonzero(counts)
             return found + low, counts[found]
         numbers = np.sort(numbers)
-    firsts = run_starts(numbers)
+    firsts = sketches.run_starts(numbers)
     counts = np.empty(len(firsts), np.int64)
     np.subtract(firsts[1:], firsts[:-1], out=counts[:-1])
     counts[-1] = len(numbers) - firsts[-1]
     return numbers[firsts], counts
 
 
-def summarize_distinct(distinct: DistinctValues, values: int) -> Distinct:
+def summarize_distinct(distinct: sketches.DistinctValues, values: int) -> Distinct:
     """Return the number of distinct values among `values` values, with its standard error if it is an estimate."""
     if distinct.counts is not None:
         return Distinct(distinct.number())
@@ -345,8 +331,10 @@ class StringStats:
 
     kind: ClassVar[str] = "bytes"
     lengths: RangeStats = field(default_factory=RangeStats)  # in bytes
-    distinct: DistinctValues = field(default_factory=DistinctValues)  # values by hash
-    sample: Sample = field(default_factory=Sample)  # for the most frequent values if there are too many to count
+    distinct: sketches.DistinctValues = field(default_factory=sketches.DistinctValues)  # values by hash
+    sample: sketches.Sample = field(
+        default_factory=sketches.Sample
+    )  # for the most frequent values if there are too many to count
     texts: dict[int, bytes] = field(
         default_factory=dict
     )  # by hash, first 49 bytes of each value that `_keep_texts` needs
@@ -358,10 +346,10 @@ class StringStats:
         self.lengths.add(np.diff(offsets_of(values)))
         # Where a part shows that there are too many values to count each, hashing all of them is cheaper than finding
         # equal ones.
-        many = len(values[:_PROBED_VALUES].dictionary_encode().dictionary) > HASHES_KEPT
+        many = len(values[:_PROBED_VALUES].dictionary_encode().dictionary) > sketches.HASHES_KEPT
         encoded = None if many else values.dictionary_encode()
         named = values if encoded is None else encoded.dictionary
-        hashes = hash_bytes(named)
+        hashes = sketches.hash_bytes(named)
         near = self.sample.select_candidates(ties)
         if encoded is None:
             self.distinct.add(hashes, None)
@@ -386,7 +374,7 @@ class StringStats:
     def _keep_texts(self, texts: dict[int, bytes]) -> None:
         """Keep the texts of sampled strings, and of the distinct ones unless there are too many to count."""
         counted = [] if self.distinct.counts is None else [self.distinct.hashes]
-        needed = unique_hashes(np.concatenate([self.sample.hashes, *counted]))
+        needed = sketches.unique_hashes(np.concatenate([self.sample.hashes, *counted]))
         self.texts = {hashed: texts[hashed] for hashed in needed.tolist()}
 
     def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:

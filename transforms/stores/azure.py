@@ -30,15 +30,8 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 from shardmill.errors import UserError
+from shardmill.transforms.stores import protocol
 from shardmill.transforms.stores.prefetch import prefetch_one
-from shardmill.transforms.stores.protocol import (
-    ConditionalStore,
-    ConditionError,
-    FileStat,
-    Rename,
-    StoredFile,
-    read_again,
-)
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -140,7 +133,7 @@ class AzureUpload:
         self._pending.clear()
 
 
-class AzureBlobs(ConditionalStore):
+class AzureBlobs(protocol.ConditionalStore):
     """An ObjectStore for az:// URLs. Azure discards blocks of incomplete uploads within a week."""
 
     def __init__(self, options: "PipelineOptions") -> None:
@@ -160,7 +153,9 @@ class AzureBlobs(ConditionalStore):
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         blob = self._open_blob(url)
         with translate_errors(url):
-            return read_again(_BROKEN, lambda: bytes(blob.download_blob(offset, length, decompress=False).readall()))
+            return protocol.read_again(
+                _BROKEN, lambda: bytes(blob.download_blob(offset, length, decompress=False).readall())
+            )
 
     def write(self, url: str, data: bytes) -> None:
         with translate_errors(url):
@@ -178,9 +173,9 @@ class AzureBlobs(ConditionalStore):
         with translate_errors(url):
             self._open_blob(url).delete_blob(**_if_unmodified(revision))
 
-    def read_with_revision(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> protocol.StoredFile:
         data, properties = self._read(url)
-        return StoredFile(data, str(properties.etag), properties.last_modified.timestamp())
+        return protocol.StoredFile(data, str(properties.etag), properties.last_modified.timestamp())
 
     def _read(self, url: str) -> tuple[bytes, Any]:
         blob = self._open_blob(url)
@@ -190,13 +185,13 @@ class AzureBlobs(ConditionalStore):
             return _check_content(bytes(found.readall()), found.properties), found.properties
 
         with translate_errors(url):
-            return read_again(_BROKEN, read)
+            return protocol.read_again(_BROKEN, read)
 
-    def stat(self, url: str) -> FileStat:
+    def stat(self, url: str) -> protocol.FileStat:
         with translate_errors(url):
             return _stat(url, self._open_blob(url).get_blob_properties())
 
-    def stats(self, prefix: str) -> Iterator[FileStat]:
+    def stats(self, prefix: str) -> Iterator[protocol.FileStat]:
         bucket, container, start = self._container(prefix)
         with translate_errors(bucket):
             for page in prefetch_one(map(list, container.list_blobs(name_starts_with=start).by_page())):
@@ -216,11 +211,11 @@ class AzureBlobs(ConditionalStore):
         with suppress(FileNotFoundError), translate_errors(url):
             self._open_blob(url).delete_blob()
 
-    def rename(self, moves: Sequence[Rename]) -> None:
+    def rename(self, moves: Sequence[protocol.Rename]) -> None:
         _call_concurrently(self._copy, moves)
         self.delete([move.source for move in moves])
 
-    def _copy(self, move: Rename) -> None:
+    def _copy(self, move: protocol.Rename) -> None:
         source, destination = self._open_blob(move.source), self._open_blob(move.destination)
         with translate_errors(move.source):
             status = destination.start_copy_from_url(source.url)["copy_status"]
@@ -262,8 +257,8 @@ def _if_unmodified(revision: str) -> dict[str, Any]:
     return {"etag": revision, "match_condition": MatchConditions.IfNotModified}
 
 
-def _stat(url: str, item: Any) -> FileStat:
-    return FileStat(url, int(item.size), _etag_stamp(item.etag), item.last_modified.timestamp())
+def _stat(url: str, item: Any) -> protocol.FileStat:
+    return protocol.FileStat(url, int(item.size), _etag_stamp(item.etag), item.last_modified.timestamp())
 
 
 def _etag_stamp(etag: object) -> str:
@@ -284,7 +279,7 @@ def translate_errors(url: str) -> Iterator[None]:
         code = getattr(code, "value", code) or ""  # of those that the library knows, it is one of an enumeration
         kind: type[OSError] = OSError
         if error.status_code in _CONFLICTS:
-            kind = ConditionError
+            kind = protocol.ConditionError
         elif error.status_code == 403 and code not in _CALLER_CODES:
             kind = PermissionError
         raise kind(f"{url}: {f'{code}: ' if code else ''}{_first_line(error)}") from error

@@ -26,18 +26,9 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
+from shardmill.transforms.stores import protocol
 from shardmill.transforms.stores.patience import PatienceOptions
 from shardmill.transforms.stores.prefetch import prefetch_one
-from shardmill.transforms.stores.protocol import (
-    CHECKSUM_STAMP,
-    ConditionalStore,
-    ConditionError,
-    FileStat,
-    Rename,
-    StatusError,
-    StoredFile,
-    split_url,
-)
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
@@ -54,7 +45,7 @@ _CALLER_REASONS = (
 )
 
 
-class GoogleStorage(ConditionalStore):
+class GoogleStorage(protocol.ConditionalStore):
     """An ObjectStore for gs:// URLs. Incomplete uploads expire, and cost nothing until then."""
 
     def __init__(self, options: PipelineOptions) -> None:
@@ -71,7 +62,7 @@ class GoogleStorage(ConditionalStore):
         """Read an object's bytes as stored, checked against the store's checksum, with that checksum."""
         with _translate_errors(url):
             data = bytes(self._open_blob(url).download_as_bytes(raw_download=True, retry=self._retry))
-        return data, f"{CHECKSUM_STAMP}{b64encode(google_crc32c.value(data).to_bytes(4, 'big')).decode()}"
+        return data, f"{protocol.CHECKSUM_STAMP}{b64encode(google_crc32c.value(data).to_bytes(4, 'big')).decode()}"
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Read part of an object, unchecked: the store has no checksums of parts."""
@@ -97,29 +88,29 @@ class GoogleStorage(ConditionalStore):
         with _translate_errors(url):
             self._open_blob(url).delete(if_generation_match=int(revision), retry=self._retry)
 
-    def read_with_revision(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> protocol.StoredFile:
         with _translate_errors(url):
             for _ in range(_READ_ATTEMPTS - 1):
                 with suppress(PreconditionFailed):  # written anew between the two requests
                     return self._read_with_revision(url)
             return self._read_with_revision(url)
 
-    def _read_with_revision(self, url: str) -> StoredFile:
+    def _read_with_revision(self, url: str) -> protocol.StoredFile:
         blob = self._open_blob(url)
         blob.reload(retry=self._retry)
         # Reading forgets them where an answer has no such headers
         generation, updated = int(blob.generation), blob.updated
         data = blob.download_as_bytes(raw_download=True, if_generation_match=generation, retry=self._retry)
-        return StoredFile(bytes(data), str(generation), updated.timestamp())
+        return protocol.StoredFile(bytes(data), str(generation), updated.timestamp())
 
-    def stat(self, url: str) -> FileStat:
+    def stat(self, url: str) -> protocol.FileStat:
         with _translate_errors(url):
             blob = self._open_blob(url)
             blob.reload(retry=self._retry)
             return _stat(url, blob)
 
-    def stats(self, prefix: str) -> Iterator[FileStat]:
-        bucket, _ = split_url(prefix)
+    def stats(self, prefix: str) -> Iterator[protocol.FileStat]:
+        bucket, _ = protocol.split_url(prefix)
         with _translate_errors(f"gs://{bucket}"):
             blobs = self._list_blobs(prefix, "items(name,size,crc32c,generation,updated)")
             for page in prefetch_one(map(list, blobs.pages)):
@@ -127,20 +118,20 @@ class GoogleStorage(ConditionalStore):
                     yield _stat(f"gs://{bucket}/{blob.name}", blob)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        bucket, _ = split_url(prefix)
+        bucket, _ = protocol.split_url(prefix)
         with _translate_errors(f"gs://{bucket}"):
             for blob in self._list_blobs(prefix, "items(name,size)"):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
     def folders(self, prefix: str) -> Sequence[str]:
-        bucket, start = split_url(prefix)
+        bucket, start = protocol.split_url(prefix)
         with _translate_errors(f"gs://{bucket}"):
             blobs = self._list_blobs(prefix, "prefixes", delimiter="/")
             names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
         return sorted(filter(None, names))
 
     def _list_blobs(self, prefix: str, fields: str, **more: str) -> Any:
-        bucket, start = split_url(prefix)
+        bucket, start = protocol.split_url(prefix)
         fields = f"{fields},nextPageToken"
         return self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry, **more)
 
@@ -148,20 +139,20 @@ class GoogleStorage(ConditionalStore):
         with _translate_errors(urls[0] if urls else ""):
             _raise_first((url, status) for url, status in self._io.delete_batch(list(urls)))
 
-    def rename(self, moves: Sequence[Rename]) -> None:
+    def rename(self, moves: Sequence[protocol.Rename]) -> None:
         pairs = [(move.source, move.destination) for move in moves]
         with _translate_errors(pairs[0][0] if pairs else ""):
             _raise_first((source, status) for source, _, status in self._io.copy_batch(pairs))
         self.delete([source for source, _ in pairs])
 
     def _open_blob(self, url: str) -> Blob:
-        bucket, name = split_url(url)
+        bucket, name = protocol.split_url(url)
         return self._io.client.bucket(bucket).blob(name)
 
 
-def _stat(url: str, blob: Blob) -> FileStat:
-    stamp = f"{CHECKSUM_STAMP}{blob.crc32c}" if blob.crc32c else f"generation:{blob.generation}"
-    return FileStat(url, int(blob.size), stamp, blob.updated.timestamp() if blob.updated else 0.0)
+def _stat(url: str, blob: Blob) -> protocol.FileStat:
+    stamp = f"{protocol.CHECKSUM_STAMP}{blob.crc32c}" if blob.crc32c else f"generation:{blob.generation}"
+    return protocol.FileStat(url, int(blob.size), stamp, blob.updated.timestamp() if blob.updated else 0.0)
 
 
 @contextmanager
@@ -171,7 +162,7 @@ def _translate_errors(url: str) -> Iterator[None]:
     except NotFound as error:
         raise FileNotFoundError(f"{url}: not found") from error
     except PreconditionFailed as error:
-        raise ConditionError(f"{url}: {error}") from error
+        raise protocol.ConditionError(f"{url}: {error}") from error
     except RequestRangeNotSatisfiable as error:
         raise EOFError(f"{url}: {error}") from error
     except Forbidden as error:
@@ -187,4 +178,4 @@ def _raise_first(statuses: Iterator[tuple[str, int | None]]) -> None:
         if status == 404:
             raise FileNotFoundError(f"{url}: not found")
         if status is not None:
-            raise StatusError(f"{url}: HTTP status {status}", status)
+            raise protocol.StatusError(f"{url}: HTTP status {status}", status)

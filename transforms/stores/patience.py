@@ -12,19 +12,8 @@ from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores import protocol
 from shardmill.transforms.stores.beam_filesystems import process_options
-from shardmill.transforms.stores.protocol import (
-    ChangedError,
-    FileStat,
-    GivenUpError,
-    ObjectStore,
-    Rename,
-    call_with_timeout,
-    has_short_timeouts,
-    is_transient,
-    mark_store_responsive,
-    masked_error,
-)
 
 _SECONDS = 600
 # In this mode botocore waits up to 0.05, 0.1, 0.2, … and at last 20 seconds before each further attempt; after SlowDown
@@ -97,18 +86,18 @@ def call_with_retries(function: Callable[..., Result], *arguments: Any) -> Resul
     while True:
         try:
             result = function(*arguments)
-            mark_store_responsive()
+            protocol.mark_store_responsive()
             return result
         except Exception as error:
-            if _withdrawn.is_set() or not is_transient(error):
+            if _withdrawn.is_set() or not protocol.is_transient(error):
                 raise
             patience = process_options().view_as(PatienceOptions).store_patience
             until = time.monotonic() + patience if until is None else until
             if time.monotonic() + wait > until:
                 if not patience:
                     raise
-                raise GivenUpError(
-                    f"{masked_error(error) or error}; it was tried again for {patience} seconds"
+                raise protocol.GivenUpError(
+                    f"{protocol.masked_error(error) or error}; it was tried again for {patience} seconds"
                 ) from error
             if _withdrawn.wait(random.uniform(wait / 2, wait)):  # the job has ended meanwhile
                 raise
@@ -127,7 +116,7 @@ class RetryingStore:
     already written are gone, so the writer must start again.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: protocol.ObjectStore) -> None:
         self._store, self.upload = store, store.upload
 
     def __getattr__(self, operation: str) -> Any:
@@ -143,13 +132,13 @@ class RetryingStore:
             attempts += 1
             try:
                 self._store.delete_unchanged(url, revision)
-            except ChangedError:
+            except protocol.ChangedError:
                 if attempts == 1 or self._is_there(url):
                     raise
 
         _call_store(delete)
 
-    def stats(self, prefix: str) -> Iterator[FileStat]:
+    def stats(self, prefix: str) -> Iterator[protocol.FileStat]:
         return _resume_listing(lambda: self._store.stats(prefix), lambda found: found.path)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
@@ -159,9 +148,9 @@ class RetryingStore:
         for start in range(0, len(urls), _DELETED):
             _call_store(self._store.delete, urls[start : start + _DELETED])
 
-    def rename(self, moves: Sequence[Rename]) -> None:
+    def rename(self, moves: Sequence[protocol.Rename]) -> None:
         """Rename objects; a source that is gone at a repetition was renamed by an earlier attempt."""
-        remaining: Sequence[Rename] | None = None
+        remaining: Sequence[protocol.Rename] | None = None
 
         def rename() -> None:
             nonlocal remaining
@@ -184,7 +173,7 @@ class RetryingStore:
 
 
 def _call_store(function: Callable[..., Result], *arguments: Any) -> Result:
-    return (call_with_timeout if has_short_timeouts() else call_with_retries)(function, *arguments)
+    return (protocol.call_with_timeout if protocol.has_short_timeouts() else call_with_retries)(function, *arguments)
 
 
 def _resume_listing(begin: Callable[[], Iterator[Item]], name_of: Callable[[Item], str]) -> Iterator[Item]:

@@ -31,17 +31,8 @@ from obstore.exceptions import PermissionDeniedError
 from obstore.store import S3Store
 
 from shardmill.errors import UserError
+from shardmill.transforms.stores import protocol
 from shardmill.transforms.stores.prefetch import list_concurrently
-from shardmill.transforms.stores.protocol import (
-    ConditionalStore,
-    ConditionError,
-    FileStat,
-    Rename,
-    StatusError,
-    StoredFile,
-    read_again,
-    split_url,
-)
 
 
 def parse_time(value: Any) -> datetime:
@@ -355,7 +346,7 @@ def translate_errors(url: str) -> Iterator[None]:
         if error_code(error) in _NO_SUCH_RANGE:
             raise EOFError(f"{url}: {error}") from error
         if error_code(error) in _CONFLICT_CODES:
-            raise ConditionError(f"{url}: {error}") from error
+            raise protocol.ConditionError(f"{url}: {error}") from error
         raise (PermissionError if error_code(error) in _FORBIDDEN else OSError)(f"{url}: {error}") from error
     except BotoCoreError as error:
         raise OSError(f"{url}: {error}") from error
@@ -372,7 +363,7 @@ class S3Upload:
 
     def __init__(self, clients: S3Clients, url: str) -> None:
         self._clients, self._url = clients, url
-        bucket, key = split_url(url)
+        bucket, key = protocol.split_url(url)
         self._address_object = {"Bucket": bucket, "Key": key}
         self._pending: list[bytes] = []
         self._pending_bytes = self._size_bytes = 0
@@ -452,7 +443,7 @@ _lock = threading.Lock()
 _shared: "tuple[PipelineOptions, S3Clients] | None" = None
 
 
-class S3(ConditionalStore):
+class S3(protocol.ConditionalStore):
     """An ObjectStore for s3:// URLs."""
 
     def __init__(self, options: PipelineOptions) -> None:
@@ -478,9 +469,9 @@ class S3(ConditionalStore):
 
     def _read(self, url: str, offset: int, length: int | None) -> tuple[bytes, str]:
         """Read an object or part of it; retry a response that breaks off midway, which boto3 does not."""
-        bucket, key = split_url(url)
+        bucket, key = protocol.split_url(url)
         with translate_errors(url):
-            return read_again(_BROKEN, lambda: self._clients.read(bucket, key, offset, length))
+            return protocol.read_again(_BROKEN, lambda: self._clients.read(bucket, key, offset, length))
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object, which may be empty, unlike in the multipart uploads of Beam's file system."""
@@ -500,39 +491,39 @@ class S3(ConditionalStore):
         with self._address_object(url) as (client, place):
             client.delete_object(**place, IfMatch=revision)
 
-    def read_with_revision(self, url: str) -> StoredFile:
+    def read_with_revision(self, url: str) -> protocol.StoredFile:
         """Read a small object with its ETag, retrying as `read` does."""
-        bucket, key = split_url(url)
+        bucket, key = protocol.split_url(url)
         with translate_errors(url):
-            return read_again(_BROKEN, lambda: self._read_with_revision(bucket, key))
+            return protocol.read_again(_BROKEN, lambda: self._read_with_revision(bucket, key))
 
-    def _read_with_revision(self, bucket: str, key: str) -> StoredFile:
+    def _read_with_revision(self, bucket: str, key: str) -> protocol.StoredFile:
         with self._clients.exclusive_client() as client:
             answer = client.get_object(Bucket=bucket, Key=key)
-            return StoredFile(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
+            return protocol.StoredFile(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
 
     def size(self, url: str) -> int:
         with self._address_object(url) as (client, place):
             return int(client.head_object(**place)["ContentLength"])
 
-    def stat(self, url: str) -> FileStat:
+    def stat(self, url: str) -> protocol.FileStat:
         with self._address_object(url) as (client, place):
             return _stat(url, client.head_object(**place), "ContentLength")
 
     @contextmanager
     def _address_object(self, url: str) -> Iterator[tuple[Any, dict[str, str]]]:
-        bucket, key = split_url(url)
+        bucket, key = protocol.split_url(url)
         with translate_errors(url), self._clients.exclusive_client() as client:
             yield client, {"Bucket": bucket, "Key": key}
 
-    def stats(self, prefix: str) -> Iterator[FileStat]:
-        with translate_errors(f"s3://{split_url(prefix)[0]}"):
+    def stats(self, prefix: str) -> Iterator[protocol.FileStat]:
+        with translate_errors(f"s3://{protocol.split_url(prefix)[0]}"):
             yield from list_concurrently(partial(self._list_pages, prefix), self._some_folders, prefix)
 
-    def _list_pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
-        bucket, _ = split_url(prefix)
+    def _list_pages(self, prefix: str, first: str, end: str) -> Iterator[list[protocol.FileStat]]:
+        bucket, _ = protocol.split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
-        more = {"StartAfter": split_url(first)[1].removesuffix("/")} if first else {}
+        more = {"StartAfter": protocol.split_url(first)[1].removesuffix("/")} if first else {}
         for page in self._response_pages(prefix, **more):
             found = [_stat(f"s3://{bucket}/{item['Key']}", item, "Size") for item in page.get("Contents", ())]
             yield [item for item in found if first <= item.path and (not end or item.path < end)]
@@ -543,7 +534,7 @@ class S3(ConditionalStore):
         return sorted(_folders(prefix, itertools.islice(self._response_pages(prefix, Delimiter="/"), 1)))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        bucket, _ = split_url(prefix)
+        bucket, _ = protocol.split_url(prefix)
         with translate_errors(f"s3://{bucket}"):
             for page in self._response_pages(prefix):
                 for item in page.get("Contents", ()):
@@ -551,34 +542,34 @@ class S3(ConditionalStore):
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
-        with translate_errors(f"s3://{split_url(prefix)[0]}"):
+        with translate_errors(f"s3://{protocol.split_url(prefix)[0]}"):
             return sorted(filter(None, set(_folders(prefix, self._response_pages(prefix, Delimiter="/")))))
 
     def _response_pages(self, prefix: str, **more: str) -> Iterator[Mapping[str, Any]]:
-        bucket, start = split_url(prefix)
+        bucket, start = protocol.split_url(prefix)
         with self._clients.exclusive_client() as client:
             yield from client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, **more)
 
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects, a thousand of one bucket per request."""
-        for bucket, group in itertools.groupby(sorted(urls), lambda url: split_url(url)[0]):
+        for bucket, group in itertools.groupby(sorted(urls), lambda url: protocol.split_url(url)[0]):
             while some := list(itertools.islice(group, _DELETIONS)):
-                objects = {"Objects": [{"Key": split_url(url)[1]} for url in some], "Quiet": True}
+                objects = {"Objects": [{"Key": protocol.split_url(url)[1]} for url in some], "Quiet": True}
                 with self._address_object(some[0]) as (client, _):
                     answer = client.delete_objects(Bucket=bucket, Delete=objects)
                 for error in answer.get("Errors", ()):
                     message = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
-                    raise StatusError(message, error["Code"])
+                    raise protocol.StatusError(message, error["Code"])
 
-    def rename(self, moves: Sequence[Rename]) -> None:
+    def rename(self, moves: Sequence[protocol.Rename]) -> None:
         """Copy objects within the store, several at once, then delete the sources."""
         with ThreadPoolExecutor(_COPIES, "shardmill-copy") as pool:
             for _ in pool.map(self._copy, moves):
                 pass
         self.delete([move.source for move in moves])
 
-    def _copy(self, move: Rename) -> None:
-        to_bucket, to_key = split_url(move.destination)
+    def _copy(self, move: protocol.Rename) -> None:
+        to_bucket, to_key = protocol.split_url(move.destination)
         with self._address_object(move.source) as (client, source):
             if move.size_bytes < _SINGLE_COPY_BYTES:
                 client.copy_object(CopySource=source, Bucket=to_bucket, Key=to_key)
@@ -590,7 +581,7 @@ class S3(ConditionalStore):
 
         This needs extra permissions; without them, it does nothing.
         """
-        bucket, start = split_url(prefix)
+        bucket, start = protocol.split_url(prefix)
         with translate_errors(prefix), suppress(ClientError), self._clients.exclusive_client() as client:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
@@ -598,12 +589,12 @@ class S3(ConditionalStore):
 
 
 def _folders(prefix: str, pages: Iterable[Mapping[str, Any]]) -> list[str]:
-    _, start = split_url(prefix)
+    _, start = protocol.split_url(prefix)
     return [item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())]
 
 
-def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:
-    return FileStat(url, int(item[size]), _etag_stamp(item["ETag"]), item["LastModified"].timestamp())
+def _stat(url: str, item: Mapping[str, Any], size: str) -> protocol.FileStat:
+    return protocol.FileStat(url, int(item[size]), _etag_stamp(item["ETag"]), item["LastModified"].timestamp())
 
 
 def _etag_stamp(etag: str) -> str:

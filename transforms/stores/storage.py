@@ -16,19 +16,9 @@ import numpy as np
 
 from shardmill.filesystem import LocalFiles
 from shardmill.metadata.file_names import TEMP_SUFFIX
-from shardmill.transforms.stores import local
+from shardmill.transforms.stores import local, protocol
 from shardmill.transforms.stores.clients import object_store, prepare_clients
 from shardmill.transforms.stores.prefetch import RangeReader, ReadAhead
-from shardmill.transforms.stores.protocol import (
-    ChangedError,
-    FileStat,
-    NotAFileError,
-    Rename,
-    StoredFile,
-    Upload,
-    changed_error,
-    error_text,
-)
 
 _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
 
@@ -68,12 +58,12 @@ def read_bytes(path: str) -> bytes:
     """Read the bytes of `path`; raises as `open_read` does."""
     if is_local(path):
         return local.read_bytes(path)
-    objects: dict[str, FileStat] | None = getattr(_noted, "objects", None)
+    objects: dict[str, protocol.FileStat] | None = getattr(_noted, "objects", None)
     if objects is None:
         return object_store(path).read(path)
     data, stamp = object_store(path).read_with_stamp(path)
     if stamp:
-        objects[path] = FileStat(path, len(data), stamp, 0.0)
+        objects[path] = protocol.FileStat(path, len(data), stamp, 0.0)
     return data
 
 
@@ -81,7 +71,7 @@ _noted = threading.local()
 
 
 @contextmanager
-def note_objects() -> Iterator[dict[str, FileStat]]:
+def note_objects() -> Iterator[dict[str, protocol.FileStat]]:
     """Yield a dictionary that receives the size and stamp of each object that this thread reads as a whole, by URL."""
     before = getattr(_noted, "objects", None)
     _noted.objects = {}
@@ -136,7 +126,7 @@ def size(path: str) -> int:
     return local.stat_file(path).size_bytes if is_local(path) else object_store(path).size(path)
 
 
-def stat_file(path: str) -> FileStat:
+def stat_file(path: str) -> protocol.FileStat:
     """Return the metadata of a file; raises OSError if it is missing or no file."""
     return local.stat_file(path) if is_local(path) else object_store(path).stat(path)
 
@@ -165,7 +155,7 @@ def check_unchanged(path: str) -> Iterator[None]:
         before = read_revision(path)
     yield
     if before and not is_unchanged(path, before):
-        raise changed_error(path)
+        raise protocol.changed_error(path)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
@@ -179,13 +169,13 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
             yield url[len(root) + 1 :], size_bytes
 
 
-def stat_files(directory: str) -> Iterator[FileStat]:
+def stat_files(directory: str) -> Iterator[protocol.FileStat]:
     """Yield the metadata of all files below `directory`; skip files that are deleted meanwhile."""
     if not is_local(directory):
         yield from object_store(directory).stats(f"{directory.rstrip('/')}/")
         return
     for name, _ in local.list_files(directory):
-        with suppress(FileNotFoundError, NotAFileError):
+        with suppress(FileNotFoundError, protocol.NotAFileError):
             yield local.stat_file(join(directory, name))
 
 
@@ -212,7 +202,7 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
         object_store(path).write(path, b"".join(parts))
 
 
-def upload(path: str) -> Upload | None:
+def upload(path: str) -> protocol.Upload | None:
     """Start a new object to write as its bytes arrive; None on a local disk, and if Beam's file systems write it."""
     return None if is_local(path) else object_store(path).upload(path)
 
@@ -325,7 +315,7 @@ def cleaning_up(clean_up: Callable[[], Any]) -> Iterator[None]:
         try:
             clean_up()
         except Exception as failed:
-            error.add_note(f"what it left could not be deleted: {error_text(failed)}")
+            error.add_note(f"what it left could not be deleted: {protocol.error_text(failed)}")
         raise
     clean_up()
 
@@ -364,7 +354,11 @@ class StorageFiles:
         return LocalFiles().folders(path) if is_local(path) else list_folders(path)
 
 
-_ANSWERS = (FileNotFoundError, PermissionError, NotAFileError)  # 404, 403, and a member of an archive that is no good
+_ANSWERS = (
+    FileNotFoundError,
+    PermissionError,
+    protocol.NotAFileError,
+)  # 404, 403, and a member of an archive that is no good
 
 
 # Errors of a disk or of its network, not of a file; see errno(3)
@@ -498,7 +492,7 @@ def _try_lock(descriptor: int, wait: bool) -> bool:
     return True
 
 
-def read(path: str) -> StoredFile | None:
+def read(path: str) -> protocol.StoredFile | None:
     """Read the file at `path` with its revision; return None if it does not exist."""
     try:
         return _read_local(path) if is_local(path) else object_store(path).read_with_revision(path)
@@ -516,7 +510,7 @@ def create(path: str, text: str, temporary: str | None = None) -> None:
         create_text(path, text, name)
 
 
-def replace(path: str, text: str, previous: StoredFile, temporary: str | None = None) -> None:
+def replace(path: str, text: str, previous: protocol.StoredFile, temporary: str | None = None) -> None:
     """Replace a file if it is still as `previous`, else raise ChangedError; `temporary` as in `create`."""
     if not is_local(path):
         object_store(path).replace(path, text.encode(), previous.revision)
@@ -525,7 +519,7 @@ def replace(path: str, text: str, previous: StoredFile, temporary: str | None = 
         write_text(path, text, name)
 
 
-def delete_if_unchanged(path: str, previous: StoredFile) -> None:
+def delete_if_unchanged(path: str, previous: protocol.StoredFile) -> None:
     """Delete a file if it is still as `previous`, else raise ChangedError."""
     if not is_local(path):
         object_store(path).delete_unchanged(path, previous.revision)
@@ -535,23 +529,23 @@ def delete_if_unchanged(path: str, previous: StoredFile) -> None:
 
 
 @contextmanager
-def _locked_unchanged(path: str, previous: StoredFile) -> Iterator[None]:
+def _locked_unchanged(path: str, previous: protocol.StoredFile) -> Iterator[None]:
     try:
         with locked(path):
             if _read_local(path) != previous:
-                raise ChangedError(f"{path} was changed by another process")
+                raise protocol.ChangedError(f"{path} was changed by another process")
             yield
     except FileNotFoundError as error:
         if error.filename not in (None, path):
             raise
-        raise ChangedError(f"{path} was deleted by another process") from None
+        raise protocol.ChangedError(f"{path} was deleted by another process") from None
 
 
-def _read_local(path: str) -> StoredFile:
+def _read_local(path: str) -> protocol.StoredFile:
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         revision = f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}"
-        return StoredFile(file.read(), revision, status.st_mtime)
+        return protocol.StoredFile(file.read(), revision, status.st_mtime)
 
 
 @contextmanager
@@ -572,7 +566,7 @@ def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mappin
     moves = []
     for source, destination in zip(sources, destinations, strict=True):
         if source in there:
-            moves.append(Rename(source, destination, there[source]))
+            moves.append(protocol.Rename(source, destination, there[source]))
         elif not exists(destination):
             raise FileNotFoundError(f"neither {source} nor {destination} exists")
     remote = defaultdict(list)

@@ -23,17 +23,7 @@ from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, Exac
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.statistics.values import RangeStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.preprocessing_declaration import (
-    INVALID_IN_VOCABULARY,
-    Bucketize,
-    Chain,
-    Declaration,
-    Fill,
-    Lower,
-    Step,
-    Tokenize,
-    Vocabulary,
-)
+from shardmill.transforms.values import preprocessing_declaration
 from shardmill.transforms.workers.resources import release_freed_memory
 
 PARTS = 64
@@ -88,7 +78,7 @@ def filter_valid_entries(table: pa.Table) -> pa.Table:
     """Return the rows whose value can be a line of a vocabulary file."""
     values = table["value"]
     good = pc.not_equal(pc.binary_length(values), 0)
-    for odd in filter(None, INVALID_IN_VOCABULARY):
+    for odd in filter(None, preprocessing_declaration.INVALID_IN_VOCABULARY):
         good = pc.and_(good, pc.equal(pc.find_substring(values, odd), -1))
     return table.filter(good)
 
@@ -240,7 +230,7 @@ def _to_ipc_stream(table: pa.Table) -> bytes:
 _TOKEN_SEPARATOR = "\0"  # tokens, once what a pattern matches is replaced; the graph does the same
 
 
-def values_before_analyzer(column: pa.Array, chain: Chain) -> pa.Array:
+def values_before_analyzer(column: pa.Array, chain: preprocessing_declaration.Chain) -> pa.Array:
     """Return the values of `column` after the steps before the analyzer of `chain`, flat and without nulls."""
     if is_list(column.type):
         column = column.flatten()
@@ -255,12 +245,12 @@ def finite_floats(values: pa.Array) -> NDArray[np.float32]:
     return numbers[np.isfinite(numbers)] + np.float32(0)
 
 
-def _apply_step(column: pa.Array, step: Step) -> pa.Array:
-    if isinstance(step, Fill):
+def _apply_step(column: pa.Array, step: preprocessing_declaration.Step) -> pa.Array:
+    if isinstance(step, preprocessing_declaration.Fill):
         return pc.fill_null(column, pa.scalar(step.parse_value(_dtype(column.type)), column.type))
-    if isinstance(step, Lower):
+    if isinstance(step, preprocessing_declaration.Lower):
         return pc.ascii_lower(_view_as_texts(column)).view(pa.large_binary())
-    if isinstance(step, Tokenize):
+    if isinstance(step, preprocessing_declaration.Tokenize):
         return _tokenize(_view_as_texts(column.drop_null()), step.pattern).view(pa.large_binary())
     # Of float32, as in the graph, but in float64 and rounded once: that gives the same digits on every machine
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -295,7 +285,7 @@ MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
 class Analysis:
     """The input of an analysis: a declared transform, and the splits whose examples give its constants."""
 
-    declaration: Declaration  # declared chains
+    declaration: preprocessing_declaration.Declaration  # declared chains
     splits: tuple[str, ...] = (TRAINING,)  # splits whose examples give the constants, as the user ordered them
     previous_graph: Any = None  # a PreviousGraph; its constants are reused
 
@@ -364,7 +354,7 @@ class Gatherer:
         self._write()
         return self._gathered
 
-    def _count(self, chain: Chain, split: str, table: pa.Table) -> None:
+    def _count(self, chain: preprocessing_declaration.Chain, split: str, table: pa.Table) -> None:
         table_list = self._counts[chain.name, split]
         table_list.append(table)
         if sum(map(len, table_list)) > MAX_COUNTS_HELD:
@@ -372,7 +362,7 @@ class Gatherer:
             if len(table_list[0]) > MAX_COUNTS_HELD // 2:
                 self._write()
 
-    def _add_keys(self, chain: Chain, split: str, keys: QuantileKeys) -> None:
+    def _add_keys(self, chain: preprocessing_declaration.Chain, split: str, keys: QuantileKeys) -> None:
         self._keys[chain.name, split].append(keys)
         self._bytes += keys.nbytes
         if self._bytes > MAX_KEY_BYTES_HELD:
@@ -434,12 +424,12 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
     return {chain.name: _find_constants_of(chain, analysis, gathered) for chain in chains}
 
 
-def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> Constants:
+def _find_constants_of(chain: preprocessing_declaration.Chain, analysis: Analysis, gathered: Gathered) -> Constants:
     sections = [section for section in gathered.spilled if section.output == chain.name]
     analyzed_sections = [section for section in sections if section.split in analysis.splits]
-    if isinstance(chain.analyzer, Vocabulary):
+    if isinstance(chain.analyzer, preprocessing_declaration.Vocabulary):
         return _find_vocabulary(chain, chain.analyzer, analyzed_sections, sections)
-    if isinstance(chain.analyzer, Bucketize):
+    if isinstance(chain.analyzer, preprocessing_declaration.Bucketize):
         found = quantile_boundaries(
             chain.analyzer.num_buckets, lambda: (keys for section in analyzed_sections for keys in section.read_keys())
         )
@@ -459,7 +449,10 @@ def _find_constants_of(chain: Chain, analysis: Analysis, gathered: Gathered) -> 
 
 
 def _find_vocabulary(
-    chain: Chain, step: Vocabulary, analyzed_sections: Sequence[SpilledSection], sections: Sequence[SpilledSection]
+    chain: preprocessing_declaration.Chain,
+    step: preprocessing_declaration.Vocabulary,
+    analyzed_sections: Sequence[SpilledSection],
+    sections: Sequence[SpilledSection],
 ) -> Constants:
     found: list[pa.Table] = []
     distinct = 0
@@ -501,10 +494,10 @@ def _count_unknown(entries: pa.Table, sections: Sequence[SpilledSection]) -> dic
     return found
 
 
-def _no_values_error(chain: Chain) -> JobError:
+def _no_values_error(chain: preprocessing_declaration.Chain) -> JobError:
     return _analyzer_error(chain, "no example of the analyzed splits has a value")
 
 
-def _analyzer_error(chain: Chain, sentence: str) -> JobError:
+def _analyzer_error(chain: preprocessing_declaration.Chain, sentence: str) -> JobError:
     assert chain.analyzer is not None
     return JobError(f"{chain.location}: feature {chain.feature!r}: {chain.analyzer.name}: {sentence}")

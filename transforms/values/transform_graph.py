@@ -10,16 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from shardmill.data.features import Features, Renames
-from shardmill.metadata import file_names, schema
+from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.schema import from_pbtxt
-from shardmill.metadata.tfds_metadata import (
-    HEAD_ENTRIES,
-    Asset,
-    ModuleSummary,
-    TransformedOutput,
-    TransformFile,
-    VocabularySummary,
-)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.analyzers import Analysis, Constants, Gathered, find_constants, vocabulary_lines
 from shardmill.transforms.values.graph_process import graph_process
@@ -92,9 +84,13 @@ def module_files(
     the schema.pbtxt of raw examples, `description` the digest of TFT's findings, and `analyzed` counts examples.
     """
     files = _in_graph_folder(graph) | {_RAW_SCHEMA: schema.encode()}
-    outputs = tuple(TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode()))
+    outputs = tuple(
+        tfds_metadata.TransformedOutput(feature.name, "") for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode())
+    )
     assets = tuple(_make_asset(name, files[name]) for name in sorted(files) if name.startswith(f"{_ASSETS}/"))
-    content = TransformFile(analyzed, outputs, module=ModuleSummary(module.name, module.sha256, description, assets))
+    content = tfds_metadata.TransformFile(
+        analyzed, outputs, module=tfds_metadata.ModuleSummary(module.name, module.sha256, description, assets)
+    )
     return {**files, file_names.TRANSFORM: content.to_json().encode()}
 
 
@@ -102,10 +98,10 @@ def _in_graph_folder(graph: Mapping[str, bytes]) -> dict[str, bytes]:
     return {f"{file_names.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
 
 
-def _make_asset(name: str, data: bytes) -> Asset:
-    lines = data.split(b"\n")[:HEAD_ENTRIES]
+def _make_asset(name: str, data: bytes) -> tfds_metadata.Asset:
+    lines = data.split(b"\n")[: tfds_metadata.HEAD_ENTRIES]
     head = tuple(line.decode(errors="backslashreplace") for line in lines if line)
-    return Asset(name, data.count(b"\n"), head)
+    return tfds_metadata.Asset(name, data.count(b"\n"), head)
 
 
 def transform_files(analysis: Analysis, gathered: Gathered, features: Features, renames: Renames) -> dict[str, bytes]:
@@ -127,7 +123,7 @@ def transform_files(analysis: Analysis, gathered: Gathered, features: Features, 
     outputs = []
     for chain in declaration.chains:
         name, found = chain.output_name(renames), constants.get(chain.name, Constants())
-        output = TransformedOutput(name, renames(chain.feature), tuple(map(step_to_json, chain.steps)))
+        output = tfds_metadata.TransformedOutput(name, renames(chain.feature), tuple(map(step_to_json, chain.steps)))
         if found.entries is None:
             output = replace(output, constants=found.numbers)
         else:
@@ -139,14 +135,14 @@ def transform_files(analysis: Analysis, gathered: Gathered, features: Features, 
             output = replace(output, drift=measure_drift(found, new[chain.name]))
         outputs.append(output)
     examples = {split: gathered.examples[split] for split in analysis.splits}
-    content = TransformFile(examples, tuple(outputs), previous.name if previous is not None else "")
+    content = tfds_metadata.TransformFile(examples, tuple(outputs), previous.name if previous is not None else "")
     graph = graph_files(declaration, constants, features, renames)
     return {**_in_graph_folder(graph), file_names.TRANSFORM: content.to_json().encode()}
 
 
-def _summarize_vocabulary(entries: pa.Table, constants: Constants, file: str) -> VocabularySummary:
-    head = entries.slice(0, HEAD_ENTRIES).to_pydict()
-    return VocabularySummary(
+def _summarize_vocabulary(entries: pa.Table, constants: Constants, file: str) -> tfds_metadata.VocabularySummary:
+    head = entries.slice(0, tfds_metadata.HEAD_ENTRIES).to_pydict()
+    return tfds_metadata.VocabularySummary(
         f"{_ASSETS}/{file}",
         constants.numbers["entries"],
         constants.numbers["distinct"],
@@ -157,7 +153,7 @@ def _summarize_vocabulary(entries: pa.Table, constants: Constants, file: str) ->
 
 def transform_notices(files: Mapping[str, bytes]) -> list[str]:
     """Return the notices about the files of a transform."""
-    content = TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM)
+    content = tfds_metadata.TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM)
     notices = list(drift_notices(content))
     if content.module is not None:
         notices.append(
@@ -205,7 +201,7 @@ def transformed_features(raw_features: Features, files: Mapping[str, bytes]) -> 
     of_raw = {feature.name: feature for feature in raw_features}
     by_name = {feature.name: feature for feature in from_pbtxt(files[_TRANSFORMED_SCHEMA].decode())}
     found = []
-    for output in TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM).outputs:
+    for output in tfds_metadata.TransformFile.from_json(files[file_names.TRANSFORM], file_names.TRANSFORM).outputs:
         feature, before = by_name[output.name], of_raw.get(output.feature or output.name)
         if before is not None and output.feature and not output.steps:
             found.append(replace(before, name=output.name))

@@ -9,18 +9,7 @@ from typing import NamedTuple
 
 from shardmill.addons.registry import ADD_ONS
 from shardmill.errors import CorruptDataError
-from shardmill.metadata.json_values import (
-    OPTIONAL,
-    Json,
-    JsonObject,
-    Value,
-    changed_fields,
-    is_plain_count,
-    parse_fields,
-    parse_large_json,
-    to_plain,
-    write_fields,
-)
+from shardmill.metadata import json_values
 from shardmill.metadata.tfds_metadata import dump_json_bytes
 from shardmill.quality.duplicates import Duplicates, LocatedExample
 from shardmill.quality.limits import CheckResult, LimitsByCheck
@@ -74,14 +63,14 @@ class FeatureSummary:
     # too many values
     label_association: Number | None = None
 
-    def to_json(self) -> Json:
+    def to_json(self) -> json_values.Json:
         """Return the feature's statistics as a JSON object."""
-        numbers = {} if self.numbers is None else changed_fields(self.numbers)
+        numbers = {} if self.numbers is None else json_values.changed_fields(self.numbers)
         kind = {"is_mixed": _MIXED} if self.is_mixed else {}
-        return write_attributes({**changed_fields(self), **numbers, **kind}, _MEMBERS)
+        return write_attributes({**json_values.changed_fields(self), **numbers, **kind}, _MEMBERS)
 
     @classmethod
-    def from_json(cls, value: Value) -> "FeatureSummary":
+    def from_json(cls, value: json_values.Value) -> "FeatureSummary":
         """Parse a feature's statistics from a JSON object; raise ValueError if it is invalid."""
         found = parse_attributes(value, _MEMBERS)
         own = {name: found.pop(name) for name, _ in NUMBERS_MEMBERS.values() if name in found}
@@ -113,19 +102,21 @@ class SplitSummary:
     features: Mapping[str, FeatureSummary] = field(default_factory=dict)  # in the manifest's order
     counts: Mapping[str, int] = field(default_factory=dict)  # of further units, such as tokens
 
-    def to_json(self) -> Json:
+    def to_json(self) -> json_values.Json:
         """Return the split as a JSON object, whose members are the further counts, too."""
-        known = write_fields(self)
+        known = json_values.write_fields(self)
         features, counts = known.pop("features"), known.pop("counts")
         return {**known, **counts, "features": features}
 
     @classmethod
-    def from_json(cls, value: Value) -> "SplitSummary":
+    def from_json(cls, value: json_values.Value) -> "SplitSummary":
         """Parse a split from a JSON object; raise ValueError if it is invalid."""
         found = value.mapping()
         known = {item.name for item in fields(cls)}
-        counts = {name: count for name, count in found.items() if name not in known and is_plain_count(count)}
-        return cls(**parse_fields(cls, Value({**found, "counts": counts}, value.where)))
+        counts = {
+            name: count for name, count in found.items() if name not in known and json_values.is_plain_count(count)
+        }
+        return cls(**json_values.parse_fields(cls, json_values.Value({**found, "counts": counts}, value.where)))
 
 
 class ShownPair(NamedTuple):
@@ -136,7 +127,7 @@ class ShownPair(NamedTuple):
     images: tuple[LocatedExample, LocatedExample]
 
 
-class StatsSection(JsonObject, ABC):
+class StatsSection(json_values.JsonObject, ABC):
     """A member of stats.json that an add-on writes, and its part of reports; the registry has its key."""
 
     @property
@@ -160,7 +151,7 @@ class StatsSection(JsonObject, ABC):
 SECTIONS = {add_on.stats_section: add_on for add_on in ADD_ONS if add_on.stats_section}  # by key
 
 
-def _parse_sections(content: Value) -> dict[str, StatsSection]:
+def _parse_sections(content: json_values.Value) -> dict[str, StatsSection]:
     known = {key: add_on for key, add_on in SECTIONS.items() if key in content.mapping()}
     return {key: import_module(add_on.module("stats")).SECTION.from_json(content[key]) for key, add_on in known.items()}
 
@@ -174,12 +165,14 @@ class StatsFile:
     """The content of stats.json."""
 
     splits: Mapping[str, SplitSummary]
-    duplicates: Duplicates | None = field(default=None, metadata=OPTIONAL)  # None if not searched for
-    sections: Mapping[str, StatsSection] = field(default_factory=dict, metadata=OPTIONAL)  # those of add-ons, by key
+    duplicates: Duplicates | None = field(default=None, metadata=json_values.OPTIONAL)  # None if not searched for
+    sections: Mapping[str, StatsSection] = field(
+        default_factory=dict, metadata=json_values.OPTIONAL
+    )  # those of add-ons, by key
 
-    def sections_json(self) -> dict[str, Json | None]:
+    def sections_json(self) -> dict[str, json_values.Json | None]:
         """Return the section of each add-on for reports, None if a version has none."""
-        return {key: to_plain(self.sections.get(key)) for key in SECTIONS}
+        return {key: json_values.to_plain(self.sections.get(key)) for key in SECTIONS}
 
     def to_json(self) -> str:
         """Return the text of stats.json."""
@@ -189,7 +182,10 @@ class StatsFile:
         """Return the bytes of stats.json."""
         # Each feature on its own: a wide table has a million numbers, whose dictionaries take a gigabyte.
         splits = {name: replace(split, features={}) for name, split in self.splits.items()}
-        content = {**write_fields(replace(self, splits=splits, sections={})), **to_plain(self.sections)}
+        content = {
+            **json_values.write_fields(replace(self, splits=splits, sections={})),
+            **json_values.to_plain(self.sections),
+        }
         first, *parts = dump_json_bytes(content).split(_NO_FEATURES)
         out = BytesIO()
         out.write(first)
@@ -209,7 +205,7 @@ class StatsFile:
         Raise a CorruptDataError if it is invalid; the message names the file and the field.
         """
         try:
-            content = parse_large_json(text)
-            return cls(**{**parse_fields(cls, content), "sections": _parse_sections(content)})
+            content = json_values.parse_large_json(text)
+            return cls(**{**json_values.parse_fields(cls, content), "sections": _parse_sections(content)})
         except ValueError as error:
             raise CorruptDataError(f"{name} is damaged: {error}") from error

@@ -6,37 +6,29 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
-from shardmill.metadata.json_values import (
-    MAX_INTEGER,
-    Json,
-    JsonObject,
-    Value,
-    changed_fields,
-    field_parsers,
-    is_plain_count,
-    is_plain_integer,
-    is_plain_number,
-    to_plain,
-)
+from shardmill.metadata import json_values
 from shardmill.text import is_unicode
 
 Number = int | float
-Parse = Callable[[Value], Any]
+Parse = Callable[[json_values.Value], Any]
 Members = Mapping[str, tuple[str, Parse]]  # by key in JSON: name of the attribute, and its parser
-_PLAIN: Mapping[Parse, Callable[[Any], bool]] = {Value.integer: is_plain_count, Value.number: is_plain_number}
+_PLAIN: Mapping[Parse, Callable[[Any], bool]] = {
+    json_values.Value.integer: json_values.is_plain_count,
+    json_values.Value.number: json_values.is_plain_number,
+}
 
 
 def members_of(cls: type, keys: Mapping[str, str]) -> dict[str, tuple[str, Parse]]:
     """Return the members of a dataclass's JSON object; `keys` are those that differ from the name of the field."""
-    return {keys.get(name, name): (name, parse) for name, parse in field_parsers(cls).items()}
+    return {keys.get(name, name): (name, parse) for name, parse in json_values.field_parsers(cls).items()}
 
 
-def write_attributes(attributes: Mapping[str, Any], members: Members) -> Json:
+def write_attributes(attributes: Mapping[str, Any], members: Members) -> json_values.Json:
     """Return a JSON object of the attributes in `members`, in that order; absent ones are left out."""
-    return {key: to_plain(attributes[name]) for key, (name, _) in members.items() if name in attributes}
+    return {key: json_values.to_plain(attributes[name]) for key, (name, _) in members.items() if name in attributes}
 
 
-def parse_attributes(value: Value, members: Members) -> dict[str, Any]:
+def parse_attributes(value: json_values.Value, members: Members) -> dict[str, Any]:
     """Return an object's attributes that its JSON has, by name; raise ValueError if one is invalid."""
     found: dict[str, Any] = {}
     for key, item in value.mapping().items():
@@ -47,7 +39,7 @@ def parse_attributes(value: Value, members: Members) -> dict[str, Any]:
     return found
 
 
-def parse_counts_by_integer(value: Value) -> dict[int, int]:
+def parse_counts_by_integer(value: json_values.Value) -> dict[int, int]:
     """Parse counts by nonnegative integers, which are text in JSON; raise ValueError if one is invalid."""
     for name in value.mapping():
         if not (name.isascii() and name.isdecimal()):
@@ -56,7 +48,7 @@ def parse_counts_by_integer(value: Value) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme(JsonObject):
+class Extreme(json_values.JsonObject):
     """One of the smallest, largest or most elongated images."""
 
     file: str  # name of the image
@@ -80,14 +72,14 @@ class Bucket(NamedTuple):
         """Return the bucket of the integers with exactly `bits` bits."""
         return cls((1 << bits) >> 1, (1 << bits) - 1, count, by_powers=True)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> json_values.Json:
         """Return the bucket as a JSON object."""
         if self.by_powers:
             return {"below": int(self.high) + 1, "count": self.count}
         return {"low": self.low, "high": self.high, "count": self.count}
 
     @classmethod
-    def from_json(cls, value: Value) -> "Bucket":
+    def from_json(cls, value: json_values.Value) -> "Bucket":
         """Parse a bucket from a JSON object; raise ValueError if it is invalid."""
         if "below" in value.mapping():
             below = value["below"].integer(1)
@@ -108,7 +100,7 @@ class BucketColumns(Sequence[Bucket]):
     def __len__(self) -> int:
         return len(self.counts)
 
-    def to_json(self) -> list[Json]:
+    def to_json(self) -> list[json_values.Json]:
         """Return the buckets as JSON objects."""
         buckets = zip(self.lows, self.highs, self.counts)
         return [{"low": low, "high": high, "count": count} for low, high, count in buckets]
@@ -139,14 +131,14 @@ def columns_of(histogram: Sequence[Bucket]) -> tuple[Sequence[Number], Sequence[
     return [one.low for one in histogram], [one.high for one in histogram], [one.count for one in histogram]
 
 
-def _parse_quantiles(value: Value) -> dict[str, Number]:
+def _parse_quantiles(value: json_values.Value) -> dict[str, Number]:
     found = value.value
-    if type(found) is dict and all(map(is_plain_number, found.values())):
+    if type(found) is dict and all(map(json_values.is_plain_number, found.values())):
         return found
     return {name: number.number() for name, number in value.entries().items()}
 
 
-def _parse_buckets(value: Value) -> Sequence[Bucket]:
+def _parse_buckets(value: json_values.Value) -> Sequence[Bucket]:
     found = _plain_buckets(value.value)
     return tuple(map(Bucket.from_json, value.items())) if found is None else found
 
@@ -163,7 +155,7 @@ def _plain_buckets(value: Any) -> BucketColumns | None:
         are_bounds = {int, float}.issuperset(map(type, bounds)) and all(map(math.isfinite, bounds))
     except (KeyError, OverflowError):  # a member is missing, or has more digits than any number
         return None
-    if not are_bounds or set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) > MAX_INTEGER:
+    if not are_bounds or set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) > json_values.MAX_INTEGER:
         return None
     return BucketColumns(lows, highs, numbers)
 
@@ -186,12 +178,12 @@ class Numbers:
     # ascending; empty buckets are left out
     histogram: Sequence[Bucket] | None = field(default=None, metadata={"parse": _parse_buckets})
 
-    def to_json(self) -> Json:
+    def to_json(self) -> json_values.Json:
         """Return the numbers' distribution as a JSON object."""
-        return write_attributes(changed_fields(self), _MEMBERS)
+        return write_attributes(json_values.changed_fields(self), _MEMBERS)
 
     @classmethod
-    def from_json(cls, value: Value) -> "Numbers":
+    def from_json(cls, value: json_values.Value) -> "Numbers":
         """Parse a distribution of numbers from a JSON object; raise ValueError if it is invalid."""
         return cls(**parse_attributes(value, _MEMBERS))
 
@@ -219,30 +211,30 @@ class Distinct:
         """Return True if the values were counted rather than estimated."""
         return self.relative_error is None
 
-    def to_json(self) -> Json:
+    def to_json(self) -> json_values.Json:
         """Return the number of distinct values as a JSON object."""
         error = {} if self.relative_error is None else {"relative_error": self.relative_error}
         return {"count": self.count, "exact": self.is_exact, **error}
 
     @classmethod
-    def from_json(cls, value: Value) -> "Distinct":
+    def from_json(cls, value: json_values.Value) -> "Distinct":
         """Parse a number of distinct values from a JSON object; raise ValueError if it is invalid."""
         return cls(value["count"].integer(), None if value["exact"].flag() else value["relative_error"].number())
 
 
-def _parse_top_value(value: Value) -> int | str:
+def _parse_top_value(value: json_values.Value) -> int | str:
     return value.text() if isinstance(value.value, str) else value.integer(_LEAST_INTEGER)
 
 
 @dataclass(frozen=True, slots=True)
-class TopValue(JsonObject):
+class TopValue(json_values.JsonObject):
     """A frequent value and its count. Strings may be cut, and bytes that are not UTF-8 are shown as numbers."""
 
     value: int | str = field(metadata={"parse": _parse_top_value})
     count: int
 
 
-def parse_top_values(value: Value) -> tuple[TopValue, ...]:
+def parse_top_values(value: json_values.Value) -> tuple[TopValue, ...]:
     """Parse the frequent values, in order; raise ValueError if one is invalid."""
     found = value.value
     if isinstance(found, list) and all(map(_is_plain_top_value, found)):
@@ -253,6 +245,6 @@ def parse_top_values(value: Value) -> tuple[TopValue, ...]:
 def _is_plain_top_value(item: Any) -> bool:
     return (
         type(item) is dict
-        and is_plain_count(item.get("count"))
-        and (is_unicode(shown) if type(shown := item.get("value")) is str else is_plain_integer(shown))
+        and json_values.is_plain_count(item.get("count"))
+        and (is_unicode(shown) if type(shown := item.get("value")) is str else json_values.is_plain_integer(shown))
     )

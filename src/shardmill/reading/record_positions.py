@@ -8,17 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardmill.data.shard_index import (
-    BOUNDS_SUFFIX,
-    INDEX_FILE,
-    INDEX_FOLDER,
-    REMEDY,
-    IndexedShard,
-    Positions,
-    SplitIndex,
-    parse_index_json,
-    read_shard_index,
-)
+from shardmill.data import shard_index
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import CorruptDataError
 from shardmill.filesystem import LocalFiles
@@ -33,7 +23,7 @@ class IndexPlace(NamedTuple):
     """The place of a shard's index: a .npy file, the shards that it is of, and the shard's number among them."""
 
     path: str
-    shards: tuple[IndexedShard, ...]
+    shards: tuple[shard_index.IndexedShard, ...]
     number: int
 
 
@@ -43,17 +33,17 @@ def find_index(dataset: Dataset, shards: Sequence[ShardEntry]) -> dict[ShardEntr
     Raises:
         CorruptDataError: if the index is damaged, or of another build.
     """
-    folder = posixpath.join(dataset.directory, INDEX_FOLDER)
-    path = posixpath.join(folder, INDEX_FILE)
+    folder = posixpath.join(dataset.directory, shard_index.INDEX_FOLDER)
+    path = posixpath.join(folder, shard_index.INDEX_FILE)
     try:
-        text = dataset.metadata(f"{INDEX_FOLDER}/{INDEX_FILE}")
+        text = dataset.metadata(f"{shard_index.INDEX_FOLDER}/{shard_index.INDEX_FILE}")
     except FileNotFoundError:
         return None
     known = {
         (one.file, one.records, one.size_bytes, one.crc32c): IndexPlace(
-            posixpath.join(folder, split + BOUNDS_SUFFIX), entries, number
+            posixpath.join(folder, split + shard_index.BOUNDS_SUFFIX), entries, number
         )
-        for split, entries in parse_index_json(text, path).items()
+        for split, entries in shard_index.parse_index_json(text, path).items()
         for number, one in enumerate(entries)
     }
     found = {}
@@ -61,7 +51,7 @@ def find_index(dataset: Dataset, shards: Sequence[ShardEntry]) -> dict[ShardEntr
         place = known.get((shard.file, shard.examples, shard.size_bytes, shard.crc32c))
         if place is None:
             raise CorruptDataError(
-                f"{path} does not list {shard.file} as the manifest does: it is of another build; {REMEDY}"
+                f"{path} does not list {shard.file} as the manifest does: it is of another build; {shard_index.REMEDY}"
             )
         found[shard] = place
     return found
@@ -69,7 +59,7 @@ def find_index(dataset: Dataset, shards: Sequence[ShardEntry]) -> dict[ShardEntr
 
 def open_indexes(
     dataset: Dataset, shards: Sequence[ShardEntry]
-) -> tuple[list[Positions | range | None], list[tuple[SplitIndex, int]]]:
+) -> tuple[list[shard_index.Positions | range | None], list[tuple[shard_index.SplitIndex, int]]]:
     """Return the bounds of the records of each shard; or, for each shard, the index of its split, and its place in it.
 
     Without an index in the data set, all shards are read. In shards with an index of their own, bounds are the numbers
@@ -83,7 +73,7 @@ def open_indexes(
         with ThreadPoolExecutor(at_once, "shardmill-index") as pool:
             return list(pool.map(lambda shard: _find_bounds(dataset, shard), shards)), []
     files = {place.path: place.shards for place in places.values()}
-    opened = {path: SplitIndex(path, entries, dataset.files) for path, entries in files.items()}
+    opened = {path: shard_index.SplitIndex(path, entries, dataset.files) for path, entries in files.items()}
     return [None] * len(shards), [(opened[places[shard].path], places[shard].number) for shard in shards]
 
 
@@ -101,13 +91,13 @@ def find_offsets(dataset: Dataset, slices: Sequence[ShardSlice]) -> dict[ShardSl
         return {}
 
     def find(piece: ShardSlice) -> int:
-        return int(read_shard_index(*places[piece.shard], dataset.files).bounds[piece.start])
+        return int(shard_index.read_shard_index(*places[piece.shard], dataset.files).bounds[piece.start])
 
     with ThreadPoolExecutor(_THREADS, "shardmill-index") as pool:
         return dict(zip(later, pool.map(find, later), strict=True))
 
 
-def _find_bounds(dataset: Dataset, shard: ShardEntry) -> Positions:
+def _find_bounds(dataset: Dataset, shard: ShardEntry) -> shard_index.Positions:
     """Return where each record of a shard begins, and the end of the last; the shard is read and verified."""
     sizes = [block.ends - block.starts + OVERHEAD for block in read_shard(dataset, shard)]
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))

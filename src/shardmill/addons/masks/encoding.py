@@ -10,13 +10,7 @@ from PIL import ExifTags, Image, ImageOps
 from shardmill.data.features import Feature
 from shardmill.data.media import open_image
 from shardmill.text import plural
-from shardmill.transforms.files.image_codec import (
-    Reencode,
-    check_decodes,
-    measure_image,
-    resize,
-    translate_pillow_errors,
-)
+from shardmill.transforms.files import image_codec
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
 from shardmill.transforms.files.image_headers import check_structure, read_header
 
@@ -46,7 +40,7 @@ class MaskCodec:
     colors: tuple[Color, ...] = ()  # colours whose places are the values of masks; () if pixels are values
 
     def encode(
-        self, data: bytes, picture: Picture, settings: Reencode | None, max_pixels: int, decodes: bool
+        self, data: bytes, picture: Picture, settings: image_codec.Reencode | None, max_pixels: int, decodes: bool
     ) -> tuple[bytes, str]:
         """Encode a mask as a gray PNG with the size and orientation of its stored image; values are never blended.
 
@@ -65,7 +59,9 @@ class MaskCodec:
         if header.format not in _LOSSLESS:
             problem = f"a {header.format}, which may not keep the value of a pixel"
             raise ImageError(f"{problem}: make a PNG of it, by thresholds for instance")
-        width, height = measure_image(data)[1:] if header.format == "tiff" else (header.width, header.height)
+        width, height = (
+            image_codec.measure_image(data)[1:] if header.format == "tiff" else (header.width, header.height)
+        )
         if width * height > max_pixels:
             pixels = f"{width} x {height} pixels"
             raise ImageError(f"{pixels} are more than --max_pixels {max_pixels}: a decompression bomb?")
@@ -76,16 +72,16 @@ class MaskCodec:
         is_plain = not self.colors and is_png and data[25] == _GRAY and (data[24] == 16) == (self.dtype == "uint16")
         if is_plain and turn == UPRIGHT and (settings is None or settings.size is None):
             if decodes:
-                check_decodes(data)
+                image_codec.check_decodes(data)
             return data, ""
-        check_decodes(data)
+        image_codec.check_decodes(data)
         values = _read_classes(data, self.colors).astype(self.dtype) if self.colors else _read_values(data, self.dtype)
         gray = "deep" if data[24] == 16 else "shallow"
         png = gray if data[25] == _GRAY else "palette" if data[25] == _PALETTE else "colours"
         kind = "" if is_plain or self.colors else png if is_png else "format"
         return self.write(values, turn, settings), kind
 
-    def write(self, values: np.ndarray, turn: int, settings: Reencode | None) -> bytes:
+    def write(self, values: np.ndarray, turn: int, settings: image_codec.Reencode | None) -> bytes:
         """Return a gray PNG of the values of pixels, (height, width), after they are turned and scaled."""
         # Of 16 bits Pillow picks other pixels than of 8, where two are as near; of 32 the same
         image = Image.fromarray(values.astype(np.int32) if self.dtype == "uint16" else values)
@@ -93,7 +89,7 @@ class MaskCodec:
             image.getexif()[ExifTags.Base.Orientation] = turn
             image = ImageOps.exif_transpose(image)
         if settings is not None and settings.size is not None:
-            image = resize(image, settings.size, settings.mode, Image.Resampling.NEAREST)
+            image = image_codec.resize(image, settings.size, settings.mode, Image.Resampling.NEAREST)
         out = io.BytesIO()
         Image.fromarray(np.asarray(image).astype(self.dtype)).save(out, "PNG")
         return out.getvalue()
@@ -133,7 +129,7 @@ def _find_turn(size: tuple[int, int], picture: Picture, upright: bool, default_f
 
 def _read_classes(data: bytes, colors: Sequence[Color]) -> np.ndarray:
     """Return the place in `colors` of each pixel's colour, shape (height, width); transparency is ignored."""
-    with translate_pillow_errors("does not decode"), open_image(data) as image:
+    with image_codec.translate_pillow_errors("does not decode"), open_image(data) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise ImageError("an animation, of which no picture is the mask")
         pixels = np.asarray(image.convert("RGB")).astype(np.uint32)
@@ -154,7 +150,7 @@ def _read_classes(data: bytes, colors: Sequence[Color]) -> np.ndarray:
 def _read_values(data: bytes, dtype: str) -> np.ndarray:
     if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
         raise ImageError("a png of 16 bits with colours or transparency: make it gray, of one channel")
-    with translate_pillow_errors("does not decode"), open_image(data) as image:
+    with image_codec.translate_pillow_errors("does not decode"), open_image(data) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise ImageError("an animation, of which no picture is the mask")
         image.load()

@@ -25,17 +25,7 @@ from shardmill.addons.nightly.retention import Problem, retain_by_recipe
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
-from shardmill.pipelines.jobs.outcome import (
-    Built,
-    Failure,
-    Interrupted,
-    begin_record,
-    delete_stale_folders,
-    failed_record,
-    record_interruption,
-    write_page_of,
-    write_unpublished,
-)
+from shardmill.pipelines.jobs import outcome
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import limit_timeouts, os_error_text
 
@@ -46,7 +36,7 @@ if TYPE_CHECKING:
 @handle_sigterm()
 def rebuild(
     recipe: Recipe, request: RebuildOptions, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
-) -> Built:
+) -> outcome.Built:
     """Follow a recipe to its end and write the build's record; errors are returned in the result.
 
     Expired versions are deleted before a build, and at the end, unless another job builds.
@@ -66,33 +56,33 @@ def rebuild(
                 (warn if isinstance(sentence, Problem) else say)(sentence)
     except KeyboardInterrupt as cause:
         parent = storage.join(recipe.output, recipe.name)
-        raise record_interruption(parent, built.record, cause, record_first_failure=True) from cause
+        raise outcome.record_interruption(parent, built.record, cause, record_first_failure=True) from cause
     return built
 
 
 def _rebuild(
     recipe: Recipe, request: RebuildOptions, options: "Callable[[], PipelineOptions]", say: Say, warn: Say
-) -> Built:
+) -> outcome.Built:
     """Decide and build.
 
     Beam's options are made only if there is anything to do: importing them takes longer than deciding.
     """
     start_s = time.monotonic()
-    record = begin_record(recipe.name, "")
+    record = outcome.begin_record(recipe.name, "")
     try:
         recipe.kind.check_installed()
         record = begin_build(recipe, request)
         plan = make_plan(recipe, record, request, warn)
         record = plan.record
-        unchanged: Built | None = None
+        unchanged: outcome.Built | None = None
         if isinstance(plan.decision, Unchanged):
             unchanged = _unchanged(record, plan.decision)
             directory = storage.join(plan.config.parent, plan.decision.version)
             # Unless its publication was killed at its end: LATEST may not name it
             if not storage.exists(storage.join(directory, file_names.PUBLISHING)):
                 latest = plan.decision.latest or plan.decision.version
-                write_page_of(storage.join(plan.config.parent, latest), only_if_missing=True)
-                delete_stale_folders()
+                outcome.write_page_of(storage.join(plan.config.parent, latest), only_if_missing=True)
+                outcome.delete_stale_folders()
                 return unchanged
         from shardmill.pipelines.jobs.outcome import complete_interrupted
 
@@ -119,18 +109,18 @@ def _rebuild(
         if isinstance(built.error, UserError):  # of which no job writes a record
             return _failed_build(recipe, built.record, built.error)
         return built
-    except Interrupted:
+    except outcome.Interrupted:
         raise
     except KeyboardInterrupt as cause:  # as the input was looked at, or after all was done
         parent = storage.join(recipe.output, recipe.name)
         record = replace(record, seconds=time.monotonic() - start_s)
-        raise record_interruption(parent, record, cause, record_first_failure=True) from cause
+        raise outcome.record_interruption(parent, record, cause, record_first_failure=True) from cause
     except Exception as error:
         failure = failure_of(recipe, error)
     return _failed_build(recipe, replace(record, seconds=time.monotonic() - start_s), failure)
 
 
-def failure_of(recipe: Recipe, error: Exception) -> Failure:
+def failure_of(recipe: Recipe, error: Exception) -> outcome.Failure:
     """Return the error that a night reports: a defect in the night of one recipe must not stop the others."""
     if isinstance(error, (UserError, JobError, CorruptDataError)):
         return recipe.located(error) if isinstance(error, UserError) else error
@@ -142,18 +132,18 @@ def failure_of(recipe: Recipe, error: Exception) -> Failure:
     return failure
 
 
-def _unchanged(record: BuildRecord, decision: Unchanged) -> Built:
+def _unchanged(record: BuildRecord, decision: Unchanged) -> outcome.Built:
     version = decision.latest or decision.version
-    return Built(replace(record, version=version, status="unchanged", reason=str(decision)))
+    return outcome.Built(replace(record, version=version, status="unchanged", reason=str(decision)))
 
 
-def _failed_build(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
+def _failed_build(recipe: Recipe, record: BuildRecord, error: outcome.Failure) -> outcome.Built:
     located = recipe.located(error) if isinstance(error, UserError) else error
-    ended = failed_record(record, located)
+    ended = outcome.failed_record(record, located)
     if ended.version and not isinstance(located, LockedError):
         # Of a mistake nothing is written where there is nothing: the output itself may be the mistake
-        write_unpublished(storage.join(recipe.output, recipe.name), ended, not isinstance(located, UserError))
-    return Built(ended, None, located)
+        outcome.write_unpublished(storage.join(recipe.output, recipe.name), ended, not isinstance(located, UserError))
+    return outcome.Built(ended, None, located)
 
 
 WEBHOOK_TIMEOUT_S = 10.0  # that all of it may take

@@ -15,13 +15,7 @@ from shardmill.addons.nightly.retention import Problem, retain_by_recipe
 from shardmill.addons.nightly.retention import retain as retain_in_folder
 from shardmill.errors import JobError, UserError
 from shardmill.metadata import file_names
-from shardmill.pipelines.commands.frame import (
-    Command,
-    parse_messages,
-    print_outcome,
-    raise_job_errors,
-    to_words,
-)
+from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser, add_flags
 from shardmill.pipelines.reports import log
 from shardmill.text import html_table
@@ -44,7 +38,7 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(parser: Parser, arguments: Sequence[str]) -> int:
-    args, rest = parse_messages(parser, arguments)
+    args, rest = frame.parse_messages(parser, arguments)
     given = RetainOptions(**{name: value for name, value in vars(args).items() if name in ("min_versions", "max_age")})
     statuses = []
     for name, found in retain_versions(args.path, given, args.dry_run, args.set, rest, parser):
@@ -56,7 +50,7 @@ def _run(parser: Parser, arguments: Sequence[str]) -> int:
     return max(statuses)
 
 
-_RETAIN = Command(
+_RETAIN = frame.Command(
     name="retain",
     description="Delete expired versions of a data set, failed versions that were kept long enough, and what dead jobs"
     " left. `shardmill rebuild` does so before and after each build. LATEST, versions with a tag, and what a living job"
@@ -126,11 +120,11 @@ def retain(
     """
     limits: dict[str, Any] = {"min_versions": min_versions, "max_age": max_age}
     given, pairs = RetainOptions(**limits), [f"{name}={value}" for name, value in (set or {}).items()]
-    rest = to_words(beam_options)
+    rest = frame.to_words(beam_options)
     messages: list[str] = []
     problems: list[str] = []
     errors: list[UserError | JobError] = []
-    with raise_job_errors():
+    with frame.raise_job_errors():
         for name, found in retain_versions(os.fspath(path), given, dry_run, pairs, rest, _RETAIN.parser()):
             if isinstance(found, UserError | JobError):
                 errors.append(found)
@@ -176,7 +170,7 @@ def _report(args: Namespace, name: str, messages: Sequence[str]) -> int:
         if isinstance(message, Problem):
             log.warn(f"{name}: {message}")
         else:
-            print_outcome(args, f"{name}: {message}")
+            frame.print_outcome(args, f"{name}: {message}")
     return 1 if any(isinstance(message, Problem) for message in messages) else 0
 
 

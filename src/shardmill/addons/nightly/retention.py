@@ -14,21 +14,15 @@ from shardmill.metadata import file_names
 from shardmill.metadata.versions import version_numbers
 from shardmill.pipelines.commands.pointers import read_named_versions, version_under_way
 from shardmill.text import shorten
-from shardmill.transforms.publishing import lease, publication
-from shardmill.transforms.publishing.catalog import (
-    VersionState,
-    delete_build_files,
-    delete_version,
-    list_versions,
-)
+from shardmill.transforms.publishing import catalog, lease, publication
 from shardmill.transforms.publishing.lease import Lease
 from shardmill.transforms.publishing.publish import delete_expired_failures
 from shardmill.transforms.stores import storage
 
 
 def find_deletable_versions(
-    states: Sequence[VersionState], protected: Collection[str], min_versions: int, max_age: float
-) -> list[VersionState]:
+    states: Sequence[catalog.VersionState], protected: Collection[str], min_versions: int, max_age: float
+) -> list[catalog.VersionState]:
     """Return the versions that may be deleted, the oldest first.
 
     Those `protected` (LATEST, tags, the baseline), the newest `min_versions`, and any younger than `max_age` seconds
@@ -36,7 +30,7 @@ def find_deletable_versions(
     nothing for that, and nothing ages while the source has stopped.
     """
 
-    def order(state: VersionState) -> list[int]:
+    def order(state: catalog.VersionState) -> list[int]:
         return version_numbers(state.version)
 
     published = sorted((state for state in states if state.published), key=order, reverse=True)
@@ -88,7 +82,7 @@ def _delete_versions(parent: str, options: RetainOptions, protected: Collection[
     min_versions, max_age = options.min_versions, options.max_age
     if min_versions is None or max_age is None:
         return
-    states = list_versions(parent)
+    states = catalog.list_versions(parent)
     named = read_named_versions(parent)
     for file, version in named.items():
         if not file_names.is_version(version):
@@ -149,7 +143,7 @@ def _delete(parent: str, version: str) -> bool:
     directory = storage.join(parent, version)
     held = _take_deletion_lease(directory)
     try:
-        gone = delete_version(directory, lambda: version in read_named_versions(parent).values())
+        gone = catalog.delete_version(directory, lambda: version in read_named_versions(parent).values())
     finally:
         held.release()
     storage.remove_empty(directory)
@@ -165,5 +159,5 @@ def _take_deletion_lease(directory: str) -> Lease:
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
-    delete_build_files(directory)
+    catalog.delete_build_files(directory)
     return take_lease()

@@ -22,25 +22,9 @@ from shardmill.filesystem import Paths
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.tfds_metadata import TransformFile
-from shardmill.pipelines.commands.frame import (
-    FILES_HELP,
-    STORE_OPTIONS,
-    Command,
-    add_directory,
-    list_paths,
-    reach_paths,
-    report_read_errors,
-    run_here,
-)
+from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser
-from shardmill.pipelines.reports.inspection import (
-    clip_text,
-    example_lines,
-    read_transform_file,
-    show_values,
-    statistics_table,
-    transform_lines,
-)
+from shardmill.pipelines.reports import inspection
 from shardmill.pipelines.reports.summary import (
     human_size,
     new_table,
@@ -68,7 +52,7 @@ def _count(text: str, least: int = 0) -> int:
 
 
 def _add_arguments(parser: Parser) -> None:
-    add_directory(parser, FILES_HELP, nargs="+")
+    frame.add_directory(parser, frame.FILES_HELP, nargs="+")
     parser.add_argument("--split", metavar="SPLIT", help="Split to show (default: all splits)")
     parser.add_argument(
         "--examples", metavar="INT", type=_count, default=3, help="Number of examples to show (default: 3)"
@@ -93,14 +77,14 @@ def _add_arguments(parser: Parser) -> None:
 
 
 COMMANDS = (
-    Command(
+    frame.Command(
         name="inspect",
         description="Show what is in a data set, or in TFRecord files: features, splits, classes, and some examples.",
-        epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no"
+        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no"
         " data set.",
         examples=("datasets/flowers --split train --contact_sheet flowers.png", "'other/*.tfrecord' --all"),
         add_arguments=_add_arguments,
-        run=run_here(
+        run=frame.run_here(
             lambda args: inspect_version(
                 *(args.directory, args.split, args.examples, args.contact_sheet or False, args.samples, args.all),
                 args.statistics,
@@ -170,7 +154,9 @@ class Inspection:
             "examples": [
                 {
                     "split": split,
-                    "features": {name: show_values(values, known.get(name)) for name, values in example.items()},
+                    "features": {
+                        name: inspection.show_values(values, known.get(name)) for name, values in example.items()
+                    },
                 }
                 for split, example in self.examples
             ],
@@ -230,7 +216,7 @@ def inspect(
     for name, number, least in (("examples", examples, 0), ("samples", samples, 1)):
         if number < least:
             raise UserError(f"{name}={number!r}: expected a number from {least}")
-    with reach_paths("inspect", beam_options, *list_paths(directory)):
+    with frame.reach_paths("inspect", beam_options, *frame.list_paths(directory)):
         return inspect_version(directory, split, examples, sheet, samples, all, statistics)
 
 
@@ -244,7 +230,7 @@ def inspect_version(
     statistics: bool = False,
 ) -> Any:
     """Look at a version or at record files, see `shardmill.inspect`."""
-    with report_read_errors(path):
+    with frame.report_read_errors(path):
         opened = find_or_open(path, open_version)
         found = None if isinstance(opened, Dataset) else opened.inspect(split, examples, read_all)
         if found is not None and contact_sheet is False:
@@ -267,7 +253,7 @@ def inspect_version(
 def inspect_dataset(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Inspection:
     """Read what `shardmill inspect` shows of the data set's splits, with their first `examples` examples."""
     stats, why = _read_stats(dataset, splits)
-    transform, problem = read_transform_file(dataset)
+    transform, problem = inspection.read_transform_file(dataset)
     records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
     first = tuple((split, decode_record(dataset.manifest, record)) for split, record in islice(records, examples))
     return Inspection(dataset, tuple(splits), stats, why, transform, problem, first)
@@ -284,16 +270,16 @@ def _describe(found: Inspection) -> Iterator[str]:
     yield from splits_table(dataset, splits).split("\n")
     for number, (split, example) in enumerate(found.examples):
         yield from ("", f"Example {number}, {split}:")
-        yield from example_lines(example, manifest.features)
+        yield from inspection.example_lines(example, manifest.features)
     yield from _describe_classes(dataset, splits, stats, found.stats_problem)
     counted = stats.splits if stats is not None else {}
     for unit in dict.fromkeys(unit for one in counted.values() for unit in one.counts):
         numbers = (f"{one.counts.get(unit, 0):,} in {name}" for name, one in counted.items())
         yield from ("", f"{unit.capitalize()}: {', '.join(numbers)}")
-    if found.shows_statistics and (table := statistics_table(counted)):
+    if found.shows_statistics and (table := inspection.statistics_table(counted)):
         yield from ("", *table.split("\n"))
     if found.transform is not None:
-        yield from ("", *transform_lines(found.transform))
+        yield from ("", *inspection.transform_lines(found.transform))
     elif problem := found.transform_problem:
         yield from ("", f"{file_names.TRANSFORM} is {problem}: what was found for the transform graph is not known")
     yield from _duplicate_lines(stats)
@@ -343,7 +329,7 @@ def _describe_classes(
         order = sorted(label.class_names, key=lambda name: -sum(counts.get(name, 0) for counts in found))
         table = new_table([label.name], [split.name for split in splits])
         for name in order[:_CLASSES_SHOWN]:
-            table.add_row(clip_text(to_printable(name)), *(f"{counts.get(name, 0):,}" for counts in found))
+            table.add_row(inspection.clip_text(to_printable(name)), *(f"{counts.get(name, 0):,}" for counts in found))
         yield from ("", f"{plural(len(order), 'class', 'classes')} of {label.name!r}:", *table_text(table).split("\n"))
         if more := order[_CLASSES_SHOWN:]:
             yield f"… and {plural(len(more), 'smaller class', 'smaller classes')}; --json shows all"

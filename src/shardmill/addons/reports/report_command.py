@@ -11,16 +11,7 @@ from shardmill.addons.reports.page import render_page
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import failed_record_path, page_path, record_path
-from shardmill.pipelines.commands.frame import (
-    STORE_OPTIONS,
-    Command,
-    add_directory,
-    parse_here,
-    print_outcome,
-    reach_paths,
-    report_read_errors,
-    run_here,
-)
+from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
@@ -41,7 +32,7 @@ from shardmill.transforms.stores.protocol import file_error
 
 
 def _add_report_arguments(parser: Parser) -> None:
-    add_directory(parser)
+    frame.add_directory(parser)
     parser.add_argument(
         "--against",
         metavar="VERSION",
@@ -65,7 +56,7 @@ def _add_diff_arguments(parser: Parser) -> None:
 
 
 def _run_report(parser: Parser, arguments: Sequence[str]) -> int:
-    args = parse_here(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
+    args = frame.parse_here(parser, arguments, lambda args: [args.directory, *filter(None, [args.output])])
     if args.json + args.record + (args.output is not None) > 1:
         raise UserError("--json prints the content, --output and --record write the page: give one of them")
     output = None if args.json else args.output if args.output is not None else "report.html"
@@ -73,21 +64,21 @@ def _run_report(parser: Parser, arguments: Sequence[str]) -> int:
     if args.json:
         log.print_output(json.dumps(found.content))
     else:
-        print_outcome(args, f"{found.output}: {found.text}")
+        frame.print_outcome(args, f"{found.output}: {found.text}")
     return 0
 
 
 COMMANDS = (
-    Command(
+    frame.Command(
         name="report",
         description="Write an HTML report about a version: checks, content, changes and rejects.",
-        epilog=f"The page needs neither a network nor a script. {STORE_OPTIONS} Exit status: 0 done, whatever the"
+        epilog=f"The page needs neither a network nor a script. {frame.STORE_OPTIONS} Exit status: 0 done, whatever the"
         " verdict; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data set.",
         examples=("datasets/flowers --output flowers.html", "datasets/flowers/1.0.3 --against 1.0.1"),
         add_arguments=_add_report_arguments,
         run=_run_report,
     ),
-    Command(
+    frame.Command(
         name="diff",
         description="Show what differs between two versions: splits, classes, features, types and statistics.",
         epilog="Only manifest.json and stats.json are read. Beam's options for access to an object store, such as"
@@ -95,7 +86,7 @@ COMMANDS = (
         " damaged; 2 a mistake, or no such version.",
         examples=("datasets/flowers 1.0.0 LATEST", "datasets/flowers/1.0.0 elsewhere/flowers/1.0.0 --json"),
         add_arguments=_add_diff_arguments,
-        run=run_here(lambda args: compare_versions(args.versions), lambda args: args.versions),
+        run=frame.run_here(lambda args: compare_versions(args.versions), lambda args: args.versions),
     ),
 )
 
@@ -167,13 +158,13 @@ def report(
         CorruptDataError: a file of the data set is damaged.
     """
     page = None if output is None else os.fspath(output)
-    with reach_paths("report", beam_options, path := os.fspath(directory), *filter(None, [page])):
+    with frame.reach_paths("report", beam_options, path := os.fspath(directory), *filter(None, [page])):
         return make_report(path, against, page, record)
 
 
 def make_report(directory: str, against: str | None, output: str | None = None, record: bool = False) -> Report:
     """Make the report about a version, see `shardmill.report`."""
-    with report_read_errors(directory):
+    with frame.report_read_errors(directory):
         sources = read_sources(open_version(directory), against)
         output = _page_of_build(sources) if record else output
     found = report_content(sources, with_statistics=output is None)
@@ -246,7 +237,7 @@ def diff(*versions: str | os.PathLike[str], beam_options: Sequence[str] = ()) ->
         CorruptDataError: one of the two is damaged.
     """
     words = [os.fspath(version) for version in versions]
-    with reach_paths("diff", beam_options, *words):
+    with frame.reach_paths("diff", beam_options, *words):
         return compare_versions(words)
 
 

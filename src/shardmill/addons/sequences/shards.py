@@ -16,15 +16,8 @@ from shardmill.text import shown_line
 from shardmill.transforms.columns.arrow import as_text, concatenate, data_of
 from shardmill.transforms.columns.example_bytes import HEADER_BYTES
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, example_sizes
+from shardmill.transforms.records import merging
 from shardmill.transforms.records.keys import hash_records
-from shardmill.transforms.records.merging import (
-    SEGMENT_BYTES,
-    Piece,
-    concatenate_column,
-    cut_into_segments,
-    merge_pieces,
-    read_pieces,
-)
 from shardmill.transforms.records.run_file import to_slices
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.contents import SEEDS, FileContents
@@ -48,22 +41,22 @@ class SequenceShards:
     labels: tuple[str, ...] = ()  # features that hold class ids
     target: str | None = None  # feature to predict, or None
     renames: Renames = NO_RENAMES  # names of the features in examples
-    segment_bytes: int = SEGMENT_BYTES  # approximate bytes of rows gathered at once
+    segment_bytes: int = merging.SEGMENT_BYTES  # approximate bytes of rows gathered at once
 
-    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[merging.Piece]]]:
         """Return the number of a shard's rows, and the tasks; the rows of one id are in one task."""
-        pieces = read_pieces(to_slices(concatenate(parts)))
+        pieces = merging.read_pieces(to_slices(concatenate(parts)))
         return sum(len(piece.keys) for piece in pieces), self._make_segments(pieces)
 
-    def _make_segments(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-        for segment in cut_into_segments(pieces, self.segment_bytes, whole_keys=True):
+    def _make_segments(self, pieces: Sequence[merging.Piece]) -> Iterator[list[merging.Piece]]:
+        for segment in merging.cut_into_segments(pieces, self.segment_bytes, whole_keys=True):
             if sum(piece.record_bytes for piece in segment) > MAX_SEQUENCE_BYTES:
                 self._check(segment)
             yield segment
 
-    def _check(self, segment: Sequence[Piece]) -> None:
-        keys, which = np.unique(concatenate_column(segment, "keys"), return_inverse=True)
-        sizes = np.bincount(which, concatenate_column(segment, "sizes"), len(keys))
+    def _check(self, segment: Sequence[merging.Piece]) -> None:
+        keys, which = np.unique(merging.concatenate_column(segment, "keys"), return_inverse=True)
+        sizes = np.bincount(which, merging.concatenate_column(segment, "sizes"), len(keys))
         if sizes.max() > MAX_SEQUENCE_BYTES:
             rows = int(np.bincount(which)[sizes.argmax()])
             raise UserError(
@@ -72,14 +65,14 @@ class SequenceShards:
                 " it: is it an id? Or leave columns out by --drop"
             )
 
-    def encode(self, task: Sequence[Piece]) -> EncodedChunk:
+    def encode(self, task: Sequence[merging.Piece]) -> EncodedChunk:
         """Read, merge and gather the rows of one task."""
         with memory_budget().take(_GATHERING_COPIES * sum(piece.size_bytes for piece in task)):
             return self._encode(task)
 
-    def _encode(self, task: Sequence[Piece]) -> EncodedChunk:
-        data, order = merge_pieces(task)
-        keys, times, sizes = (concatenate_column(task, name)[order] for name in ("keys", "ties", "sizes"))
+    def _encode(self, task: Sequence[merging.Piece]) -> EncodedChunk:
+        data, order = merging.merge_pieces(task)
+        keys, times, sizes = (merging.concatenate_column(task, name)[order] for name in ("keys", "ties", "sizes"))
         sizes = sizes.astype(np.int64)
         decoded = DecodedRows.decode(
             np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, row_widths(self.features)

@@ -20,13 +20,7 @@ from shardmill.transforms.columns.example_bytes import HEADER_BYTES, frame
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.records.merging import (
-    SEGMENT_BYTES,
-    Piece,
-    concatenate_column,
-    merge_pieces,
-    read_pieces,
-)
+from shardmill.transforms.records import merging
 from shardmill.transforms.records.run_file import sort_order, to_slices
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.divisions import Division, ShardShare, to_cuts
@@ -104,7 +98,7 @@ _PACKING_COPIES = 10  # times the size of a segment: documents in order, tokens 
 class PackedSegment:
     """Consecutive blocks of tokens of a shard, which one task encodes."""
 
-    pieces: list[Piece]  # documents that have tokens in the blocks
+    pieces: list[merging.Piece]  # documents that have tokens in the blocks
     skip: int  # tokens of the first document to skip
     blocks: int  # number of blocks
     begun: int  # documents that begin in the blocks; for the last segment also those that begin after them
@@ -116,20 +110,22 @@ class PackedShards:
 
     block: int  # tokens of an example
     name: str = INPUT_IDS  # name of the only feature
-    segment_bytes: int = SEGMENT_BYTES  # approximate bytes of documents packed at once
+    segment_bytes: int = merging.SEGMENT_BYTES  # approximate bytes of documents packed at once
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[PackedSegment]]:
         """Return the number of documents that begin in a shard, and the tasks that encode its blocks."""
         slices = to_slices(concatenate(parts))
         skip, blocks = slices[0].skip, slices[0].examples
-        return sum(part.rows for part in slices) - (skip > 0), self._make_segments(read_pieces(slices), skip, blocks)
+        return sum(part.rows for part in slices) - (skip > 0), self._make_segments(
+            merging.read_pieces(slices), skip, blocks
+        )
 
-    def _make_segments(self, pieces: Sequence[Piece], skip: int, blocks: int) -> Iterator[PackedSegment]:
-        order = sort_order(concatenate_column(pieces, "keys"), concatenate_column(pieces, "ties"))
+    def _make_segments(self, pieces: Sequence[merging.Piece], skip: int, blocks: int) -> Iterator[PackedSegment]:
+        order = sort_order(merging.concatenate_column(pieces, "keys"), merging.concatenate_column(pieces, "ties"))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         ranks = np.split(rank, np.cumsum([len(piece.keys) for piece in pieces])[:-1])
-        tokens = token_counts(concatenate_column(pieces, "sizes")[order])
+        tokens = token_counts(merging.concatenate_column(pieces, "sizes")[order])
         ends = np.cumsum(tokens) - skip  # counted from the shard's first token
         starts = ends - tokens
         most = max(1, self.segment_bytes // (4 * self.block))
@@ -149,8 +145,8 @@ class PackedShards:
             return self._encode(task)
 
     def _encode(self, task: PackedSegment) -> EncodedChunk:
-        data, order = merge_pieces(task.pieces)
-        sizes = concatenate_column(task.pieces, "sizes")[order].astype(np.int64)
+        data, order = merging.merge_pieces(task.pieces)
+        sizes = merging.concatenate_column(task.pieces, "sizes")[order].astype(np.int64)
         bare, _ = spans.gather(data, np.cumsum(sizes) - sizes + HEADER_BYTES, sizes - OVERHEAD)
         ids = token_ids(bare)[task.skip : task.skip + task.blocks * self.block]
         offsets = np.arange(task.blocks + 1, dtype=np.int64) * self.block
@@ -167,12 +163,12 @@ def _make_block_ties(task: PackedSegment, order: np.ndarray, tokens: np.ndarray,
     """Return a random number per block: a hash of the document in which it begins and its first token's place."""
     ends = np.cumsum(tokens)
     document = np.searchsorted(ends, starts, side="right")
-    keys = concatenate_column(task.pieces, "keys")[order][document]
+    keys = merging.concatenate_column(task.pieces, "keys")[order][document]
     within = (starts - (ends - tokens)[document]).astype(np.uint64)
     return mix(keys + mix(within))
 
 
-def _slice_piece(piece: Piece, start: int, stop: int) -> Piece:
+def _slice_piece(piece: merging.Piece, start: int, stop: int) -> merging.Piece:
     before = int(piece.sizes[:start].sum(dtype=np.int64)) + piece.gap * start
     return piece.slice(start, stop, piece.offset + before)
 
