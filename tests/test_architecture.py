@@ -77,6 +77,7 @@ ROOMS = (
     Room("src/shardmill/addons/reports", 18, 2_430),  # contact sheets, the page, and the commands that show data sets
     Room("src/shardmill/addons/sql", 18, 870),
     Room("src/shardmill/addons/masks", 18, 560),
+    Room("src/shardmill/addons/run_lengths", 18, 420),
     Room("src/shardmill/addons/sequences", 18, 580),
     Room("src/shardmill/addons/times", 18, 300),
     Room("src/shardmill/addons/tokens", 18, 1_050),
@@ -91,6 +92,7 @@ ADD_ON_WORDS = {
     "near_duplicates": ("near_duplicate", "perceptual", "look_alike", "similar_contents"),
     "masks": ("maskfolder", "mask_color", "mask_column", "mask_dtype", "masks_seen"),
     "nightly": ("nightly", "retention", "rebuild"),
+    "run_lengths": ("runlength", "drawingcodec", "draw_shape", "masks_of"),
     "reports": ("contact_sheet", "picture_finder", "render_page", "report_content"),
     "sql": ("sql", "bigquery", "database"),
     "times": ("parse_timestamps", "read_times", "time_changes", "timechanges", "naive"),

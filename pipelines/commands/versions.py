@@ -45,7 +45,8 @@ def _make_command(
     return frame.Command(
         name=name,
         description=description,
-        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set.",
+        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data"
+        " set.",
         examples=examples,
         add_arguments=add_all,
         run=frame.run_here(call),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
-    from shardmill.transforms.inputs.found_files import AddedCompanions, Companion
+    from shardmill.transforms.inputs.found_files import AddedCompanions, Companion, CompanionCodec
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
@@ -59,6 +59,11 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 @dataclass(frozen=True, kw_only=True)
 class CompanionOptions(AddOnOptions, ABC):
     """Options of an add-on that gives each image a further file, such as a mask. A job has at most one such add-on."""
+
+    @property
+    def codec(self) -> "CompanionCodec | None":
+        """Return how files of masks are stored; None if the add-on stores none."""
+        return None
 
     def resolve(self, config: "ImagesConfig") -> Self:
         """Return the options with what those of a configuration say about them; called once, before it is resolved."""
@@ -169,6 +174,11 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
     def _check_companions(self) -> None:
         from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, RESERVED
 
+        if (given := self.added.flag) and self.stream is not None:
+            only = given.partition(" ")[0]
+            raise UserError(f"{self.stream} and {only}: the function makes the examples; leave one of them out")
+        if given and self.verify == "none" and not self.is_reencoding:
+            raise UserError(f"--verify none contradicts {given}: masks are checked by the size of their image")
         named = [item.column for item in self.added.companions if item.column]
         columns = [*(self.file_columns or (FILE_COLUMNS[0],)), *named]
         for column in columns:
@@ -177,7 +187,7 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
         for name in (names := [item.feature for item in self.companions]):
             if name in (*RESERVED, "label", "split") or names.count(name) > 1:
                 raise UserError(
-                    f"{self.added.flag or f'--file_column {self.file_column}'}: its feature would be called {name!r},"
+                    f"{given or f'--file_column {self.file_column}'}: its feature would be called {name!r},"
                     " which each example has already; rename the column"
                 )
 
@@ -209,8 +219,11 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
 
     @property
     def added(self) -> "AddedCompanions":
-        found = (each.find_companions(self) for each in self.add_ons if isinstance(each, CompanionOptions))
-        return next(found, super().added)
+        kinds = [each.find_companions(self) for each in self.add_ons if isinstance(each, CompanionOptions)]
+        found = [each for each in kinds if each.flag]
+        if len(found) > 1:
+            raise UserError(f"{found[0].flag} and {found[1].flag} both give masks; leave one of them out")
+        return found[0] if found else super().added
 
     @property
     def companions(self) -> "tuple[Companion, ...]":

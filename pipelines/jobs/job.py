@@ -28,13 +28,7 @@ from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import DataConfig, RecordsConfig
 from shardmill.pipelines.jobs import launch, outcome, runner
-from shardmill.pipelines.jobs.runner import (
-    check_dataflow_paths,
-    check_secrets,
-    local_paths,
-    scratch_folder,
-    template_of,
-)
+from shardmill.pipelines.jobs import runner as runners
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
@@ -149,10 +143,10 @@ def _spool(job: Job, folder: str, title: str, quiet: bool) -> Job:
 
 def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:
     """Run the planning graph of `job` as pipelines.jobs.launch.run_pipeline does, and return its plan."""
-    if (template := template_of(options)) is not None:
+    if (template := runners.template_of(options)) is not None:
         raise UserError(f"--template_location {template}: {job.plans_first}, which a template cannot wait for")
     local = runner.is_local(options)
-    with scratch_folder("plan") if local or shared is None else nullcontext(shared) as folder:
+    with runners.scratch_folder("plan") if local or shared is None else nullcontext(shared) as folder:
         path = storage.join(folder, "plan")
         launch.run_pipeline(lambda pipeline, _: job.plan(pipeline, path), options, title, quiet, shared)
         return pickle.loads(storage.read_bytes(path))
@@ -164,8 +158,8 @@ _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) -> None:
     """Check runner, input and output; raises UserError. Only with `asks` must the runner be reachable."""
     (runner.check_runner if asks else runner.check_runner_options)(options)
-    check_dataflow_paths(config, options)
-    check_secrets(config, options)
+    runners.check_dataflow_paths(config, options)
+    runners.check_secrets(config, options)
     _check_absolute(config, options)
     _check_workers(config, options)
     check_input(config)
@@ -266,7 +260,7 @@ def _check_absolute(config: JobConfig, options: PipelineOptions) -> None:
     environment = options.view_as(PortableOptions).environment_type
     if environment in (None, "LOOPBACK"):
         return
-    for flag, path in local_paths(config):
+    for flag, path in runners.local_paths(config):
         if not os.path.isabs(path):
             raise UserError(
                 f"{flag} {path} begins in the folder of this process, where workers of --environment_type {environment}"
@@ -401,7 +395,7 @@ def run_conversion(
                 ahead = prestarted() if runner.is_local(options) and is_making_graph(vars(config)) else nullcontext()
                 with ahead:
                     launch.run_pipeline(build, options, config.name, quiet, shared=temporary)
-                if (template := template_of(options)) is not None:
+                if (template := runners.template_of(options)) is not None:
                     lease.leave()
                     return outcome.Launched(config.directory, template)
             found = open_published(config)  # as long as nobody else may replace it
@@ -568,7 +562,7 @@ def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) 
         workers.max_num_workers or workers.num_workers or 0,
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
-    spooled = nullcontext("") if job.spool is None else scratch_folder("rows")
+    spooled = nullcontext("") if job.spool is None else runners.scratch_folder("rows")
     with job.opened(options) as job, spooled as folder:
         job = _spool(job, folder, f"{name}, dry run", quiet)
         plan = run_planning(job, options, f"{name}, dry run", quiet)

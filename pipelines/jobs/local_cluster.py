@@ -26,12 +26,7 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from apache_beam.utils import thread_pool_executor
 
 from shardmill.errors import UserError
-from shardmill.pipelines.jobs.runner import (
-    hold_log_level,
-    replace_attribute,
-    silence_broken_streams,
-    suppress_thread_tracebacks,
-)
+from shardmill.pipelines.jobs import runner as runners
 from shardmill.pipelines.jobs.worker import HOST
 from shardmill.transforms.stores.storage import hold_shared
 
@@ -99,7 +94,7 @@ def loopback_workers(options: PipelineOptions, worker_requested: threading.Event
     server.start()
     # A TaskManager ends its own in any order. The readers of workers are not waited for: Flink keeps their streams open
     # as long as --environment_cache_millis says, and a reader whose worker has ended says nothing when they break.
-    with silence_broken_streams(_WORKERS):
+    with runners.silence_broken_streams(_WORKERS):
         try:
             external = copy.deepcopy(options)
             portable = external.view_as(PortableOptions)
@@ -169,7 +164,7 @@ def _silence_closed_channels() -> Iterator[None]:
         return isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)
 
     before = set(threading.enumerate())
-    with suppress_thread_tracebacks(is_closed_channel):
+    with runners.suppress_thread_tracebacks(is_closed_channel):
         try:
             yield
         finally:
@@ -216,10 +211,10 @@ def _collect_server_log(server: str) -> Iterator[deque[str]]:
     lines: deque[str] = deque(maxlen=_LINES)
     log, handler = logging.getLogger(server), _LineHandler(lines)
     with ExitStack() as stack:
-        stack.enter_context(hold_log_level(server, logging.INFO))
-        stack.enter_context(hold_shared(("apart", server), partial(replace_attribute, log, "propagate", False)))
+        stack.enter_context(runners.hold_log_level(server, logging.INFO))
+        stack.enter_context(hold_shared(("apart", server), partial(runners.replace_attribute, log, "propagate", False)))
         log.addHandler(handler)
         stack.callback(log.removeHandler, handler)
         for name in _BEAM_LOGGERS:
-            stack.enter_context(hold_log_level(name, logging.CRITICAL))
+            stack.enter_context(runners.hold_log_level(name, logging.CRITICAL))
         yield lines

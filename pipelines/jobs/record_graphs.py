@@ -25,19 +25,11 @@ from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing.description import Build, PublishOptions
+from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
 from shardmill.transforms.records.shard_sources import TransformedShards
-from shardmill.transforms.records.staging import (
-    FindRepeatedKeys,
-    KeyStrata,
-    SliceRuns,
-    StagedFindings,
-    StagedRuns,
-    StageRuns,
-    Staging,
-)
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
 from shardmill.transforms.shards.divisions import Divisions
@@ -115,13 +107,13 @@ def _build(
     layout = reading.layout | "Prepare" >> beam.Map(skeleton.prepare_output, options).with_output_types(TableLayout)
     weigh = next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None)
     how_to_read = (config.format, config.encoder, config.key_options, config.block_bytes, config.run_size)
-    staging, repeated = Staging(*how_to_read, config.analysis, weigh), None
+    staging, repeated = stage_runs.Staging(*how_to_read, config.analysis, weigh), None
     if config.on_duplicate_key == "reject":
-        find = FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
+        find = stage_runs.FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
         repeated = indexed.tasks | "Keys" >> find
     staged = _stage(indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
     divisions = _divide_records(staged, config, staging.weigh is not None)
-    slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
+    slices = staged.runs | "SliceRuns" >> stage_runs.SliceRuns(divisions, config.read_threads)
     graph: Any = None
     if plan is not None or config.materialize:
         graph = graph_steps.transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
@@ -148,24 +140,26 @@ def _stage(
     temporary: str,
     config: RecordsConfig,
     progress_folder: str | None,
-    staging: Staging,
+    staging: stage_runs.Staging,
     repeated: beam.PCollection[RepeatedKeys] | None,
-) -> StagedRuns:
+) -> stage_runs.StagedRuns:
     strata = None
     if config.stratify_by is not None:
-        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, repeated, config.read_threads)
+        keys = tasks | "KeyStrata" >> stage_runs.KeyStrata(staging, layout, temporary, repeated, config.read_threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
         cut = partial(cut_stratum, fractions)
         if config.assembly is not None:  # of which a key is one example
             strata = keys | "CutStrata" >> FindKeyCuts(read_distinct_keys, cut, config.read_threads)
         else:
             strata = keys | "CutStrata" >> FindExampleCuts(read_keys, cut, config.read_threads)
-    return tasks | "Stage" >> StageRuns(
+    return tasks | "Stage" >> stage_runs.StageRuns(
         staging, layout, temporary, strata, repeated, config.read_threads, progress_folder
     )
 
 
-def _divide_records(staged: StagedRuns, config: RecordsConfig, is_weighed: bool) -> beam.PCollection[Divisions]:
+def _divide_records(
+    staged: stage_runs.StagedRuns, config: RecordsConfig, is_weighed: bool
+) -> beam.PCollection[Divisions]:
     if (assembly := config.assembly) is not None:
         count = partial(assembly.count_shards, config.shard_counts)
         read, is_by_key = (read_keys, False) if assembly.key is None else (read_distinct_keys, True)
@@ -190,7 +184,7 @@ def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsCon
 def _describe_records(
     written: skeleton.WrittenShards,
     options: PublishOptions,
-    all_staged: Iterable[StagedFindings],
+    all_staged: Iterable[stage_runs.StagedFindings],
     graphs: Iterable[StagedGraph],
     repeated: RepeatedKeys | None,
     findings_of_stream: Iterable[Findings],
@@ -199,7 +193,7 @@ def _describe_records(
     layout, divisions, shards = written.layout, written.divisions, written.shards
     table, analysis = config.table_options, config.analysis
     assembly = config.assembly
-    staged = get_single(all_staged, StagedFindings()).in_order_of(layout.splits)
+    staged = get_single(all_staged, stage_runs.StagedFindings()).in_order_of(layout.splits)
     indexed = layout.input_counts
     findings = reduce(Findings.merge, findings_of_stream, Findings()).merge(staged.findings)
     if not staged.record_count and not indexed.rejected:

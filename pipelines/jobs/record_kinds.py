@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shardmill.addons import registry
 from shardmill.errors import UserError
+from shardmill.pipelines.config import records as record_configs
 from shardmill.pipelines.config.files import TextFilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.pipelines.config.records import (
-    DataConfig,
-    FormatSpec,
-    NamedInputsConfig,
-    ParallelConfig,
-    RecordsConfig,
-    RowsConfig,
-    SplitInput,
-    SplitRecordsConfig,
-    TextInput,
-    make_spooled_format,
-)
 from shardmill.pipelines.jobs.kind import RecordsKind
 from shardmill.transforms.features.options import insert_options
 from shardmill.transforms.options.declare import Option, Options, options_of
@@ -70,7 +59,9 @@ class RowsKind(RecordsKind):
             if name in values and name not in known:
                 reason = "rows without an order cannot keep it" if name == "no_shuffle" else "the rows are in no files"
                 raise UserError(f"--{name}: {reason}; leave it out")
-        return make_config(cast("type[RowsConfig]", self.config), self.options, values, spec=self.spec, **fixed)
+        return make_config(
+            cast("type[record_configs.RowsConfig]", self.config), self.options, values, spec=self.spec, **fixed
+        )
 
 
 @dataclass(frozen=True)
@@ -80,29 +71,32 @@ class DataKind(RowsKind):
     @property
     def options(self) -> tuple[Option, ...]:
         """Return the options of rows, and --no_shuffle: these rows have an order."""
-        return (*super().options, *(option for option in options_of(DataConfig) if option.field == "no_shuffle"))
+        return (
+            *super().options,
+            *(option for option in options_of(record_configs.DataConfig) if option.field == "no_shuffle"),
+        )
 
 
-_ROWS = FormatSpec(
+_ROWS = record_configs.FormatSpec(
     name="rows",
-    make_format=make_spooled_format,
+    make_format=record_configs.make_spooled_format,
     plural="rows",
     suffixes="rows",
     flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "block_size"),
     has_objects=True,
 )
-_EXAMPLES = FormatSpec(
+_EXAMPLES = record_configs.FormatSpec(
     name="tfrecords",
-    make_format=make_spooled_format,
+    make_format=record_configs.make_spooled_format,
     plural="tf.train.Examples",
     suffixes="tfrecord",
     flags=_EXAMPLE_FLAGS,
     unit="example",
     required_modules=_DECODER,
 )
-ROWS = RowsKind("rows", "", RowsConfig, spec=_ROWS)
-EXAMPLES = RowsKind("examples", "", RowsConfig, spec=_EXAMPLES)
-DATA = DataKind("write", "", DataConfig, spec=_ROWS)
+ROWS = RowsKind("rows", "", record_configs.RowsConfig, spec=_ROWS)
+EXAMPLES = RowsKind("examples", "", record_configs.RowsConfig, spec=_EXAMPLES)
+DATA = DataKind("write", "", record_configs.DataConfig, spec=_ROWS)
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ class NamedInputsKind(RecordsKind):
     """A command whose --input may be repeated, each with a name."""
 
     inputs: type[Options] = field(kw_only=True)  # declares --input
-    several: type[NamedInputsConfig] = field(kw_only=True)  # of several --input
+    several: type[record_configs.NamedInputsConfig] = field(kw_only=True)  # of several --input
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -185,44 +179,44 @@ def text_route(config: TextFilesConfig) -> "FileRoute":
     )
 
 
-def _make_csv(config: RecordsConfig) -> "RecordFormat":
+def _make_csv(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.csv import CsvFormat
 
     checks_rows = config.on_damaged_file == "reject"
     return replace(CsvFormat.of(config), block_size=config.block_size, strip=config.strip, checks_rows=checks_rows)
 
 
-def _make_json_lines(config: RecordsConfig) -> "RecordFormat":
+def _make_json_lines(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.json_lines import JsonLinesFormat
 
     return JsonLinesFormat(config.block_size, config.fill, config.nesting, encoding=config.text_encoding)
 
 
-def _make_parquet(config: RecordsConfig) -> "RecordFormat":
+def _make_parquet(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.parquet import ParquetFormat
 
     return ParquetFormat(config.fill, config.nesting, config.image)
 
 
-def _make_avro(config: RecordsConfig) -> "RecordFormat":
+def _make_avro(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.avro import AvroFormat
 
     return AvroFormat(config.block_size, config.fill, config.nesting)
 
 
-def _make_tar(config: RecordsConfig) -> "RecordFormat":
+def _make_tar(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.tar import TarFormat
 
     return TarFormat(config.block_bytes, config.fill, config.drop, config.key_until, config.leaves_images)
 
 
-def _make_tfrecords(config: RecordsConfig) -> "RecordFormat":
+def _make_tfrecords(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
     return TFRecordFormat(config.block_size, config.has_raw_records)
 
 
-def _make_lines(config: RecordsConfig) -> "RecordFormat":
+def _make_lines(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.documents import DocumentsFormat
     from shardmill.transforms.formats.lines import LinesFormat
 
@@ -236,13 +230,13 @@ COMMANDS = (
     RecordsKind(
         "csv",
         "Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a sample.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         short_help=("label", "types", "group_by", "stratify_by"),
         examples=(
             "--input events.csv --output datasets --name events --label clicked",
             "--input 'events/*.csv' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
         ),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="csv",
             make_format=_make_csv,
             plural="CSV files",
@@ -258,13 +252,13 @@ COMMANDS = (
     RecordsKind(
         "jsonl",
         "Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         short_help=("label", "types", "group_by", "flatten"),
         examples=(
             "--input reviews.jsonl --output datasets --name reviews --label stars",
             "--input 'reviews/*.jsonl.gz' --output datasets --name reviews --flatten --splits train=0.9,test=0.1",
         ),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="jsonl",
             make_format=_make_json_lines,
             plural="JSON lines",
@@ -275,13 +269,13 @@ COMMANDS = (
     RecordsKind(
         "parquet",
         "Turn Parquet files into balanced, shuffled TFRecord shards.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         short_help=("label", "image", "group_by", "stratify_by"),
         examples=(
             "--input events.parquet --output datasets --name events --label clicked",
             "--input photos --output datasets --name photos --image image --splits train=0.9,test=0.1",
         ),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="parquet",
             make_format=_make_parquet,
             plural="Parquet files",
@@ -293,13 +287,13 @@ COMMANDS = (
     RecordsKind(
         "avro",
         "Turn Avro container files into balanced, shuffled TFRecord shards.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         short_help=("label", "types", "group_by", "flatten"),
         examples=(
             "--input events.avro --output datasets --name events --label clicked",
             "--input 'events/*.avro' --output datasets --name events --splits train=0.9,test=0.1 --group_by user",
         ),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="avro",
             make_format=_make_avro,
             plural="Avro files",
@@ -311,13 +305,13 @@ COMMANDS = (
         "webdataset",
         "Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
         " 0001.json, into balanced, shuffled TFRecord shards.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         short_help=("label", "only", "key_until", "group_by"),
         examples=(
             "--input 'shards/*.tar' --output datasets --name pairs",
             "--input shards --output datasets --name pairs --splits train=0.95,test=0.05 --drop json",
         ),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="webdataset",
             make_format=_make_tar,
             block_factor=4,
@@ -331,13 +325,13 @@ COMMANDS = (
     NamedInputsKind(
         "reshard",
         "Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled shards.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         short_help=("num_shards", "labels_file", "record_type", "stratify_by"),
         examples=(
             "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
             "--input train='old/train*' --input test='old/test*' --output datasets --name digits",
         ),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="tfrecords",
             make_format=_make_tfrecords,
             plural="TFRecord files",
@@ -347,18 +341,18 @@ COMMANDS = (
             unit="example",
             required_modules=_DECODER,
         ),
-        inputs=SplitInput,
-        several=SplitRecordsConfig,
+        inputs=record_configs.SplitInput,
+        several=record_configs.SplitRecordsConfig,
     ),
     TextKind(
         "text",
         "Turn text into balanced, shuffled TFRecord shards, an example for each line, paragraph, document between"
         " separators or file.",
-        RecordsConfig,
+        record_configs.RecordsConfig,
         text_route,
         short_help=("record", "line_numbers"),
         examples=("--input corpus --output datasets --name corpus",),
-        spec=FormatSpec(
+        spec=record_configs.FormatSpec(
             name="lines",
             make_format=_make_lines,
             plural="text files",
@@ -366,7 +360,7 @@ COMMANDS = (
             flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
             unit="line",
         ),
-        inputs=TextInput,
-        several=ParallelConfig,
+        inputs=record_configs.TextInput,
+        several=record_configs.ParallelConfig,
     ),
 )

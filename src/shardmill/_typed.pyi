@@ -122,6 +122,11 @@ class _ImagesOptions(_Options, total=False):
     mask_dtype: Literal["uint8", "uint16"]
     mask_colors: _Value
     masks_seen: Literal["stored", "upright"]
+    run_lengths: _Value
+    run_order: Literal["columns", "rows"]
+    unlisted_masks: Literal["reject", "empty"]
+    masks_of: Literal["coco"]
+    mask_values: Literal["classes", "classes+1", "instances"]
     verify: Literal["header", "decode", "none"]
     image_format: Literal["jpeg", "png"]
     resize: _Value

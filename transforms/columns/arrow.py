@@ -15,14 +15,7 @@ import pyarrow.compute as pc
 
 from shardmill.data import spans
 from shardmill.data.features import DType
-from shardmill.transforms.columns.types import (
-    MAX_RANK,
-    MAX_VALUES,
-    ColumnError,
-    ColumnType,
-    ScalarType,
-    shape_and_values,
-)
+from shardmill.transforms.columns import types as column_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +45,13 @@ def split_texts(texts: pa.LargeBinaryArray, separator: str) -> pa.LargeListArray
 _KINDS = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 
 
-def arrow_type(column: ColumnType) -> pa.DataType:
+def arrow_type(column: column_types.ColumnType) -> pa.DataType:
     """Return the Arrow type that stores a column of this type; booleans are stored as 0 and 1."""
     kind = _KINDS[column.dtype]
     return kind if column.length is None else pa.large_list(kind)
 
 
-def missing_values(column: ColumnType, rows: int) -> pa.Array:
+def missing_values(column: column_types.ColumnType, rows: int) -> pa.Array:
     """Return a column of nulls; for lists of variable length, of empty lists."""
     if not column.is_variable:
         return pa.nulls(rows, arrow_type(column))
@@ -93,11 +86,11 @@ def distinct_texts(values: pa.Array, separator: str = "") -> frozenset[str] | No
     With a `separator`, return the distinct parts into which it splits the texts.
     """
     unique = pc.unique(values).drop_null()
-    if len(unique) > MAX_VALUES and not separator:
+    if len(unique) > column_types.MAX_VALUES and not separator:
         return None
     texts = map(as_text, unique.to_pylist())
     found = frozenset(part for text in texts for part in split_text(text, separator)) if separator else frozenset(texts)
-    return None if len(found) > MAX_VALUES else found
+    return None if len(found) > column_types.MAX_VALUES else found
 
 
 def as_text(value: object) -> str:
@@ -243,7 +236,7 @@ def _interval_text(months: int, days: int, nanoseconds: int) -> str:
 
 def is_shape(shape: Sequence[int]) -> bool:
     """Return True if nested lists have this shape: of at least two sizes, none of them 0, and not too many."""
-    return 1 < len(shape) <= MAX_RANK and all(shape)
+    return 1 < len(shape) <= column_types.MAX_RANK and all(shape)
 
 
 def to_tensors(lists: pa.Array, shape: Sequence[int]) -> pa.LargeListArray:
@@ -292,7 +285,7 @@ def flatten(array: pa.Array, inner: tuple[int, ...]) -> FlatColumn:
     return FlatColumn(items, rows, lengths, misfits)
 
 
-def list_type(array: pa.Array, dtype: ScalarType) -> ColumnType:
+def list_type(array: pa.Array, dtype: column_types.ScalarType) -> column_types.ColumnType:
     """Return the type of a column of lists with a value; rejects are counted with the most frequent shape."""
     array = decode_array(array).drop_null()
     lengths = pc.list_value_length(array).to_numpy()
@@ -304,16 +297,16 @@ def list_type(array: pa.Array, dtype: ScalarType) -> ColumnType:
         inner += sizes
         items = decode_array(items.flatten())
     if (lengths == lengths[0]).all():
-        return ColumnType(dtype, int(lengths[0]), len(array), tuple(inner))
-    return ColumnType(dtype, -1, len(array), tuple(inner), int((lengths == 0).sum()))
+        return column_types.ColumnType(dtype, int(lengths[0]), len(array), tuple(inner))
+    return column_types.ColumnType(dtype, -1, len(array), tuple(inner), int((lengths == 0).sum()))
 
 
-def _type_by_row(array: pa.Array, dtype: ScalarType) -> ColumnType:
-    found = ColumnType(dtype, 0, 0)
+def _type_by_row(array: pa.Array, dtype: column_types.ScalarType) -> column_types.ColumnType:
+    found = column_types.ColumnType(dtype, 0, 0)
     for value in array.to_pylist():
-        with suppress(ColumnError):
-            size, *inner = shape_and_values(value)[0]
-            found = found.merge(ColumnType(dtype, size, 1, tuple(inner)))
+        with suppress(column_types.ColumnError):
+            size, *inner = column_types.shape_and_values(value)[0]
+            found = found.merge(column_types.ColumnType(dtype, size, 1, tuple(inner)))
     refused = len(array) - found.present - sum(other.present for other in found.minority_types)
     return replace(found, present=found.present + refused)
 

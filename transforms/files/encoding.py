@@ -335,9 +335,10 @@ class FileEncoder(ABC):
             if expected is None or stored_file is not None:
                 continue
             found = [self._stat_read(path, objects) if revision < 0 else revision]
-            found += [self._stat_read(companion, objects) for companion in companions]
+            files = [each for each in companions if found_files.drawn_text(each) is None]
+            found += [self._stat_read(each, objects) for each in files]
             if found_files.add_revisions(found) not in (None, expected):
-                raise changed_error(" or ".join((path, *companions)))
+                raise changed_error(" or ".join((path, *files)))
 
     def _stat_read(self, path: str, objects: Mapping[str, FileStat]) -> int | None:
         if not storage.is_local(path):

@@ -1,6 +1,6 @@
 """Further images of an example, and what add-ons store next to its image, such as masks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from shardmill.transforms.files.image_codec import Reencode
 from shardmill.transforms.files.image_features import property_notices, turned_notices
 from shardmill.transforms.files.image_geometry import ImageError, Picture
 from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Properties, check_structure, read_header
-from shardmill.transforms.inputs.found_files import Companion
+from shardmill.transforms.inputs.found_files import Companion, drawn_text
 from shardmill.transforms.statistics.files import CompanionStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
@@ -39,7 +39,7 @@ def encode_companions(
     encoded = []
     for item, path, small in zip(companions, paths, storage.read_small(list(paths))[0], strict=True):
         try:
-            data = storage.read_bytes(path) if small is None else small
+            data = drawn_text(path) or (storage.read_bytes(path) if small is None else small)
             if item.codec is not None:
                 stored, source_kind = item.codec.encode(data, picture, settings, max_pixels, decodes)
                 encoded.append(EncodedCompanion(stored, source_kind=source_kind))
@@ -75,14 +75,17 @@ def restore_companions(
 
 
 def companion_features(
-    companions: Sequence[Companion], formats: dict[str, list[str]], has_known_formats: bool
+    companions: Sequence[Companion],
+    formats: dict[str, list[str]],
+    has_known_formats: bool,
+    mask_classes: Collection[tuple[int, str]],
 ) -> Features:
     """Return the features of companions, in writing order; a single known format of a feature is its encoding."""
     features = []
     for item in companions:
         written = formats.get(item.feature, []) if has_known_formats else []
         image = Feature(item.feature, "bytes", "image", encoding=written[0] if len(written) == 1 else "")
-        features.append(image if item.codec is None else item.codec.make_feature(item.feature))
+        features.append(image if item.codec is None else item.codec.make_feature(item.feature, sorted(mask_classes)))
     return tuple(features)
 
 

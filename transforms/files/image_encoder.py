@@ -469,7 +469,7 @@ class ImageEncoder(FileEncoder):
         if self.objects is not None and layout.object_classes is not None:
             annotations += object_features(self.objects.members, layout.object_classes.names, names)
         formats = {name: list(found.formats) for name, found in written.companions.items()}
-        annotations += companion_features(self.companions, formats, self.has_sizes)
+        annotations += companion_features(self.companions, formats, self.has_sizes, summary.mask_classes)
         image = Feature("image", "bytes", "image", encoding=encoding)
         sizes = ("height", "width") if self.has_sizes else ()
         return file_features(layout, summary.records, image, sizes, annotations), [

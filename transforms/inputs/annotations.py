@@ -49,6 +49,7 @@ class AnnotatedImage(NamedTuple):
     id: int | None = None  # None if the annotations have none
     ignored_properties: Sequence[str] = ()  # names of annotated facts that no example holds, one entry an object
     label: str | None = None  # class of the whole image, or an encoded list of classes
+    shapes: str = ""  # text that masks of its objects are drawn from, see AddedCompanions
 
 
 class AnnotatedImages(NamedTuple):

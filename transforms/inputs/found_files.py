@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from shardmill.transforms.stores.local import LinksInside, stat_plain_file
 from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text, web_url_problem
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
+
+if TYPE_CHECKING:
+    from shardmill.transforms.inputs.summary import InputSummary
 
 _SUFFIX = "_file_name"  # of a column, which Hugging Face's imagefolder leaves out of the feature's name
 # The paths of an image's companions, in the order of the flags or columns that name them
@@ -67,8 +70,8 @@ class CompanionCodec(Protocol):
         ImageError if it cannot be stored.
         """
 
-    def make_feature(self, name: str) -> Feature:
-        """Return the feature that holds such companions."""
+    def make_feature(self, name: str, classes: Sequence[tuple[int, str]] = ()) -> Feature:
+        """Return the feature that holds such companions, given the (id, name) of classes in them; raises UserError."""
 
     def describe_conversion(self, source_kind: str, number: int) -> str:
         """Return a notice of the companions that were made of a kind of file."""
@@ -92,6 +95,19 @@ class Companion:
 FoundCompanion = tuple[str, int, int | None, int | None]  # path, size in bytes, identity, hash of its revision
 
 
+_DRAWN = "data:application/json,"  # a URL that holds what it names: RFC 2397
+
+
+def hold_companion(text: str) -> FoundCompanion:
+    """Return a companion that is in no file, but is drawn from a text of JSON, as which it travels."""
+    return f"{_DRAWN}{text}", len(text), xxhash.xxh3_64_intdigest(text.encode()), 0
+
+
+def drawn_text(path: str) -> bytes | None:
+    """Return the text that a companion is drawn from; None if it is a file."""
+    return path[len(_DRAWN) :].encode() if path.startswith(_DRAWN) else None
+
+
 class CompanionFinder(Protocol):
     """Finds the companions of images while these are listed."""
 
@@ -101,8 +117,8 @@ class CompanionFinder(Protocol):
     def find(self, name: str, position: int | None) -> FoundCompanion | str:
         """Return the companion of an image, at a position in what lists it, or why it has none."""
 
-    def finish(self) -> list[str]:
-        """Return notices about companions that no image has; raise a UserError if there are images and none has one."""
+    def finish(self) -> "InputSummary":
+        """Return notices and classes of companions; raise a UserError if there are images and none has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +127,11 @@ class AddedCompanions:
 
     flag: str = ""  # that gives them, for messages
     companions: tuple[Companion, ...] = ()
-    folder: str | None = None  # where they are; None if a manifest names them
-    # returns what finds them, if no manifest names them: given True for file identities, and True if annotations
-    # name the images
+    folder: str | None = None  # folder or file where they are; None if a manifest or annotations have them
+    # returns what finds them in the folder: given True for file identities, and True if annotations name the images
     open: Callable[[bool, bool], CompanionFinder] | None = None
     notices: tuple[str, ...] = ()  # about their values
+    of_objects: bool = False  # True if they are drawn from the objects of annotations
 
 
 def companion_feature(column: str) -> str:

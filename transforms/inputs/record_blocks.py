@@ -24,16 +24,10 @@ from shardmill.transforms.formats.format import (
     check_unchanged,
     reject_file,
 )
+from shardmill.transforms.inputs import summary as summaries
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped, assign_key_shares
 from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, FoundInput, combine_outputs
-from shardmill.transforms.inputs.summary import (
-    InputSummary,
-    compared_columns,
-    describe_columns,
-    summarize_files,
-    usual_columns,
-)
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
@@ -51,7 +45,7 @@ class IndexedBlocks(NamedTuple):
 
     tasks: beam.PCollection[Task]
     rejects: beam.PCollection[RejectsPart]
-    summary: beam.PCollection[InputSummary]
+    summary: beam.PCollection[summaries.InputSummary]
     inferred: beam.PCollection[Inferred] | None = None  # one, if types are inferred with the index and there are files
 
 
@@ -121,7 +115,7 @@ class IndexBlocks(beam.PTransform):
         indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
         if self.rules.rejects_other_columns:
-            merge = beam.CombineGlobally(MergeFn(InputSummary))
+            merge = beam.CombineGlobally(MergeFn(summaries.InputSummary))
             usual = indexed[SUMMARIES] | "UsualColumns" >> merge
             leave_out = beam.FlatMap(_leave_out, AsSingleton(usual), self.format, self.rules, self.temporary)
             kept = blocks | "LeaveOut" >> leave_out.with_outputs(REJECTS, SUMMARIES, main="blocks")
@@ -154,9 +148,9 @@ def _list_record_files(
             # How many records are in a file that is not there, or in a folder that cannot be listed, nobody knows.
             found.leave_out(item if isinstance(item, Skipped) else replace(item, count="at least"))
     yield from refs
-    found.summary.merge(summarize_files(((file.name, file.size_bytes) for file in refs), roles))
+    found.summary.merge(summaries.summarize_files(((file.name, file.size_bytes) for file in refs), roles))
     if parts := [(part.name, part.size_bytes) for file in refs for part in file.parts]:
-        found.summary.fingerprint = summarize_files(parts).fingerprint
+        found.summary.fingerprint = summaries.summarize_files(parts).fingerprint
     yield from found.outputs()
 
 
@@ -165,11 +159,11 @@ _LEAVES_OUT = "--on_damaged_file reject leaves the file out"
 
 # Any: Beam checks annotations, and cannot check protocols
 def _leave_out(
-    block: BlockRef, summary: InputSummary, format_: Any, rules: FileRules, temporary: str | None
+    block: BlockRef, summary: summaries.InputSummary, format_: Any, rules: FileRules, temporary: str | None
 ) -> Iterator[Any]:
     """Yield the block if its file has the usual columns; otherwise a reject of its records, tagged."""
-    usual = usual_columns(summary.headers, rules.drop, rules.only)
-    columns = compared_columns(format_.header(block.file), rules.drop, rules.only)
+    usual = summaries.usual_columns(summary.headers, rules.drop, rules.only)
+    columns = summaries.compared_columns(format_.header(block.file), rules.drop, rules.only)
     if usual is None or columns == usual.columns:
         yield block
         return
@@ -178,7 +172,7 @@ def _leave_out(
         read = format_.read(block, {})
         records = sum(len(rows.lines) + sum(reject.counted_records for reject in rows.rejects) for rows in read)
     if records:
-        reason = f"{describe_columns(columns, usual.columns)} what most files have, such as {usual.file!r}"
+        reason = f"{summaries.describe_columns(columns, usual.columns)} what most files have, such as {usual.file!r}"
         reject = Reject(block.file.name, None, OTHER_COLUMNS, reason, records, block.length)
         yield from FoundInput(temporary, [reject]).outputs()
 
@@ -201,11 +195,11 @@ def index_file(
             if isinstance(item, Reject):
                 found.reject(item)
             elif isinstance(item, SkippedItems):
-                found.summary.merge(InputSummary(skipped={item.kind: (item.count, item.first_item)}))
+                found.summary.merge(summaries.InputSummary(skipped={item.kind: (item.count, item.first_item)}))
             elif isinstance(item, RecordNotice):
-                found.summary.merge(InputSummary(peculiarities={item.text: (item.count, item.first_record)}))
+                found.summary.merge(summaries.InputSummary(peculiarities={item.text: (item.count, item.first_record)}))
             elif isinstance(item, Inferred):
-                found.summary.merge(InputSummary(inferred=item))
+                found.summary.merge(summaries.InputSummary(inferred=item))
             else:
                 blocks.append(item)
         header = format_.header(file) if not found.summary.rejected else ()

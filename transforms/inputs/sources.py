@@ -318,8 +318,10 @@ def _list_annotated(
     finder = None if further.open is None else further.open(identities, True)
     for item in source.list_images():
         if isinstance(item, AnnotatedImages):
-            of_images = None
-            if finder is not None:
+            of_images: list[found_files.FoundCompanion | None] | None = None
+            if further.of_objects:
+                of_images = [found_files.hold_companion(image.shapes) for image in item.images]
+            elif finder is not None:
                 of_images = [found.find_companion(finder, image.name, image.position) for image in item.images]
             yield from _annotated_batches(item, source.root, allow_outside, image_id, found, of_images)
         elif isinstance(item, ListedImage):
@@ -333,7 +335,8 @@ def _list_annotated(
         else:
             found.leave_out(item)
     yield from to_batches(pending, _PENDING, _FILES_A_BATCH)
-    found.summary.notices |= frozenset(() if finder is None else finder.finish())
+    if finder is not None:
+        found.summary.merge(finder.finish())
     yield from found.outputs()
 
 
@@ -496,7 +499,8 @@ def index_listing(
     for batch in to_batches(rows(), schema if finder is None else schema.append(found_files.COMPANIONS)):
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
-    found.summary.notices |= frozenset(() if finder is None else finder.finish())
+    if finder is not None:
+        found.summary.merge(finder.finish())
     found.summary.sample = tuple(sorted(sample))
     if rules is not None:
         found.summary.notices |= frozenset(rules.notices(names))

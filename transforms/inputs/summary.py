@@ -130,6 +130,7 @@ class InputSummary(Mergeable):
     # objects with annotated facts that no example holds, by fact
     ignored_properties: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()  # messages about the input for the user
+    mask_classes: frozenset[tuple[int, str]] = frozenset()  # (id, name) of classes in drawn masks
     label_lists: Counter[str] = field(default_factory=Counter)  # counts of labels that are lists, see count_label_lists
     # manifest rows by column that names image files, as (number, one name)
     image_names: Named[str] = _named()

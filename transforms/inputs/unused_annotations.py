@@ -8,35 +8,25 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from shardmill.addons import registry
 from shardmill.text import plural
 from shardmill.transforms.formats.conventions import describe_foreign_format
-from shardmill.transforms.inputs.folders import (
-    AUDIO,
-    DECODED_AUDIO,
-    IMAGES,
-    NO_ROLES,
-    SPLITS,
-    FileKind,
-    FolderRoles,
-    are_all_splits,
-    find_roles,
-    has_split_word,
-)
+from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
 from shardmill.transforms.inputs.listing import FoundFile, list_input
 from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 from shardmill.transforms.stores import storage
 
-ANNOTATIONS = FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
+ANNOTATIONS = folder_roles.FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
 WRITE = "write the annotations as COCO for --coco, or as a table with a row for each box for --boxes_csv"
 HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
 PROBED = 20  # files of one suffix whose contents are looked at
 
 
 def describe_unused_files(
-    root: str, kind: FileKind, unused: Mapping[str, tuple[int, str]], sample: Iterable[str]
+    root: str, kind: folder_roles.FileKind, unused: Mapping[str, tuple[int, str]], sample: Iterable[str]
 ) -> str:
     """Return the problem with files in a folder that are no examples, and the flags that read them or leave them out.
 
@@ -46,28 +36,28 @@ def describe_unused_files(
     shown = [f"{plural(number, what)}, such as {name!r}" for what, (number, name) in sorted(unused.items())]
     hints = "".join(dict.fromkeys(describe_foreign_format(name) for _, name in unused.values()))
     problem = f"it holds {'; '.join(shown)}, which are no {kind.plural}{hints}"
-    finders = registry.modules("formats") if kind == IMAGES else []
+    finders = registry.modules("formats") if kind == folder_roles.IMAGES else []
     advice = next(filter(None, (finder.find_annotations(root, kind.exclude) for finder in finders)), None)
     if advice is None:
         given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
         advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
-        if kind == IMAGES and not given and not hints:
+        if kind == folder_roles.IMAGES and not given and not hints:
             advice = f"if they annotate the images, {WRITE}"
     patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
     return f"{problem}; {advice}{'; or, ' if advice else ''}to leave such files out, {'' if advice else 'give '}{flags}"
 
 
-def _suffix_flags(root: str, kind: FileKind, unused: Mapping[str, tuple[int, str]]) -> Iterator[str]:
+def _suffix_flags(root: str, kind: folder_roles.FileKind, unused: Mapping[str, tuple[int, str]]) -> Iterator[str]:
     for _, name in unused.values():
         suffix = name.rpartition(".")[2].lower()
         if suffix == "zip":
             yield f"--input {shlex.quote(storage.join(root, name))}"
-        elif kind.plural == AUDIO.plural and re.fullmatch(DECODED_AUDIO, suffix):
+        elif kind.plural == folder_roles.AUDIO.plural and re.fullmatch(folder_roles.DECODED_AUDIO, suffix):
             yield "--decode_audio"
 
 
-def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]:
+def _tables_flags(root: str, kind: folder_roles.FileKind, sample: Iterable[str]) -> list[str]:
     tables = list_input(root, replace(TABLES, exclude=kind.exclude))
     named = {posixpath.basename(each) for name in sample for each in (name, remove_suffix(name))}
     names = sorted(item.name for item in tables if isinstance(item, FoundFile))
@@ -76,11 +66,11 @@ def _tables_flags(root: str, kind: FileKind, sample: Iterable[str]) -> list[str]
     flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
     manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
     lists = " ".join(each for each in flags if each.startswith("--split_lists"))
-    labels = [each for each in flags if each.startswith(("--labels_file", "--masks"))]
+    labels = [each for each in flags if each.startswith(("--labels_file", "--masks", "--run"))]
     return [*filter(None, (f"{manifests} in place of --input" * bool(manifests), lists)), *labels]
 
 
-TABLES = FileKind("tables", "csv|tsv|txt|parquet|jsonl|ndjson")
+TABLES = folder_roles.FileKind("tables", "csv|tsv|txt|parquet|jsonl|ndjson")
 _ROWS = 1000  # of a table that are compared with the names of files
 _DELIMITERS = ",;\t|"
 
@@ -103,12 +93,14 @@ def _read_rows(path: str) -> tuple[list[list[str]], str]:
     return list(csv.reader(lines, delimiter=delimiter)), delimiter
 
 
-def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str]) -> str | None:
+def _describe_table(root: str, name: str, kind: folder_roles.FileKind, sample: Iterable[str]) -> str | None:
     path = storage.join(root, name)
     try:
         rows, delimiter = _read_rows(path)
     except (OSError, ValueError, AttributeError, StopIteration, csv.Error):
         return None
+    if any(map(_are_run_lengths, chain.from_iterable(rows[1:]))):
+        return f"--run_lengths {shlex.quote(path)}"
     if {"r", "g", "b"} <= {cell.strip().lower() for cell in rows[0]}:
         return f"--masks the folder of the masks --mask_colors {shlex.quote(path)}"
     files = defaultdict[str, list[str]](list)
@@ -133,7 +125,7 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
             part for file in files for name in files[file] for part in name.split("/")
         }
         return f"--labels_file {shlex.quote(path)}" if is_list else None
-    if len(rows[0]) < 2 and find_file(rows[0][0]) is not None and has_split_word(name):
+    if len(rows[0]) < 2 and find_file(rows[0][0]) is not None and folder_roles.has_split_word(name):
         return f"--split_lists {shlex.quote(path)}"
     column = max(counts, key=lambda each: (counts[each], -each))
     pairs = [(row[column].strip(), found) for row in rows if len(row) > column and (found := find_file(row[column]))]
@@ -160,10 +152,15 @@ def _describe_table(root: str, name: str, kind: FileKind, sample: Iterable[str])
     if folder != ".":
         flags.append(f"--file_root {shlex.quote(f'{folder}/')}{' --allow_outside' * folder.startswith('..')}")
     others = [row[1 - column] for row in rows[1:] if len(row) == len(names) == 2]
-    is_runs = any(re.fullmatch(r"\d+ \d+(?: \d+)*", other) for other in others)  # of masks, as EncodedPixels
-    if "label" not in names and len(set(others)) < len(others) and not is_runs:
+    if "label" not in names and len(set(others)) < len(others):
         flags.append(f"--label_column {shlex.quote(names[1 - column])}")
     return " ".join(flags)
+
+
+def _are_run_lengths(cell: str) -> bool:
+    """Return True if a cell has pairs of ascending starts and lengths, as EncodedPixels on Kaggle."""
+    starts = cell.split()[::2] if re.fullmatch(r"\d+ \d+(?: \d+ \d+)+", cell.strip()) else []
+    return len(starts) > 1 and starts == sorted(starts, key=int)
 
 
 # Words by which a folder or a file says that it holds masks, labels or annotations of the images next to it
@@ -185,7 +182,7 @@ def names_masks(name: str) -> bool:
     return not _MASK_WORDS.isdisjoint(re.split(r"[^a-z]+", words))
 
 
-def describe_companions(root: str, sample: Sequence[str], roles: FolderRoles | None) -> str | None:
+def describe_companions(root: str, sample: Sequence[str], roles: folder_roles.FolderRoles | None) -> str | None:
     """Return the problem with images below `root` that belong to others, and the flags that read them; None without.
 
     By names alone: `sample` has the first names in each folder, and `roles` are those of --folders.
@@ -198,7 +195,7 @@ def describe_companions(root: str, sample: Sequence[str], roles: FolderRoles | N
     return f"{problem}; or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
 
 
-def _find_mask_folders(folders: Iterable[str], roles: FolderRoles | None) -> tuple[int, str, str] | None:
+def _find_mask_folders(folders: Iterable[str], roles: folder_roles.FolderRoles | None) -> tuple[int, str, str] | None:
     """Return the level and names of a folder of images and of one of their masks next to it, the outermost."""
     beside: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for folder in filter(None, folders):
@@ -243,11 +240,13 @@ def _describe_folders(
         naming = str(MaskPattern(f"{image}/{pattern.image}", f"{mask}/{pattern.mask}"))
     given = [f"--{flag} {shlex.quote(value)}" for flag, value in flags.items()]
     given += [f"--mask_pattern {shlex.quote(naming)}"] if naming else []
-    found = find_roles(inside)
-    no_classes = SPLITS if are_all_splits(inside) else NO_ROLES
+    found = folder_roles.find_roles(inside)
+    no_classes = folder_roles.SPLITS if folder_roles.are_all_splits(inside) else folder_roles.NO_ROLES
     given += [] if found == no_classes else [f"--folders {no_classes}"]
     rest = {name: number for name, number in folders.items() if mask not in name.split("/")}
-    exclude = f"--exclude {shlex.quote(mask)}" + ("" if find_roles(rest) else f" --folders {NO_ROLES}")
+    exclude = f"--exclude {shlex.quote(mask)}" + (
+        "" if folder_roles.find_roles(rest) else f" --folders {folder_roles.NO_ROLES}"
+    )
     table = f"--manifest a table of both and --file_column {image},{mask}"
     if usual:
         return f"{problem}; give {' '.join(given)}; or, if they are no masks, {table}; or, to leave them out, {exclude}"

@@ -12,20 +12,7 @@ from shardmill.text import plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.findings import RoundedNumbers
 from shardmill.transforms.formats.conventions import describe_foreign_format
-from shardmill.transforms.inputs.folders import (
-    IMAGES,
-    NO_ROLES,
-    SPLITS,
-    FolderRoles,
-    are_all_splits,
-    describe_mixed_splits,
-    find_roles,
-    is_name_pattern,
-    names_at,
-    normalize_split,
-    parse_paths,
-    split_notices,
-)
+from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.listing import NO_SUFFIX, FoundFile, is_glob, is_unknown_file, list_input
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary
 from shardmill.transforms.inputs.unused_annotations import describe_companions, describe_unused_files
@@ -66,7 +53,7 @@ def split_sort_key(split: str) -> tuple[int, str]:
 
 def order_splits(spelled: Iterable[str], where: str) -> tuple[str, ...]:
     """Return the distinct splits that the input names, in order, with usual spellings unified; check the names."""
-    splits = tuple(sorted(set(map(normalize_split, spelled)), key=split_sort_key))
+    splits = tuple(sorted(set(map(folder_roles.normalize_split, spelled)), key=split_sort_key))
     _check_names(splits, where)
     return splits
 
@@ -79,11 +66,14 @@ def splits_by_fraction(fractions: Fractions | None) -> Splits:
     return Splits(names, tuple(part for _, part in named_fractions))
 
 
-def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
+def splits_of_folders(folders: Iterable[str], roles: folder_roles.FolderRoles) -> Splits:
     """Return the splits that `folders` name at the split's level; raise a UserError if a name is invalid."""
     assert roles.split is not None
     spelled = sorted({folder.split("/")[roles.split] for folder in folders})
-    shown = (name if normalize_split(name) == name else f"{name} ({normalize_split(name)})" for name in spelled)
+    shown = (
+        name if folder_roles.normalize_split(name) == name else f"{name} ({folder_roles.normalize_split(name)})"
+        for name in spelled
+    )
     notice = f"the splits are those of the folders: {', '.join(shown)}"
     return Splits(order_splits(spelled, "by its folder"), None, (notice,))
 
@@ -92,12 +82,12 @@ def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | 
     """Return the splits of record files: those of --splits, or else of folders if these are named after splits."""
     if fractions is not None:
         return splits_by_fraction(fractions)
-    if (problem := describe_mixed_splits(summary.folders)) is not None:
+    if (problem := folder_roles.describe_mixed_splits(summary.folders)) is not None:
         raise UserError(f"{source}: {problem}; give --splits, or --input what is one of them alone")
-    if are_all_splits(summary.folders):
+    if folder_roles.are_all_splits(summary.folders):
         if "" in summary.folders:
             raise UserError(FILES_OUTSIDE_SPLITS.format(source))
-        return splits_of_folders(summary.folders, SPLITS)
+        return splits_of_folders(summary.folders, folder_roles.SPLITS)
     return replace(splits_by_fraction(None), notices=split_name_notices(summary))
 
 
@@ -144,7 +134,7 @@ class Layout:
 
     splits: tuple[str, ...]  # split names by id
     fractions: tuple[Fraction, ...] | None  # of the splits; None if the input gives the splits
-    folders: FolderRoles  # roles of the folders in names
+    folders: folder_roles.FolderRoles  # roles of the folders in names
     class_names: ClassNames | None  # class table; None for unlabelled files
     columns: dict[str, ColumnType] = field(default_factory=dict)  # types of a manifest's columns, ordered by name
     notices: tuple[str, ...] = ()  # messages for the end of the job
@@ -160,8 +150,10 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     if options.pattern and not options.is_annotated and not is_glob(options.pattern):
         _check_other_files(summary, options)
     manifest = bool(summary.labels)
-    deepest = max(map(len, parse_paths(summary.folders)), default=0)
-    folders = NO_ROLES if manifest else resolve_folders(summary.folders, options, options.kind.plural, deepest)
+    deepest = max(map(len, folder_roles.parse_paths(summary.folders)), default=0)
+    folders = (
+        folder_roles.NO_ROLES if manifest else resolve_folders(summary.folders, options, options.kind.plural, deepest)
+    )
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
         split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
@@ -209,7 +201,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         is_listed = options.is_annotated or (bool(summary.labels) and not options.has_name_rules)
         where = lister_name(options) if is_listed else "their folders"
         names = order_splits(spelled, f"in {options.source}")
-        splits = Splits(names, None, tuple(split_notices(spelled, where)))
+        splits = Splits(names, None, tuple(folder_roles.split_notices(spelled, where)))
     else:
         splits = splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
@@ -225,7 +217,7 @@ def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> N
     """Raise a UserError if files have several rows with boxes, each an example, or any, and --on_duplicate_key fail."""
     number, name = summary.peculiarities.get(SEVERAL_ROWS, (0, ""))
     edges = [column for column in summary.columns if _EDGES.fullmatch(column)]
-    if number and options.kind == IMAGES and edges:
+    if number and options.kind == folder_roles.IMAGES and edges:
         path = options.source.removeprefix("--manifest ")
         raise UserError(
             f"{options.source}: {plural(number, 'image has', 'images have')} several rows, such as {name!r}, with a box"
@@ -253,7 +245,7 @@ def _unnamed_notices(summary: InputSummary, options: FileLayoutOptions) -> list[
 
 def _box_notices(columns: Mapping[str, ColumnType], options: FileLayoutOptions) -> list[str]:
     edges = [name for name, column in columns.items() if _BOX.fullmatch(name) and column.dtype != "bytes"]
-    if options.kind != IMAGES or len(edges) != 4 or not options.source.startswith("--manifest "):
+    if options.kind != folder_roles.IMAGES or len(edges) != 4 or not options.source.startswith("--manifest "):
         return []
     path = options.source.removeprefix("--manifest ")
     return [
@@ -317,12 +309,12 @@ def _describe_foreign(root: str, kind: str, name: str) -> str:
 
 def resolve_folders(
     folders: Mapping[str, int], options: FileLayoutOptions | TableOptions, noun: str, depth: int | None
-) -> FolderRoles:
+) -> folder_roles.FolderRoles:
     """Return the roles of the input's folders, by --folders or else by `find_roles`; raise a UserError if none fit.
 
     `noun` names the files. A split or a class has to be among the first `depth` levels of folders; None for any level.
     """
-    roles = options.folders or find_roles(folders)
+    roles = options.folders or folder_roles.find_roles(folders)
     if roles is None:
         raise UserError(*describe_folders(options.source, folders, noun))
     if depth is not None and depth < roles.depth and (roles.split, roles.label) != (None, None):
@@ -337,7 +329,7 @@ def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> Non
     """Raise a UserError if files in a folder are no examples and no flag names them, or belong to other images."""
     unused = {kind: found for kind, found in summary.skipped.items() if is_unknown_file(kind)}
     problem = describe_unused_files(options.root, options.kind, unused, summary.sample) if unused else None
-    if problem is None and options.kind == IMAGES and not options.has_companions:
+    if problem is None and options.kind == folder_roles.IMAGES and not options.has_companions:
         problem = describe_companions(options.root, summary.sample, options.folders)
     if problem is not None:
         raise UserError(f"{options.source}: {problem}")
@@ -365,24 +357,24 @@ def _check_classes(labels: Collection[str], options: FileLayoutOptions) -> None:
         )
 
 
-def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
+def _labels(summary: InputSummary, folders: folder_roles.FolderRoles) -> set[str]:
     if summary.labels:
         return set(summary.labels) - {""}
     if folders.label is None:
         return set()
-    return set(names_at(parse_paths(summary.folders), folders.label)) - {""}
+    return set(folder_roles.names_at(folder_roles.parse_paths(summary.folders), folders.label)) - {""}
 
 
-def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
+def _split_names(summary: InputSummary, folders: folder_roles.FolderRoles) -> set[str]:
     if folders.split is None:
         return {split for split in summary.splits if split}
-    return set(names_at(parse_paths(summary.folders), folders.split))
+    return set(folder_roles.names_at(folder_roles.parse_paths(summary.folders), folders.split))
 
 
 def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
     known = [*(["label"] if labelled else []), *columns]
     for flag, column in (("--group_by", options.split.group_by), ("--stratify_by", options.split.stratify_by)):
-        is_of_file = flag == "--group_by" and (column in (CONTENT, FOLDER) or is_name_pattern(column))
+        is_of_file = flag == "--group_by" and (column in (CONTENT, FOLDER) or folder_roles.is_name_pattern(column))
         if column is not None and column not in known and not is_of_file:
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"

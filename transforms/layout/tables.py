@@ -28,33 +28,9 @@ from shardmill.transforms.inputs.folders import (
     parse_paths,
 )
 from shardmill.transforms.inputs.summary import InputCounts, InputSummary
-from shardmill.transforms.layout.columns import (
-    check_columns,
-    choose_columns,
-    common_header,
-    is_declared_number,
-    join_members,
-    mark_columns,
-    numbered_notices,
-    stack_columns,
-)
-from shardmill.transforms.layout.files import (
-    Splits,
-    check_no_split_flags,
-    check_split_shards,
-    resolve_folders,
-    split_name_notices,
-    splits_by_fraction,
-    splits_of_folders,
-    splits_of_tables,
-)
-from shardmill.transforms.layout.labels import (
-    check_labels_file,
-    ignored_schema_notices,
-    label_map_notices,
-    labels_file_names,
-    resolve_labels,
-)
+from shardmill.transforms.layout import columns as layout_columns
+from shardmill.transforms.layout import files as layout_files
+from shardmill.transforms.layout import labels as layout_labels
 from shardmill.transforms.layout.objects import LABEL, RowObjects, find_objects
 from shardmill.transforms.layout.options import (
     OBJECTS,
@@ -111,18 +87,18 @@ def make_line_layout(
     """Decide the layout of lines of text; their label is the file's folder, if every file is in one."""
     notices = [*skipped_notices(summary), *peculiarity_notices(summary)]
     paths = parse_paths(summary.folders)
-    roles = resolve_folders(summary.folders, options, options.plural, min(map(len, paths), default=None))
+    roles = layout_files.resolve_folders(summary.folders, options, options.plural, min(map(len, paths), default=None))
     if roles.split is None:
-        splits = splits_by_fraction(options.split.splits)
+        splits = layout_files.splits_by_fraction(options.split.splits)
     else:
-        check_no_split_flags(options.split, "the input's split folders")
-        splits = splits_of_folders(summary.folders, roles)
-    check_split_shards(splits.names, options.split_shards)
+        layout_files.check_no_split_flags(options.split, "the input's split folders")
+        splits = layout_files.splits_of_folders(summary.folders, roles)
+    layout_files.check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     classes = [] if roles.label is None else names_at(paths, roles.label)
     notices += folder_notices(summary.folders, roles, options.folders is None)
     if roles.split is None and options.split.splits is None:
-        notices += split_name_notices(summary)
+        notices += layout_files.split_name_notices(summary)
     class_names = resolve_classes(classes, options.classes) if classes else None
     if class_names is None and options.classes.labels is not None:
         raise UserError(f"{options.classes.error_prefix}, but not every file of {options.source} is in a class folder")
@@ -135,7 +111,7 @@ def make_line_layout(
         features.append(Feature("filename", "bytes", "text", role="source"))
         features.append(Feature("line_number", "int64", role="source"))
         types["line_number"] = ColumnType("int64", None, 0)
-    check_columns([feature.name for feature in features], options)
+    layout_columns.check_columns([feature.name for feature in features], options)
     names = {} if class_names is None else {"label": class_names}
     labels = tuple(names)
     return TableLayout(
@@ -143,12 +119,12 @@ def make_line_layout(
     )
 
 
-def _record_splits(summary: InputSummary, options: TableOptions) -> Splits:
+def _record_splits(summary: InputSummary, options: TableOptions) -> layout_files.Splits:
     if options.keeps_splits:
         names = {folder: normalize_split(folder) for folder in (key.split("/")[0] for key in sorted(summary.folders))}
         renamed = tuple(f"split {given!r} is called {name!r}" for given, name in names.items() if given != name)
-        return replace(splits_of_folders(summary.folders, SPLITS), notices=renamed)
-    return splits_of_tables(summary, options.source, options.split.splits)
+        return replace(layout_files.splits_of_folders(summary.folders, SPLITS), notices=renamed)
+    return layout_files.splits_of_tables(summary, options.source, options.split.splits)
 
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
@@ -156,11 +132,11 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     known = [feature.name for feature in options.schema or () if feature.class_names and all(feature.class_names)]
     notices = [
         *skipped_notices(summary),
-        *(ignored_schema_notices(summary, options.records) if options.schema is None else ()),
-        *(() if known else label_map_notices(options)),
+        *(layout_labels.ignored_schema_notices(summary, options.records) if options.schema is None else ()),
+        *(() if known else layout_labels.label_map_notices(options)),
     ]
     splits = _record_splits(summary, options)
-    check_split_shards(splits.names, options.split_shards)
+    layout_files.check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     roles = [feature.name for feature in options.schema or () if feature.role == "label"]
     for feature in options.schema or ():
@@ -170,10 +146,10 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
         if kind_of(feature).has_classes and has_no_file:
             raise UserError(
                 f"{options.schema_name} says that {feature.name!r} holds ids of classes; give --label"
-                f" {quote(feature.name)} and their names with --labels_file {labels_file_names(feature)}, which is next"
-                " to the schema"
+                f" {quote(feature.name)} and their names with --labels_file {layout_labels.labels_file_names(feature)},"
+                " which is next to the schema"
             )
-        check_labels_file(feature, options)
+        layout_labels.check_labels_file(feature, options)
     labels = options.label_columns if options.classes.labels is not None else ()
     for label in labels:
         check_label_name(label)
@@ -207,24 +183,24 @@ def differing_type_notices(inferred: Inferred, features: Features) -> list[str]:
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide the layout of a table; `inferred` is empty if --schema makes inference unnecessary."""
-    header = common_header(summary, options)
+    header = layout_columns.common_header(summary, options)
     inferred.findings.find(Undecodable).notices(options, inferred.rows)
     row_notices = [*inferred.findings.find(Remarks).notices(options, inferred.rows)]
     row_notices += inferred.findings.find(JoinedRows).notices()
     # Where there are bytes but no rows, staging finds out why of each.
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
-    header, inferred, members = stack_columns(header, inferred, options)
+    header, inferred, members = layout_columns.stack_columns(header, inferred, options)
     joined = frozenset(chain.from_iterable(members.values()))
     unjoined = replace(options, fill=tuple(pair for pair in options.fill if pair[0] not in joined))
-    selected = join_members(choose_columns(header, inferred, unjoined), members, options)
+    selected = layout_columns.join_members(layout_columns.choose_columns(header, inferred, unjoined), members, options)
     for change_columns in options.column_changes:
         selected = change_columns(selected, inferred, options)
-    labelled, class_names, separators = resolve_labels(selected, inferred, options)
-    marked = mark_columns(labelled, inferred, options)
+    labelled, class_names, separators = layout_labels.resolve_labels(selected, inferred, options)
+    marked = layout_columns.mark_columns(labelled, inferred, options)
     columns = marked.columns
     splits = _record_splits(summary, options)
-    check_split_shards(splits.names, options.split_shards)
+    layout_files.check_split_shards(splits.names, options.split_shards)
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
     named = [name for name in scalars if name in (*class_names, *marked.classes)]
     objects = find_objects(inferred, columns.features, marked.images, options)
@@ -244,7 +220,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *row_notices,
             *differing_type_notices(inferred, columns.features),
             *columns.notices,
-            *numbered_notices(columns.features),
+            *layout_columns.numbered_notices(columns.features),
             *marked.notices,
             *chain.from_iterable(class_name_notices(name, table.names) for name, table in class_names.items()),
             *chain.from_iterable(
@@ -266,7 +242,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             if feature.name in (*options.label_columns, *marked.required) and None not in feature.shape
         ),
         label_separators=separators,
-        keys=tuple(KeyColumn(name, is_declared_number(options, name)) for name in helpers),
+        keys=tuple(KeyColumn(name, layout_columns.is_declared_number(options, name)) for name in helpers),
         schema_name=options.schema_name,
         target=next(iter((*named, *scalars)), None),
     )

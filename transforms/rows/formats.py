@@ -13,18 +13,7 @@ from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.nested import NO_NESTING, Nesting
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts
-from shardmill.transforms.formats.format import (
-    OBJECTS,
-    STAGE,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    RecordNotice,
-    Rows,
-    SkippedItems,
-    parse_fills,
-)
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.json_lines import (
     ColumnRows,
     JsonObjects,
@@ -62,7 +51,7 @@ def encode_rows(rows: Sequence[Mapping[Any, Any]]) -> bytes:
 class DictionariesFormat(ObjectsFormat):
     """A row for each dictionary in a spooled file."""
 
-    def index(self, file: FileRef) -> Iterator[BlockRef]:
+    def index(self, file: formats.FileRef) -> Iterator[formats.BlockRef]:
         start = offset = 0
         first = row = 1
         with storage.open_read(file.path, file.size_bytes) as stream:
@@ -71,12 +60,12 @@ class DictionariesFormat(ObjectsFormat):
                 size, rows = _HEAD.unpack(stream.read(_HEAD.size))
                 offset, row = offset + _HEAD.size + size, row + rows
                 if offset - start >= self.block_size or offset >= file.size_bytes:
-                    yield BlockRef(file, start, offset - start, first, records=row - first)
+                    yield formats.BlockRef(file, start, offset - start, first, records=row - first)
                     start, first = offset, row
 
-    def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
+    def parts(self, block: formats.BlockRef) -> Iterator[tuple[JsonObjects, ObjectFields]]:
         """Yield the rows of each part, and the objects in images among them, which become JSON."""
-        fill, name = parse_fills(self.fill), block.file.name
+        fill, name = formats.parse_fills(self.fill), block.file.name
         for first, found in _read_parts(block):
             numbers, rejects, seen = np.arange(first, first + len(found)), list[Reject](), ObjectFields()
             if isinstance(found, ColumnRows):
@@ -84,23 +73,23 @@ class DictionariesFormat(ObjectsFormat):
                 continue
             if tuple in set(map(type, found)):
                 refused = {number: RefusedRow(*each) for number, each in enumerate(found) if type(each) is tuple}
-                rejects = [Reject(name, first + number, STAGE, each.reason) for number, each in refused.items()]
+                rejects = [Reject(name, first + number, formats.STAGE, each.reason) for number, each in refused.items()]
                 numbers = np.delete(numbers, list(refused))
                 found = [each for each in found if type(each) is dict]
-            found = [_with_objects(row, seen, name) if OBJECTS in row else row for row in found]
+            found = [_with_objects(row, seen, name) if formats.OBJECTS in row else row for row in found]
             yield with_nesting(JsonObjects(name, found, (), numbers, fill, rejects), self.nesting), seen
 
 
 def _with_objects(row: dict[str, Any], seen: ObjectFields, name: str) -> dict[str, Any]:
-    if not is_objects_value(row[OBJECTS]):
+    if not is_objects_value(row[formats.OBJECTS]):
         return row
     try:
-        return {**row, OBJECTS: seen.add(row[OBJECTS], name)}
+        return {**row, formats.OBJECTS: seen.add(row[formats.OBJECTS], name)}
     except TypeError:  # bytes, or a number of more than 64 bits, which no objects have
         return row
 
 
-def _read_parts(block: BlockRef) -> Iterator[tuple[int, Sequence[Any]]]:
+def _read_parts(block: formats.BlockRef) -> Iterator[tuple[int, Sequence[Any]]]:
     """Yield the parts of a block of dictionaries: the number of the first row, and the rows."""
     row, left = block.first_line, block.length
     with storage.open_read(block.file.path, block.end) as stream:
@@ -113,7 +102,7 @@ def _read_parts(block: BlockRef) -> Iterator[tuple[int, Sequence[Any]]]:
 
 
 @dataclass(frozen=True)
-class SpooledFormat(RecordFormat):
+class SpooledFormat(formats.RecordFormat):
     """Rows of spooled files, each read by the format of its kind; the rows of all files are numbered through."""
 
     block_size: int  # approximate bytes of a block
@@ -122,7 +111,7 @@ class SpooledFormat(RecordFormat):
     images: tuple[str, ...] = ()  # columns known to be images
     is_raw: bool = False  # records of any kind, which are not parsed
 
-    def format_of(self, file: FileRef) -> RecordFormat:
+    def format_of(self, file: formats.FileRef) -> formats.RecordFormat:
         """Return the format of a file's rows."""
         if file.path.endswith(BATCH_SUFFIX):
             return ParquetFormat(self.fill, self.nesting, self.images)
@@ -130,24 +119,28 @@ class SpooledFormat(RecordFormat):
             return TFRecordFormat(self.block_size, self.is_raw)
         return DictionariesFormat(self.block_size, self.fill, self.nesting)
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+    def index(
+        self, file: formats.FileRef
+    ) -> Iterator[formats.BlockRef | Reject | formats.SkippedItems | formats.RecordNotice]:
         for item in self.format_of(file).index(file):
-            if isinstance(item, BlockRef):
+            if isinstance(item, formats.BlockRef):
                 yield replace(item, first_line=item.first_line + file.first_line - 1)
             else:
                 yield item
 
-    def header(self, file: FileRef) -> tuple[str, ...]:
+    def header(self, file: formats.FileRef) -> tuple[str, ...]:
         return self.format_of(file).header(file)
 
     def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+        self, block: formats.BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
         for found in self.format_of(block.file).infer(block, columns, values_of):
             nested = {name: replace(each, first=_without_line(each.first)) for name, each in found.nested.items()}
             yield found if block.file.is_ordered else replace(found, nested=nested)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(
+        self, block: formats.BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
+    ) -> Iterator[formats.Rows]:
         for rows in self.format_of(block.file).read(block, types, keys):
             yield rows if block.file.is_ordered else replace(rows, findings=_without_lines(rows.findings))
 
@@ -168,7 +161,7 @@ def _without_lines(findings: Findings) -> Findings:
     return Findings({**findings, OddTexts: OddTexts(odd)})
 
 
-def name_rejects(block: BlockRef, rejects: Sequence[Reject]) -> list[Reject]:
+def name_rejects(block: formats.BlockRef, rejects: Sequence[Reject]) -> list[Reject]:
     """Return rejects of rows without an order, with the beginning of each row in place of its number."""
     numbers = {reject.line for reject in rejects}
     texts = dict(_describe_rows(block, numbers)) if numbers else {}
@@ -180,7 +173,7 @@ def name_rejects(block: BlockRef, rejects: Sequence[Reject]) -> list[Reject]:
     return named
 
 
-def _describe_rows(block: BlockRef, numbers: Collection[int | None]) -> Iterator[tuple[int, str]]:
+def _describe_rows(block: formats.BlockRef, numbers: Collection[int | None]) -> Iterator[tuple[int, str]]:
     if block.file.path.endswith(RECORD_SUFFIX):
         for rows in TFRecordFormat(_OUTPUT_BYTES, is_raw=True).read(block, {}):
             for row, number in enumerate(rows.lines.tolist()):

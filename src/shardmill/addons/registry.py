@@ -110,6 +110,7 @@ ADD_ONS = (
         },
     ),
     AddOn("masks", units=("images",)),
+    AddOn("run_lengths", units=("images",)),
     AddOn("times", units=("row",)),
     AddOn("sequences", units=("row",)),
     AddOn(

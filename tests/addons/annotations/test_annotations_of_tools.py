@@ -10,22 +10,13 @@ import numpy as np
 import pytest
 
 import shardmill
-from tests.support.detection import (
-    Scene,
-    Thing,
-    coco_of,
-    draw,
-    scenes,
-    voc_of,
-    write_coco,
-    write_voc,
-    write_yolo,
-    yolo_of,
-)
+from tests.support import detection
 from tests.support.jobs import Built, Jobs
 from tests.support.reading import make
 
-_SCENES = [Scene(f"{index}.png", (64, 48), (Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)]
+_SCENES = [
+    detection.Scene(f"{index}.png", (64, 48), (detection.Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)
+]
 _LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
 
 
@@ -44,7 +35,7 @@ def found(jobs: Jobs, *flags: object) -> tuple[dict[str, list[tuple[str, Any]]],
 @pytest.mark.parametrize("relative", [False, True])
 def test_paths_of_this_machine_are_those_beside_data_yaml(jobs: Jobs, tmp_path: Path, relative: bool) -> None:
     """Lists of whole paths, as many tools write them: their images had no objects."""
-    file = write_yolo(tmp_path / "yolo", {"train": _SCENES[:2], "val": _SCENES[2:]})
+    file = detection.write_yolo(tmp_path / "yolo", {"train": _SCENES[:2], "val": _SCENES[2:]})
     images = file.parent / "images"
     file.with_name("train.txt").write_text("".join(f"{images}/train/{scene.name}\n" for scene in _SCENES[:2]))
     names = "names: [red, green, blue]\n"
@@ -60,8 +51,8 @@ def test_paths_of_this_machine_are_those_beside_data_yaml(jobs: Jobs, tmp_path: 
 
 
 def test_images_that_lie_elsewhere_are_no_images_without_objects(jobs: Jobs, tmp_path: Path) -> None:
-    file = write_yolo(tmp_path / "yolo", {"train": _SCENES[:2]})
-    other = write_yolo(tmp_path / "other", {"train": _SCENES[2:3]})
+    file = detection.write_yolo(tmp_path / "yolo", {"train": _SCENES[:2]})
+    other = detection.write_yolo(tmp_path / "other", {"train": _SCENES[2:3]})
     listed = ["./images/train/0.png", f"{other.parent}/images/train/2.png", "../other/images/train/2.png"]
     file.with_name("train.txt").write_text("\n".join(listed))
     file.write_text("train: train.txt\nnames: [red]\n")
@@ -74,7 +65,7 @@ def test_images_that_lie_elsewhere_are_no_images_without_objects(jobs: Jobs, tmp
 
 def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
     """Its data.yaml says `../train/images` of the folder next to it."""
-    plain = write_yolo(tmp_path / "plain", {"train": _SCENES[:2], "val": _SCENES[2:]})
+    plain = detection.write_yolo(tmp_path / "plain", {"train": _SCENES[:2], "val": _SCENES[2:]})
     folder = tmp_path / "yolo"
     for split, there in (("train", "train"), ("val", "valid")):
         for kind in ("images", "labels"):
@@ -98,12 +89,12 @@ def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
 @pytest.mark.parametrize("numbers", [2, 3])
 def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> None:
     """After the box of a pose, two numbers each look like a polygon's."""
-    file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
+    file = detection.write_yolo(tmp_path / "yolo", {"train": _SCENES})
     plain = found(jobs, "--yolo", file)
     file.write_text(f"{file.read_text()}kpt_shape: [3, {numbers}]\n")
     for scene in _SCENES:
         path = file.parent / "labels/train" / f"{Path(scene.name).stem}.txt"
-        path.write_text(yolo_of(scene).strip() + " 0.9 0.1 2"[: 8 if numbers == 2 else None] * 3 + "\n")
+        path.write_text(detection.yolo_of(scene).strip() + " 0.9 0.1 2"[: 8 if numbers == 2 else None] * 3 + "\n")
     splits, reasons, notices = found(jobs, "--yolo", file)
 
     assert (splits, reasons) == (plain[0], [])
@@ -129,7 +120,7 @@ def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> 
     ],
 )
 def test_numbers_of_two_readings_stop_the_job(jobs: Jobs, tmp_path: Path, line: str, shape: str, box: Any) -> None:
-    file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
+    file = detection.write_yolo(tmp_path / "yolo", {"train": _SCENES})
     jobs.write({f"../yolo/labels/train/{Path(scene.name).stem}.txt": line for scene in _SCENES})
     wanted = "give this kpt_shape in data.yaml, or kpt_shape: [0, 2]"
     jobs.refuse("images --name n", wanted if shape == "[0, 2]" else f"{shape}; {wanted}", "--yolo", file)
@@ -141,7 +132,7 @@ def test_numbers_of_two_readings_stop_the_job(jobs: Jobs, tmp_path: Path, line: 
 @pytest.mark.parametrize("text", ["[no, on, 010]", '{0: no, "1": on, 2: 010}'])
 def test_classes_are_called_as_they_are_spelled(jobs: Jobs, tmp_path: Path, text: str) -> None:
     """YAML has other words for truth and for numbers."""
-    file = write_yolo(tmp_path / "yolo", {"train": _SCENES})
+    file = detection.write_yolo(tmp_path / "yolo", {"train": _SCENES})
     file.write_text(f"train: images/train\nnames: {text}\n")
     made = jobs.build("images", "--yolo", file)
     assert (made.directory / "objects-label.labels.txt").read_text().split() == ["no", "on", "010"]
@@ -149,7 +140,7 @@ def test_classes_are_called_as_they_are_spelled(jobs: Jobs, tmp_path: Path, text
 
 def test_lists_of_voc_s_say_every_split_of_an_image(jobs: Jobs, tmp_path: Path) -> None:
     """Once the last of two lists with one image had it, in silence; a byte-order mark was part of a name."""
-    source = write_voc(tmp_path / "voc", {"train": _SCENES})
+    source = detection.write_voc(tmp_path / "voc", {"train": _SCENES})
     (source / "JPEGImages/3.png").rename(source / "JPEGImages/the last.png")
     (source / "Annotations/3.xml").rename(source / "Annotations/the last.xml")
     lists = source / "ImageSets/Main"
@@ -175,8 +166,8 @@ def test_lists_of_voc_s_say_every_split_of_an_image(jobs: Jobs, tmp_path: Path) 
 )
 def test_what_voc_s_files_say_is_not_passed_over(jobs: Jobs, tmp_path: Path, old: str, new: str, reason: str) -> None:
     """Each was an object that is not difficult, or none at all."""
-    source = write_voc(tmp_path / "voc", {"train": _SCENES})
-    text = voc_of(_SCENES[1]).replace("<difficult>1<", "<difficult>0<")
+    source = detection.write_voc(tmp_path / "voc", {"train": _SCENES})
+    text = detection.voc_of(_SCENES[1]).replace("<difficult>1<", "<difficult>0<")
     assert old in text
     (source / "Annotations/1.xml").write_text(text.replace(old, new))
     _, reasons, _ = found(jobs, "--voc", source)
@@ -189,9 +180,9 @@ def test_what_voc_s_files_say_is_not_passed_over(jobs: Jobs, tmp_path: Path, old
 
 def test_whole_numbers_may_have_a_point(jobs: Jobs, tmp_path: Path) -> None:
     """Pandas writes them so where a column has a missing value."""
-    path = write_coco(tmp_path / "coco", _SCENES)
+    path = detection.write_coco(tmp_path / "coco", _SCENES)
     plain = found(jobs, "--coco", path)
-    content = coco_of(_SCENES)
+    content = detection.coco_of(_SCENES)
     for key, members in {
         "images": ("id", "width", "height"),
         "annotations": ("id", "image_id", "category_id"),
@@ -205,31 +196,31 @@ def test_whole_numbers_may_have_a_point(jobs: Jobs, tmp_path: Path) -> None:
     jobs.refuse("images --splits train=1 --name other", sentence, "--coco", f"train={path}")
 
 
-DRAWN = [scene for scene in scenes(8) if scene.things]
+DRAWN = [scene for scene in detection.scenes(8) if scene.things]
 
 
-def table(header: str, row: Callable[[Scene, Any], str], splitter: str = "\n") -> bytes:
+def table(header: str, row: Callable[[detection.Scene, Any], str], splitter: str = "\n") -> bytes:
     rows = [row(scene, thing) for scene in DRAWN for thing in scene.things]
     return splitter.join([header, *rows, ""]).encode()
 
 
-def roboflow(scene: Scene, thing: Any) -> str:
+def roboflow(scene: detection.Scene, thing: Any) -> str:
     x, y, w, h = thing.box
     return f"{scene.name},{scene.size[0]},{scene.size[1]},{thing.colour},{x},{y},{x + w},{y + h}"
 
 
-def open_images(scene: Scene, thing: Any) -> str:
+def open_images(scene: detection.Scene, thing: Any) -> str:
     x, y, w, h = thing.box
     width, height = scene.size
     edges = (x / width, (x + w) / width, y / height, (y + h) / height)
     return f"{scene.name[:-4]},xclick,{thing.colour},1,{','.join(map(repr, edges))},0"
 
 
-def wheat(scene: Scene, thing: Any) -> str:
+def wheat(scene: detection.Scene, thing: Any) -> str:
     return f'{scene.name[:-4]},{scene.size[0]},{scene.size[1]},"{[float(side) for side in thing.box]}",{thing.colour}'
 
 
-def kaggle(scene: Scene, thing: Any) -> str:
+def kaggle(scene: detection.Scene, thing: Any) -> str:
     return f"images\\{scene.name}; {thing.colour}; {'; '.join(map(str, thing.box))}"
 
 
@@ -254,7 +245,7 @@ def objects_of(made: Built) -> dict[str, Objects]:
 def coco(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Objects]:
     """The objects that --coco makes of the same boxes."""
     folder = tmp_path_factory.mktemp("coco")
-    path = write_coco(folder / "in", DRAWN)
+    path = detection.write_coco(folder / "in", DRAWN)
     return objects_of(Built(make("images", None, folder, "--coco", path)))
 
 
@@ -280,7 +271,7 @@ def test_boxes_are_those_of_coco(
     jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], content: bytes, name: str, notice: str
 ) -> None:
     for scene in DRAWN:
-        draw(scene, tmp_path / "in/images")
+        detection.draw(scene, tmp_path / "in/images")
     jobs.refuse("images", "give --boxes_csv in in place of --input", files={name: content})
     for path in ("in", f"in/{name}"):
         made = jobs.build(f"images --boxes_csv {path} --overwrite")
@@ -293,7 +284,7 @@ def test_open_images_names_its_classes_beside_the_boxes(
     jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], path: str
 ) -> None:
     for scene in DRAWN:
-        draw(scene, tmp_path / "in")
+        detection.draw(scene, tmp_path / "in")
     colours = sorted({thing.colour for scene in DRAWN for thing in scene.things})
     boxes = table("ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf", open_images).decode()
     for colour in colours:
@@ -307,8 +298,8 @@ def test_open_images_names_its_classes_beside_the_boxes(
 
 def test_splits_of_folders_and_rows_without_a_box(jobs: Jobs, tmp_path: Path) -> None:
     for split, scene in (("train", DRAWN[0]), ("valid", DRAWN[1])):
-        draw(scene, tmp_path / "in" / split)
-        draw(Scene(f"empty_{split}.png"), tmp_path / "in" / split)
+        detection.draw(scene, tmp_path / "in" / split)
+        detection.draw(detection.Scene(f"empty_{split}.png"), tmp_path / "in" / split)
         rows = [CORNERS, *(roboflow(scene, thing) for thing in scene.things), f"empty_{split}.png,64,48,,,,,"]
         jobs.write({f"{split}/_annotations.csv": "\n".join(rows)})
     made = jobs.build("images --boxes_csv in")
@@ -327,7 +318,7 @@ def test_splits_of_folders_and_rows_without_a_box(jobs: Jobs, tmp_path: Path) ->
     ],
 )
 def test_tables_without_the_columns(jobs: Jobs, tmp_path: Path, content: str, words: str) -> None:
-    draw(DRAWN[0], tmp_path / "in")
+    detection.draw(DRAWN[0], tmp_path / "in")
     jobs.refuse("images --boxes_csv in/a.csv", words, files={"a.csv": content})
 
 
@@ -341,7 +332,7 @@ def test_tables_without_the_columns(jobs: Jobs, tmp_path: Path, content: str, wo
 )
 def test_tables_and_lists_that_are_not_utf_8_stop_the_job(jobs: Jobs, tmp_path: Path, flags: str, name: str) -> None:
     """Their names of classes and files would be others."""
-    draw(DRAWN[0], tmp_path / "in")
+    detection.draw(DRAWN[0], tmp_path / "in")
     text = f"{CORNERS},region_shape_attributes\n{DRAWN[0].name},64,48,B\xe4r,1,2,3,4,{{}}\n".encode("cp1252")
     jobs.refuse(f"images {flags}", f"in/{name} is not UTF-8 from byte…save it as UTF-8", files={name: text})
 
@@ -350,7 +341,7 @@ def test_bad_rows_are_rejects(jobs: Jobs, tmp_path: Path) -> None:
     good = [roboflow(scene, thing) for scene in DRAWN for thing in scene.things]
     bad = ["x.png,64,48,red,1,2,3,4", f"{DRAWN[0].name},64,48,red,one,2,3,4", f"{DRAWN[1].name},64,48,,1,2,3,4"]
     for scene in DRAWN:
-        draw(scene, tmp_path / "in")
+        detection.draw(scene, tmp_path / "in")
     files = {"a.csv": "\n".join([CORNERS, *good, *bad])}
     rejects = jobs.build("images --boxes_csv in/a.csv --max_reject_fraction 0.5", files=files).rejects
     reasons = {reject["reason"] for reject in rejects}
@@ -362,7 +353,7 @@ def test_bad_rows_are_rejects(jobs: Jobs, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["a column of another name", "RetinaNet, without a header"])
 def test_tables_of_other_columns_are_read(jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], kind: str) -> None:
     for scene in DRAWN:
-        draw(scene, tmp_path / "in")
+        detection.draw(scene, tmp_path / "in")
     rows = [
         f"{scene.name},{left},{top},{left + wide},{top + high},{thing.colour}"
         for scene in DRAWN

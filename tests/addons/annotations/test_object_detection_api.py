@@ -12,26 +12,16 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from PIL import Image
 
+from tests.support import detection
 from tests.support.command import Run
-from tests.support.detection import (
-    CATEGORIES,
-    COLOURS,
-    Scene,
-    Thing,
-    coco_of,
-    scenes,
-    write_coco,
-    write_voc,
-    write_yolo,
-)
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.reading import make
 
 tf = Later("tensorflow")
 
-SCENES = scenes(20)
-NAMES = {number: str(category["name"]) for number, category in enumerate(CATEGORIES, 1)}
+SCENES = detection.scenes(20)
+NAMES = {number: str(category["name"]) for number, category in enumerate(detection.CATEGORIES, 1)}
 FLAG = ("--feature_names", "object_detection")
 
 
@@ -91,7 +81,7 @@ def label_map(directory: Path) -> dict[int, str]:
     return {item.id: item.name for item in parsed.item}
 
 
-def check_objects(example: dict[str, Any], scene: Scene, in_order: bool, ids: dict[str, int]) -> None:
+def check_objects(example: dict[str, Any], scene: detection.Scene, in_order: bool, ids: dict[str, int]) -> None:
     """An example's boxes and classes are those drawn."""
     width, height = scene.size
     edges = [example[f"image/object/bbox/{edge}"] for edge in ("xmin", "xmax", "ymin", "ymax")]
@@ -111,7 +101,7 @@ def check_objects(example: dict[str, Any], scene: Scene, in_order: bool, ids: di
 @pytest.fixture(scope="module")
 def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("coco")
-    file = write_coco(folder, SCENES, "annotations/instances_train2017.json", "train2017")
+    file = detection.write_coco(folder, SCENES, "annotations/instances_train2017.json", "train2017")
     return make("images", None, folder / "out", "--coco", file, *FLAG)
 
 
@@ -122,7 +112,7 @@ def test_the_decoder_of_the_api_reads_cocos_objects(coco: Path) -> None:
 
     assert label_map(coco) == NAMES
     assert examples.keys() == {scene.name for scene in SCENES}
-    annotated = {image["id"]: image["file_name"] for image in coco_of(SCENES)["images"]}
+    annotated = {image["id"]: image["file_name"] for image in detection.coco_of(SCENES)["images"]}
     for scene in SCENES:
         example = examples[scene.name]
         check_objects(example, scene, False, ids)
@@ -138,13 +128,13 @@ def test_the_decoder_of_the_api_reads_cocos_objects(coco: Path) -> None:
 
 @pytest.mark.slow
 def test_it_reads_vocs_and_yolos(tmp_path: Path) -> None:
-    by_split: dict[str, Sequence[Scene]] = {"train": SCENES[:12], "val": SCENES[12:]}
-    voc = make("images", None, tmp_path / "a", "--voc", write_voc(tmp_path / "voc", by_split), *FLAG)
-    yolo = make("images", None, tmp_path / "b", "--yolo", write_yolo(tmp_path / "yolo", by_split), *FLAG)
+    by_split: dict[str, Sequence[detection.Scene]] = {"train": SCENES[:12], "val": SCENES[12:]}
+    voc = make("images", None, tmp_path / "a", "--voc", detection.write_voc(tmp_path / "voc", by_split), *FLAG)
+    yolo = make("images", None, tmp_path / "b", "--yolo", detection.write_yolo(tmp_path / "yolo", by_split), *FLAG)
 
     # VOC names no classes: those found, sorted
-    assert label_map(voc) == dict(enumerate(sorted(COLOURS), 1))
-    assert label_map(yolo) == dict(enumerate(COLOURS, 1))
+    assert label_map(voc) == dict(enumerate(sorted(detection.COLOURS), 1))
+    assert label_map(yolo) == dict(enumerate(detection.COLOURS, 1))
     for directory in (voc, yolo):
         ids = {name: number for number, name in label_map(directory).items()}
         examples = decoded(directory, "train")
@@ -158,7 +148,7 @@ def test_it_reads_vocs_and_yolos(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_re_encoded_images_say_their_new_format_and_checksum(tmp_path: Path) -> None:
-    file = write_coco(tmp_path / "in", SCENES[:4])
+    file = detection.write_coco(tmp_path / "in", SCENES[:4])
     directory = make(
         "images", None, tmp_path / "out", "--coco", file, *FLAG, "--resize", "32x24", "--image_format=jpeg"
     )
@@ -171,7 +161,7 @@ def test_re_encoded_images_say_their_new_format_and_checksum(tmp_path: Path) -> 
 
 def test_statistics_the_page_and_the_contact_sheet_know_the_objects(coco: Path, tmp_path: Path, run: Run) -> None:
     split = json.loads((coco / "stats.json").read_text())["splits"]["train"]["features"]
-    counts = {colour: sum(t.colour == colour for scene in SCENES for t in scene.things) for colour in COLOURS}
+    counts = {colour: sum(t.colour == colour for scene in SCENES for t in scene.things) for colour in detection.COLOURS}
     sheet, page = tmp_path / "sheet.png", tmp_path / "page.html"
 
     assert split["image/object/class/label"]["classes"] == {"background": 0, **counts}
@@ -190,26 +180,28 @@ def test_statistics_the_page_and_the_contact_sheet_know_the_objects(coco: Path, 
 
 
 def test_what_it_says(jobs: Jobs) -> None:
-    said = jobs.build(f"images --coco {write_coco(jobs.folder / 'in', SCENES[:6])}", *FLAG).said
+    said = jobs.build(f"images --coco {detection.write_coco(jobs.folder / 'in', SCENES[:6])}", *FLAG).said
     assert "image/object as a Sequence with four lists of numbers, and no BBoxFeature" in said
     assert "background' has no objects" not in said
     assert "names image files" not in said
 
 
 def test_what_it_cannot_be(jobs: Jobs) -> None:
-    file = write_coco(jobs.folder / "in", SCENES[:6])
+    file = detection.write_coco(jobs.folder / "in", SCENES[:6])
     said = f"{' '.join(FLAG)} is about the objects that --coco, --voc, --yolo or --annotations name"
     jobs.refuse(f"images --input {file.parent}", said, *FLAG)
     said = "says what every feature is called; drop it or --rename"
     jobs.refuse(f"images --coco {file} --rename image=x", said, *FLAG)
-    content = coco_of([Scene(SCENES[0].name, SCENES[0].size, (Thing("red", (1, 1, 9, 9)),))])
+    content = detection.coco_of(
+        [detection.Scene(SCENES[0].name, SCENES[0].size, (detection.Thing("red", (1, 1, 9, 9)),))]
+    )
     file.write_text(json.dumps(content).replace('"red"', '"background"'))
     jobs.refuse(f"images --coco {file}", "a class is called 'background'", *FLAG)
 
 
 @pytest.mark.slow
 def test_a_table_of_classes_that_begins_with_the_background_keeps_its_ids(tmp_path: Path) -> None:
-    file = write_coco(tmp_path / "in", SCENES[:6])
+    file = detection.write_coco(tmp_path / "in", SCENES[:6])
     labels = tmp_path / "labels.txt"
     labels.write_text("background\nblue\nred\ngreen\n")
     directory = make("images", None, tmp_path / "out", "--coco", file, *FLAG, "--labels_file", labels)

@@ -10,18 +10,8 @@ import pytest
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
+from tests.support import detection
 from tests.support.command import LONG_AGO, Run, age, read_back, tree_bytes, write_old_files
-from tests.support.detection import (
-    COLOURS,
-    MASK_VALUES,
-    Scene,
-    mask_of,
-    scenes,
-    write_coco,
-    write_masks,
-    write_voc,
-    write_yolo,
-)
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.masks import encoded
@@ -29,20 +19,20 @@ from tests.support.reading import make
 
 tf = Later("tensorflow")
 tfds = Later("tensorflow_datasets")
-SCENES = scenes(12)
-_PIXELS = np.array([(128, 128, 128), *COLOURS.values()], np.uint8)  # by the value of the mask
+SCENES = detection.scenes(12)
+_PIXELS = np.array([(128, 128, 128), *detection.COLOURS.values()], np.uint8)  # by the value of the mask
 
 
 def of_coco(folder: Path) -> list[object]:
-    return ["--coco", write_coco(folder, SCENES, "annotations/instances_train2017.json", "train2017")]
+    return ["--coco", detection.write_coco(folder, SCENES, "annotations/instances_train2017.json", "train2017")]
 
 
 def of_voc(folder: Path) -> list[object]:
-    return ["--voc", write_voc(folder / "VOC", {"train": SCENES})]
+    return ["--voc", detection.write_voc(folder / "VOC", {"train": SCENES})]
 
 
 def of_yolo(folder: Path) -> list[object]:
-    return ["--yolo", write_yolo(folder, {"train": SCENES})]
+    return ["--yolo", detection.write_yolo(folder, {"train": SCENES})]
 
 
 def drawn_boxes(example: dict[str, Any], names: Sequence[str]) -> np.ndarray:
@@ -51,7 +41,7 @@ def drawn_boxes(example: dict[str, Any], names: Sequence[str]) -> np.ndarray:
     expected = np.zeros((height, width), np.uint8)
     for box, label in zip(example["objects/bbox"], example["objects/label"], strict=True):
         top, left, bottom, right = np.round(box * [height, width, height, width]).astype(int)
-        expected[top:bottom, left:right] = MASK_VALUES[names[label]]
+        expected[top:bottom, left:right] = detection.MASK_VALUES[names[label]]
     return expected
 
 
@@ -68,7 +58,7 @@ def check(example: dict[str, Any], names: Sequence[str]) -> None:
 def test_tfds_reads_image_objects_and_mask(tmp_path: Path, write: Callable[[Path], list[object]], where: str) -> None:
     flags = write(tmp_path)
     inner = {"of_coco": "train2017", "of_voc": "JPEGImages", "of_yolo": "train"}[write.__name__]
-    write_masks(tmp_path / "masks" / (inner if where == "as images" else ""), SCENES)
+    detection.write_masks(tmp_path / "masks" / (inner if where == "as images" else ""), SCENES)
 
     directory = make("images", None, tmp_path / "out", *flags, "--masks", tmp_path / "masks", "--num_shards", 2)
     builder = tfds.builder_from_directory(str(directory))
@@ -88,7 +78,7 @@ def test_tfds_reads_image_objects_and_mask(tmp_path: Path, write: Callable[[Path
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[object]]:
     """A folder of annotated images with masks, and the flags that name them."""
     folder = tmp_path_factory.mktemp("coco")
-    masks = write_masks(folder / "masks", SCENES)
+    masks = detection.write_masks(folder / "masks", SCENES)
     return folder, [*of_coco(folder), "--masks", masks]
 
 
@@ -105,7 +95,7 @@ def test_load_gives_and_augments_image_boxes_and_mask(made: tuple[Path, list[obj
     for augment in (None, mirrored):
         found = shardmill.load(directory, augment=augment, image_dtype="uint8")
         for features, mask in found:
-            check({name: value.numpy() for name, value in {**features, "mask": mask}.items()}, list(COLOURS))
+            check({name: value.numpy() for name, value in {**features, "mask": mask}.items()}, list(detection.COLOURS))
     (batch,) = list(shardmill.load(directory, batch_size=len(SCENES), image_size=(24, 32), pad=True))
     features, masks = batch
     assert masks.shape == (len(SCENES), 24, 32, 1)
@@ -117,13 +107,13 @@ def test_keys_of_the_object_detection_api_have_a_mask_beside(made: tuple[Path, l
 
     for example in shardmill.examples(directory, "train"):
         scene = next(scene for scene in SCENES if example["image/filename"].decode().endswith(scene.name))
-        assert example["mask"] == encoded(mask_of(scene))
+        assert example["mask"] == encoded(detection.mask_of(scene))
         assert len(example["image/object/class/label"]) == len(scene.things)
 
 
 def test_lists_of_vocs_segmentation_are_the_splits_of_images_with_masks(tmp_path: Path) -> None:
-    folder = write_voc(tmp_path / "VOC", {"train": SCENES[:8], "val": SCENES[8:]})
-    write_masks(folder / "SegmentationClass", SCENES[4:10])
+    folder = detection.write_voc(tmp_path / "VOC", {"train": SCENES[:8], "val": SCENES[8:]})
+    detection.write_masks(folder / "SegmentationClass", SCENES[4:10])
     (folder / "ImageSets/Segmentation").mkdir()
     for split, drawn in (("train", SCENES[4:7]), ("val", SCENES[7:10])):
         names = "".join(f"{Path(scene.name).stem}\n" for scene in drawn)
@@ -140,9 +130,9 @@ def test_lists_of_vocs_segmentation_are_the_splits_of_images_with_masks(tmp_path
 
 @pytest.mark.parametrize("images", ["photos", "", "masked"])
 def test_masks_below_vocs_folder_are_no_images(tmp_path: Path, images: str) -> None:
-    folder = write_voc(tmp_path / "VOC", {"train": SCENES})
+    folder = detection.write_voc(tmp_path / "VOC", {"train": SCENES})
     (folder / "JPEGImages").rename(folder / (images or "Annotations/in"))
-    masks = write_masks(folder / "mask", SCENES)
+    masks = detection.write_masks(folder / "mask", SCENES)
 
     directory = make("images", None, tmp_path / "out", "--voc", folder, "--masks", f"{masks}/")
 
@@ -150,9 +140,9 @@ def test_masks_below_vocs_folder_are_no_images(tmp_path: Path, images: str) -> N
 
 
 def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
-    write_yolo(tmp_path, {"train": SCENES[:2], "val": [Scene(SCENES[0].name, SCENES[0].size)]})
-    write_masks(tmp_path / "one", SCENES[:2])
-    jobs.write({"../other/x.png": encoded(mask_of(SCENES[0]))})
+    detection.write_yolo(tmp_path, {"train": SCENES[:2], "val": [detection.Scene(SCENES[0].name, SCENES[0].size)]})
+    detection.write_masks(tmp_path / "one", SCENES[:2])
+    jobs.write({"../other/x.png": encoded(detection.mask_of(SCENES[0]))})
     for flags, sentence in {
         "--masks one": "'000.png' would be the mask of 'images/val/000.png' and of an image in another folder…"
         "'images/val/000'",
@@ -165,7 +155,7 @@ def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
 def test_reuse_and_rebuilds_see_a_mask_change(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     flag, source = of_coco(tmp_path / "in")
-    masks = write_masks(tmp_path / "masks", SCENES)
+    masks = detection.write_masks(tmp_path / "masks", SCENES)
     age(tmp_path)
     command = ("images", flag, source, "--masks", masks, "--name", "n", "--num_shards", 3)
     recipe = f"name: n\noutput: {tmp_path}/nights\nimages: {{{str(flag)[2:]}: {source}, masks: {masks}}}\n"
@@ -174,7 +164,7 @@ def test_reuse_and_rebuilds_see_a_mask_change(run: Run, tmp_path: Path) -> None:
     assert run(*command, "--output", tmp_path / "out", "--reuse", "record").status == 0
     assert "1.0.0" in run("rebuild", tmp_path / "n.yaml").out
     assert "unchanged" in run("rebuild", tmp_path / "n.yaml").out
-    write_old_files(masks, {SCENES[5].name: encoded(mask_of(SCENES[5])[::-1])}, LONG_AGO + 1)
+    write_old_files(masks, {SCENES[5].name: encoded(detection.mask_of(SCENES[5])[::-1])}, LONG_AGO + 1)
     again = run(*command, "--output", tmp_path / "out", "--reuse", "LATEST", "--version", "1.0.1")
     assert run(*command, "--output", tmp_path / "full", "--version", "1.0.1").status == 0
 
@@ -187,8 +177,8 @@ def test_reuse_and_rebuilds_see_a_mask_change(run: Run, tmp_path: Path) -> None:
 def test_images_without_a_mask_are_counted_together_where_no_list_says_which_have_one(
     jobs: Jobs, tmp_path: Path
 ) -> None:
-    folder = write_voc(tmp_path / "VOC", {"train": SCENES[:8], "val": SCENES[8:]})
-    write_masks(folder / "SegmentationClass", SCENES[4:10])
+    folder = detection.write_voc(tmp_path / "VOC", {"train": SCENES[:8], "val": SCENES[8:]})
+    detection.write_masks(folder / "SegmentationClass", SCENES[4:10])
     line = "images --voc VOC --masks VOC/SegmentationClass"
     said = "no mask: VOC/SegmentationClass has none that is called as the image is, but for the suffix"
     jobs.fail(line, f"6 of 12 records were rejected…most often (6 times): {said}, such as")

@@ -21,7 +21,7 @@ def test_a_mask_has_the_path_of_its_image_but_for_the_suffix(tmp_path: Path) -> 
         (f"{tmp_path}/a/1.x.png", 4),
         (f"{tmp_path}/b/1.bmp", 4),
     ]
-    assert found.finish() == ["1 mask has no image, and is left out: '1.png'"]
+    assert found.finish().notices == {"1 mask has no image, and is left out: '1.png'"}
 
 
 def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:

@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shardmill.addons.near_duplicates.search import (
-    ComparedImages,
-    SimilarCounts,
-    count_similar,
-    find_near_pairs,
-)
+from shardmill.addons.near_duplicates import search
 from shardmill.quality.duplicates import MAX_PAIRS
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=12)
@@ -37,7 +32,7 @@ def test_every_near_pair_is_found_once(found: list[int], changed: list[tuple[int
 
     pairs = [
         (*sorted((int(known[a]), int(known[b]))), int(apart))
-        for one, other, apart in find_near_pairs(known, distance)
+        for one, other, apart in search.find_near_pairs(known, distance)
         for a, b, apart in zip(one, other, apart, strict=True)
     ]
 
@@ -50,7 +45,7 @@ def test_many_hashes_that_share_their_bands_are_compared_too() -> None:
     """All differ in the same bits, so that in most orders all stand together."""
     known = np.arange(600, dtype=np.uint64) << np.uint64(27)
 
-    found = sum(len(one) for one, _, _ in find_near_pairs(known, 4))
+    found = sum(len(one) for one, _, _ in search.find_near_pairs(known, 4))
 
     assert found == sum(_bits(a, b) <= 4 for a, b in combinations(known.tolist(), 2))
 
@@ -94,10 +89,10 @@ def test_the_counts_are_those_of_looking_at_all_two_by_two(rows: list[tuple[int,
     ]
 
 
-def _counted(known: list[tuple[int, int, int, int]]) -> SimilarCounts:
+def _counted(known: list[tuple[int, int, int, int]]) -> search.SimilarCounts:
     columns: list[NDArray[np.uint64]] = [np.array([row[n] for row in known], np.uint64) for n in range(3)]
     splits = np.array([row[3] for row in known], np.int64)
-    return count_similar(ComparedImages(columns[0], columns[1], columns[2], splits), 3, 4)
+    return search.count_similar(search.ComparedImages(columns[0], columns[1], columns[2], splits), 3, 4)
 
 
 @pytest.mark.parametrize("splits", [1, 2])

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.addons.nightly.planning import (
-    KeptSettings,
-    find_kept_settings,
-    kept_digest_entries,
-    next_patch,
-    version_to_build,
-)
+from shardmill.addons.nightly import planning as plan
 from shardmill.addons.nightly.recipe import Recipe, load_recipes
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest, success_text
@@ -48,8 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keep")
     write_files(folder, {"in/a.csv": FIRST.encode(), "out/n/TAGS/good": b"1.0.0\n"})
     recipe = recipe_of(folder, "labels: keep", flags="label: label, on_new_label: append")
-    kept = find_kept_settings(recipe, str(folder / "out/n"))
-    assert kept == KeptSettings(
+    kept = plan.find_kept_settings(recipe, str(folder / "out/n"))
+    assert kept == plan.KeptSettings(
         messages=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
     )
     build_version(kept.config(recipe, "1.0.0"))
@@ -59,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(folder: Path, version: str, *lines: str, flags: str) -> tuple[tuple[str, ...], Manifest]:
     recipe = recipe_of(folder, *lines, flags=flags)
-    kept = find_kept_settings(recipe, str(folder / "out/n"))
+    kept = plan.find_kept_settings(recipe, str(folder / "out/n"))
     published = build_version(kept.config(recipe, version))
     (folder / "out/n/LATEST").write_text("1.0.0\n")
     return kept.messages, open_dataset(published.directory).manifest
@@ -131,7 +125,7 @@ def test_what_a_kept_schema_wants_is_told_as_its_own(folder: Path) -> None:
 @pytest.mark.parametrize("named", ["LATEST", "1.0.0", "good"])
 def test_like_a_version_keeps_both(folder: Path, named: str) -> None:
     recipe = recipe_of(folder, f"like: {named}", flags="label: label, on_new_label: append")
-    kept = find_kept_settings(recipe, str(folder / "out/n"))
+    kept = plan.find_kept_settings(recipe, str(folder / "out/n"))
 
     assert kept.config_changes["labels"] == ("b", "d")
     types = {feature.name: feature.dtype for feature in kept.config_changes["schema"].features}
@@ -142,13 +136,13 @@ def test_like_a_version_keeps_both(folder: Path, named: str) -> None:
 def test_a_tag_that_is_moved_is_another_thing_to_be_like(folder: Path) -> None:
     parent = str(folder / "out/n")
 
-    assert kept_digest_entries(recipe_of(folder), parent) == {}
-    assert kept_digest_entries(recipe_of(folder, "labels: keep"), parent) == {"labels": "keep"}
+    assert plan.kept_digest_entries(recipe_of(folder), parent) == {}
+    assert plan.kept_digest_entries(recipe_of(folder, "labels: keep"), parent) == {"labels": "keep"}
     both = {"labels": "keep", "schema": "keep"}
-    assert kept_digest_entries(recipe_of(folder, "like: LATEST"), parent) == both | {"like": "LATEST"}
-    assert kept_digest_entries(recipe_of(folder, "like: good"), parent) == both | {"like": "1.0.0"}
+    assert plan.kept_digest_entries(recipe_of(folder, "like: LATEST"), parent) == both | {"like": "LATEST"}
+    assert plan.kept_digest_entries(recipe_of(folder, "like: good"), parent) == both | {"like": "1.0.0"}
     write_files(folder, {"out/n/TAGS/moved": b"1.0.7\n"})
-    assert kept_digest_entries(recipe_of(folder, "like: moved"), parent) == both | {"like": "1.0.7"}
+    assert plan.kept_digest_entries(recipe_of(folder, "like: moved"), parent) == both | {"like": "1.0.7"}
 
 
 LABELS = "label: label, labels_file: {}/names"
@@ -166,7 +160,7 @@ LABELS = "label: label, labels_file: {}/names"
 def test_mistakes(folder: Path, lines: tuple[str, ...], flags: str, said: str) -> None:
     write_files(folder, {"names": b"a\n"})
     with pytest.raises(UserError, match=said):
-        find_kept_settings(recipe_of(folder, *lines, flags=flags.format(folder)), str(folder / "out/n"))
+        plan.find_kept_settings(recipe_of(folder, *lines, flags=flags.format(folder)), str(folder / "out/n"))
 
 
 def test_images_have_no_schema(folder: Path) -> None:
@@ -176,7 +170,7 @@ def test_images_have_no_schema(folder: Path) -> None:
 
     sentence = r"i.yaml line 4.*schema: keep has no meaning for images, which has no --schema"
     with pytest.raises(UserError, match=sentence):
-        find_kept_settings(recipe, str(folder / "out/i"))
+        plan.find_kept_settings(recipe, str(folder / "out/i"))
 
 
 def test_without_latest_the_newest_version_is_kept(folder: Path) -> None:
@@ -184,7 +178,7 @@ def test_without_latest_the_newest_version_is_kept(folder: Path) -> None:
     latest = folder / "out/n/LATEST"
     named = latest.read_text()
     latest.unlink()
-    kept = find_kept_settings(recipe_of(folder, "labels: keep"), str(folder / "out/n"))
+    kept = plan.find_kept_settings(recipe_of(folder, "labels: keep"), str(folder / "out/n"))
     latest.write_text(named)
 
     assert kept.messages[0].startswith("there is no LATEST: 1.0.")
@@ -214,7 +208,7 @@ def test_what_a_schema_asks_for_is_kept_too(run: Run, tmp_path: Path) -> None:
     assert run("verify", parent).status == 0
 
     recipe = recipe_of(tmp_path, "schema: keep", "labels: keep", flags=f"label: label, {rename}")
-    kept = find_kept_settings(recipe, str(parent))
+    kept = plan.find_kept_settings(recipe, str(parent))
     assert kept.constraints is not None
     assert kept.constraints.limits()["y"]["numeric_drift"].error == 0.25
     assert kept.checks(recipe).schema == kept.constraints
@@ -232,8 +226,10 @@ def test_the_schema_of_transformed_examples_is_none_of_the_input(folder: Path) -
     (path.parent / "_SUCCESS").write_text(success_text(path.read_bytes()))
 
     with pytest.raises(UserError, match=r"schema: keep: the schema of 1\.0\.30 is that of transformed examples"):
-        find_kept_settings(recipe_of(folder, "schema: keep\nlike: 1.0.30", flags="label: label"), str(folder / "out/n"))
-    kept = find_kept_settings(recipe_of(folder, "like: 1.0.30", flags="label: label"), str(folder / "out/n"))
+        plan.find_kept_settings(
+            recipe_of(folder, "schema: keep\nlike: 1.0.30", flags="label: label"), str(folder / "out/n")
+        )
+    kept = plan.find_kept_settings(recipe_of(folder, "like: 1.0.30", flags="label: label"), str(folder / "out/n"))
     assert "schema" not in kept.config_changes
     assert any("1.0.30 has transformed examples" in said for said in kept.messages)
     (folder / "out/n/LATEST").write_text("1.0.0\n")
@@ -266,11 +262,11 @@ def record(parent: Path, version: str, status: Status) -> None:
 
 
 def test_the_patch_after_the_newest(tmp_path: Path) -> None:
-    assert version_to_build("auto", str(tmp_path)) == "1.0.0"
+    assert plan.version_to_build("auto", str(tmp_path)) == "1.0.0"
     publish(tmp_path, "1.0.9", "1.0.10", "0.9.99")
-    assert version_to_build("auto", str(tmp_path)) == "1.0.11"
-    assert version_to_build("3.0.0", str(tmp_path)) == "3.0.0"
-    assert next_patch("1.2.9") == "1.2.10"
+    assert plan.version_to_build("auto", str(tmp_path)) == "1.0.11"
+    assert plan.version_to_build("3.0.0", str(tmp_path)) == "3.0.0"
+    assert plan.next_patch("1.2.9") == "1.2.10"
 
 
 @pytest.mark.parametrize("status", ["published", "failed", "checks_failed", "locked"])
@@ -281,4 +277,4 @@ def test_a_version_that_was_never_published_is_made_now(tmp_path: Path, status: 
     if status != "published":  # of a job that builds it: the two must meet
         (tmp_path / "1.0.4" / "beam-temp-n-1").mkdir(parents=True)
 
-    assert version_to_build("auto", str(tmp_path)) == ("1.0.5" if status == "published" else "1.0.4")
+    assert plan.version_to_build("auto", str(tmp_path)) == ("1.0.5" if status == "published" else "1.0.4")

@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.nightly import planning
 from shardmill.addons.nightly.inputs import find_inputs
-from shardmill.addons.nightly.planning import (
-    Changed,
-    Unchanged,
-    decide,
-    decode_inputs,
-    describe_difference,
-    encode_inputs,
-)
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.registry import KINDS
@@ -44,19 +37,19 @@ def build(config: JobConfig, version: str = "1.0.0", latest: bool = True, **opti
     make_version(Path(config.parent), version, latest=latest)
     inputs = Path(config.parent) / "builds" / f"{version}.inputs"
     inputs.parent.mkdir(exist_ok=True)
-    inputs.write_bytes(encode_inputs(find_inputs(config, **options)))
+    inputs.write_bytes(planning.encode_inputs(find_inputs(config, **options)))
 
 
 def said(config: JobConfig, **options: Any) -> str:
-    return str(decide(config, find_inputs(config, **options)))
+    return str(planning.decide(config, find_inputs(config, **options)))
 
 
 def test_nothing_to_do(folder: Path) -> None:
     config = config_of(folder)
-    assert decide(config, find_inputs(config)) == Changed("there is no version yet")
+    assert planning.decide(config, find_inputs(config)) == planning.Changed("there is no version yet")
     build(config)
 
-    assert decide(config, find_inputs(config)) == Unchanged("1.0.0", 6, "1.0.0")
+    assert planning.decide(config, find_inputs(config)) == planning.Unchanged("1.0.0", 6, "1.0.0")
     write_files(folder / "in", {"c0/.hidden.jpg": b"", "notes.md": b""})  # are passed over
     assert said(config) == "unchanged since 1.0.0: 6 files"
 
@@ -131,8 +124,8 @@ def test_a_library_of_another_release_and_what_a_recipe_keeps_are_named(folder: 
     now = find_inputs(config)
     older = dataclasses.replace(now, code={**now.code, "xxhash": '"0.1"', "shardmill": '"0.0.9"'})
 
-    assert describe_difference(older, now).startswith("shardmill 0.0.9 -> ")
-    assert "; xxhash 0.1 -> " in describe_difference(older, now)
+    assert planning.describe_difference(older, now).startswith("shardmill 0.0.9 -> ")
+    assert "; xxhash 0.1 -> " in planning.describe_difference(older, now)
     assert said(config, kept_entries={"labels": "keep"}) == "labels rebuild -> keep"
 
 
@@ -230,7 +223,7 @@ def test_late_data_that_got_the_next_number_is_not_built_again(folder: Path) -> 
     build(late, "1.1.0")
     (folder / "in/c0/later.jpg").unlink()
 
-    assert str(decide(late, find_inputs(late), "next")).startswith("unchanged since 1.0.1: 6 files")
+    assert str(planning.decide(late, find_inputs(late), "next")).startswith("unchanged since 1.0.1: 6 files")
     assert said(late) == "0 files new, 0 changed, 1 gone"
 
 
@@ -241,12 +234,12 @@ def test_no_input(tmp_path: Path) -> None:
 
 def test_a_list_of_inputs_is_read_as_it_was_written(folder: Path) -> None:
     inputs = find_inputs(config_of(folder))
-    read = decode_inputs(encode_inputs(inputs), "x")
+    read = planning.decode_inputs(planning.encode_inputs(inputs), "x")
 
     for name in ("data_version", "code_version", "newest"):
         assert getattr(read, name) == getattr(inputs, name)
     with pytest.raises(CorruptDataError, match="x is not the list of a version's inputs"):
-        decode_inputs(encode_inputs(inputs)[:-20], "x")
+        planning.decode_inputs(planning.encode_inputs(inputs)[:-20], "x")
 
 
 def test_nothing_to_do_takes_no_beam(folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.addons.nightly import recipe_values
 from shardmill.addons.nightly.recipe import (
     BuildOptions,
     FailureOptions,
@@ -21,15 +22,6 @@ from shardmill.addons.nightly.recipe import (
     parse_recipe,
     read_recipes,
     recipe_text,
-)
-from shardmill.addons.nightly.recipe_values import (
-    Variables,
-    beam_arguments,
-    beam_entries,
-    format_duration,
-    parse_days,
-    parse_duration,
-    parse_set,
 )
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError
@@ -49,11 +41,11 @@ def test_there_and_back() -> None:
     ]
     entries = {"runner": "DataflowRunner", "region": "eu", "no_use_public_ips": "true", "experiments": ["a", "b=c"]}
 
-    assert beam_entries(words) == entries
+    assert recipe_values.beam_entries(words) == entries
     text = b"beam:\n  runner: DataflowRunner\n  no_use_public_ips: true\n  experiments: [a, b=c]\n"
     (node,) = read_recipes(text, "a")
     given = ["--runner=DataflowRunner", "--no_use_public_ips", "--experiments=a", "--experiments=b=c"]
-    assert list(beam_arguments(node.mapping()["beam"])) == given
+    assert list(recipe_values.beam_arguments(node.mapping()["beam"])) == given
 
 
 @pytest.mark.parametrize(
@@ -61,20 +53,25 @@ def test_there_and_back() -> None:
     [("90s", 90), ("30m", 1800), ("26h", 93_600), ("1.5h", 5400), ("30d", 2_592_000), ("2 w", 1_209_600)],
 )
 def test_units(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-    assert parse_duration(seconds) == seconds
+    assert recipe_values.parse_duration(text) == seconds
+    assert recipe_values.parse_duration(seconds) == seconds
 
 
 @pytest.mark.parametrize("text", ["26", "h", "-1h", "26 hours", "0h", "1e3h", "99999d", "1h30m", True, None])
 def test_what_is_none(text: object) -> None:
     with pytest.raises(OptionValueError):
-        parse_duration(text)
+        recipe_values.parse_duration(text)
 
 
 def test_days_are_whole() -> None:
-    assert (parse_days("7d"), parse_days("1w"), parse_days("48h"), parse_days(7)) == (7, 7, 2, 7)
+    assert (
+        recipe_values.parse_days("7d"),
+        recipe_values.parse_days("1w"),
+        recipe_values.parse_days("48h"),
+        recipe_values.parse_days(7),
+    ) == (7, 7, 2, 7)
     with pytest.raises(OptionValueError, match="'36h' is not a number of whole days"):
-        parse_days("36h")
+        recipe_values.parse_days("36h")
 
 
 DURATIONS = {
@@ -90,7 +87,7 @@ DURATIONS = {
 
 
 def test_shown() -> None:
-    assert {seconds: format_duration(seconds) for seconds in DURATIONS} == DURATIONS
+    assert {seconds: recipe_values.format_duration(seconds) for seconds in DURATIONS} == DURATIONS
 
 
 DAY = date(2026, 11, 20)
@@ -349,7 +346,7 @@ def test_what_is_no_recipe_at_all(tmp_path: Path) -> None:
 )
 def test_mistakes_in_set(pairs: tuple[str, ...], words: str) -> None:
     with pytest.raises(UserError, match=re.escape(words)):
-        parse_set(pairs)
+        recipe_values.parse_set(pairs)
 
 
 def test_a_set_that_nobody_asks_for_is_a_mistake(tmp_path: Path) -> None:
@@ -404,7 +401,7 @@ def test_defaults() -> None:
 
 def back(text: str) -> Recipe:
     (node,) = read_recipes(text.encode(), "a.yaml")
-    return parse_recipe(Variables({}).fill(node), DAY)
+    return parse_recipe(recipe_values.Variables({}).fill(node), DAY)
 
 
 FOLDER = {"input": "photos/**/*.jpg", "splits": "train=0.8,test=0.2", "resize": "224x224", "no_shuffle": True}

@@ -5,13 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.addons.nightly.recipe_values import (
-    dated_glob,
-    dated_version,
-    days_up_to,
-    parse_date,
-    unknown_date_word,
-)
+from shardmill.addons.nightly import recipe_values
 from shardmill.flag_values import OptionValueError
 from tests.support.later import Later
 
@@ -21,8 +15,8 @@ DAY = date(2026, 3, 1)
 
 
 def test_a_window_ends_with_its_day() -> None:
-    assert [str(day) for day in days_up_to(DAY, 3)] == ["2026-02-27", "2026-02-28", "2026-03-01"]
-    assert days_up_to(DAY, 1) == [DAY]
+    assert [str(day) for day in recipe_values.days_up_to(DAY, 3)] == ["2026-02-27", "2026-02-28", "2026-03-01"]
+    assert recipe_values.days_up_to(DAY, 1) == [DAY]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +30,7 @@ def test_a_window_ends_with_its_day() -> None:
     ],
 )
 def test_globs(text: str, days: int, glob: str) -> None:
-    assert dated_glob(text, days_up_to(DAY, days)) == glob
+    assert recipe_values.dated_glob(text, recipe_values.days_up_to(DAY, days)) == glob
 
 
 @pytest.mark.slow
@@ -51,15 +45,15 @@ def test_globs(text: str, days: int, glob: str) -> None:
     ],
 )
 def test_versions_are_those_that_tfds_reads(text: str, version: str, tmp_path: Path) -> None:
-    assert dated_version(text, DAY) == version
+    assert recipe_values.dated_version(text, DAY) == version
     if version != "auto":
         assert str(tfds_version.Version(version)) == version
 
 
 def test_days_of_a_flag_and_what_is_no_part_of_a_date() -> None:
-    assert unknown_date_word("dt={YYYY}-{M}/{a,b}/*") == "{M}"
-    assert unknown_date_word("dt={YYYY}-{MM}/{a,b}/*") is None
-    assert parse_date("2026-03-01") == DAY
+    assert recipe_values.unknown_date_word("dt={YYYY}-{M}/{a,b}/*") == "{M}"
+    assert recipe_values.unknown_date_word("dt={YYYY}-{MM}/{a,b}/*") is None
+    assert recipe_values.parse_date("2026-03-01") == DAY
     for text in ("2026-02-30", "20260301", "yesterday", ""):
         with pytest.raises(OptionValueError, match="is not a day; expected year, month and day"):
-            parse_date(text)
+            recipe_values.parse_date(text)

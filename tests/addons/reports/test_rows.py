@@ -4,25 +4,17 @@ from typing import Any
 
 import pytest
 
-from shardmill.addons.reports.rows import (
-    FeatureRow,
-    bars_path,
-    check_rows,
-    compute_bin_shares,
-    feature_row,
-    label_rows,
-    make_build_rows,
-)
+from shardmill.addons.reports import rows as report_rows
 from shardmill.quality.limits import CheckResult, Severity
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Bucket, Numbers, TopValue
 
 
 def test_bars() -> None:
-    assert bars_path([1, 2, 0, 2]) == "M0 24H0V12H24V0H48V24H72V0H96V24"
-    assert bars_path([1, 1], top=2) == "M0 24H0V12H96V24"
-    assert bars_path([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"  # what is there is seen
-    assert bars_path([]) == bars_path([0, 0]) == ""
+    assert report_rows.bars_path([1, 2, 0, 2]) == "M0 24H0V12H24V0H48V24H72V0H96V24"
+    assert report_rows.bars_path([1, 1], top=2) == "M0 24H0V12H96V24"
+    assert report_rows.bars_path([1_000_000, 1]) == "M0 24H0V0H48V23H96V24"  # what is there is seen
+    assert report_rows.bars_path([]) == report_rows.bars_path([0, 0]) == ""
 
 
 def histogram(*buckets: Bucket) -> Numbers:
@@ -48,17 +40,17 @@ def histogram(*buckets: Bucket) -> Numbers:
     ],
 )
 def test_histograms_of_splits_over_the_same_bins(numbers: list[Numbers | None], bins: int, shares: Any) -> None:
-    assert compute_bin_shares(numbers, bins) == shares
+    assert report_rows.compute_bin_shares(numbers, bins) == shares
 
 
 def test_the_widest_range_there_is() -> None:
-    (found,) = compute_bin_shares([histogram(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1))], 4)
+    (found,) = report_rows.compute_bin_shares([histogram(Bucket(-1.7e308, -1.0, 1), Bucket(1.0, 1.7e308, 1))], 4)
 
     assert sum(found) == pytest.approx(1)
 
 
 def rows(*results: CheckResult) -> list[dict[str, str]]:
-    return check_rows([result.to_json() for result in results])
+    return report_rows.check_rows([result.to_json() for result in results])
 
 
 def of(severity: Severity, number: int = 0) -> CheckResult:
@@ -108,14 +100,14 @@ def test_counts_and_options_are_words() -> None:
     names = {"in_examples": "records in examples", "size_bytes": "size"}
     expected = [(names.get(name, name), words) for name, (_, words) in SHOWN.items()]
 
-    assert make_build_rows({name: value for name, (value, _) in SHOWN.items()}) == expected
+    assert report_rows.make_build_rows({name: value for name, (value, _) in SHOWN.items()}) == expected
 
 
 FEATURE = {"name": "x", "kind": "tensor", "dtype": "int64", "alerts": []}
 
 
-def row(summary: FeatureSummary) -> FeatureRow:
-    return feature_row(FEATURE, {"train": summary}, 3, 5, 24)
+def row(summary: FeatureSummary) -> report_rows.FeatureRow:
+    return report_rows.feature_row(FEATURE, {"train": summary}, 3, 5, 24)
 
 
 def test_zeros_and_values_of_lists_are_shares_of_all_values() -> None:
@@ -143,7 +135,9 @@ def test_rates_and_channels_of_audio_are_shown() -> None:
 def test_classes_that_are_gone_come_first_in_their_order() -> None:
     classes, splits = ["ant", "bee", "cat"], {"train": {"bee": 4, "cat": 7}}
     before = {"version": "1.0.0", "classes": {"ant": 3, "bee": 9, "cat": 7, "dog": 5}}
-    rows = label_rows({"name": "pet", "of": "examples", "classes": classes, "splits": splits, "before": before})["rows"]
+    rows = report_rows.label_rows(
+        {"name": "pet", "of": "examples", "classes": classes, "splits": splits, "before": before}
+    )["rows"]
 
     assert [(row["name"], row["counts"], row["change"]) for row in rows] == [
         ("ant", [0], "gone"),

@@ -15,15 +15,8 @@ import numpy as np
 import pytest
 import webdataset
 
+from tests.support import command
 from tests.support.archives import tar, zipped
-from tests.support.command import (
-    Run,
-    image,
-    image_tree,
-    local_files,
-    npy,
-    read_back,
-)
 from tests.support.detection import scenes, write_coco
 from tests.support.jobs import Built, Jobs
 from tests.support.masks import write_pairs
@@ -49,7 +42,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 writer.write(
                     {
                         "__key__": f"part/{number:05}",
-                        "jpg": image(number),
+                        "jpg": command.image(number),
                         "cls": number % 4,
                         "txt": f"text {number} é",
                         "json": told,
@@ -84,7 +77,7 @@ def test_every_sample_is_what_webdataset_reads(source: Path, table: Table) -> No
         assert row["boxes"] == [value for box in told["boxes"] for value in box]
 
 
-def test_statistics_and_schema(table: Table, run: Run) -> None:
+def test_statistics_and_schema(table: Table, run: command.Run) -> None:
     stats = table.stats("test")
     assert stats["image"]["formats"] == {"jpeg": len(table.splits["test"])}
     widths = stats["image"]["width"], stats["image"]["height"]
@@ -144,13 +137,15 @@ def test_nothing_to_read_is_a_sentence(jobs: Jobs, content: bytes, sentence: str
 
 def test_long_names_and_json_beside_cls(jobs: Jobs) -> None:
     key = "folder/" * 30 + "x"
-    members = [(f"{key}.jpg", image(1)), (f"{key}.cls", b"1"), (f"{key}.json", b'{"label": "one", "n": 1}')]
+    members = [(f"{key}.jpg", command.image(1)), (f"{key}.cls", b"1"), (f"{key}.json", b'{"label": "one", "n": 1}')]
     for kind in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         (row,) = jobs.build(f"webdataset --output {kind}", files={"a.tar": tar(members, kind)}).table.rows
-        assert row == {"filename": key.encode(), "image": image(1), "label": 1, "json.label": b"one", "n": 1}
+        assert row == {"filename": key.encode(), "image": command.image(1), "label": 1, "json.label": b"one", "n": 1}
 
 
-FRAMES = {f"{video}.{frame:02}.png": image(10 * video + frame, "PNG") for video in (22, 23) for frame in range(6)}
+FRAMES = {
+    f"{video}.{frame:02}.png": command.image(10 * video + frame, "PNG") for video in (22, 23) for frame in range(6)
+}
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
@@ -173,7 +168,7 @@ def test_names_with_several_dots(jobs: Jobs, suffix: str) -> None:
 
 
 def test_one_example_of_very_many_images(jobs: Jobs) -> None:
-    members = tar((f"film.frame{number}.jpg", image(number)) for number in range(60))
+    members = tar((f"film.frame{number}.jpg", command.image(number)) for number in range(60))
     jobs.refuse("webdataset", "60 images 'frame0' to 'frame59' would be one example", files={"a.tar": members})
 
 
@@ -189,7 +184,7 @@ def test_samples_of_a_label_alone_are_no_examples(jobs: Jobs, others: tuple[str,
     jobs.refuse("webdataset", words, files={"a.tar": members})
 
 
-TREE = image_tree(("ant", "bee"), 6)
+TREE = command.image_tree(("ant", "bee"), 6)
 
 
 def check_same(jobs: Jobs, one: str, other: str) -> Built:
@@ -235,18 +230,18 @@ def test_metadata_of_hugging_face_in_it(jobs: Jobs, splits: Sequence[str]) -> No
 def test_masks_and_images_of_coco_in_archives(jobs: Jobs) -> None:
     folder = write_pairs(jobs.folder / "in")
     for name in ("images", "masks"):
-        jobs.write({f"../{name}.zip": zipped(local_files(folder / name))})
+        jobs.write({f"../{name}.zip": zipped(command.local_files(folder / name))})
     flags = "--input in/images --masks in/masks"
     check_same(jobs, "images --input images.zip --masks masks.zip", f"images {flags}")
 
     coco = write_coco(jobs.folder / "coco", scenes(6), "notes.json", "pictures")
-    jobs.write({"../pictures.zip": zipped(local_files(jobs.folder / "coco/pictures"))})
+    jobs.write({"../pictures.zip": zipped(command.local_files(jobs.folder / "coco/pictures"))})
     line = f"images --overwrite --coco {coco} --input"
     check_same(jobs, f"{line} pictures.zip", f"{line} coco/pictures")
 
 
 def test_arrays_and_a_part_of_an_archive(jobs: Jobs) -> None:
-    scans = {"scans/a/1.npy": npy(np.arange(6, dtype=np.int16)), "more/2.txt": b""}
+    scans = {"scans/a/1.npy": command.npy(np.arange(6, dtype=np.int16)), "more/2.txt": b""}
     built = jobs.build("arrays --input zip://x.zip/scans", files={"../x.zip": zipped(scans)})
     assert [example["image"].tolist() for example in built.examples()] == [[0, 1, 2, 3, 4, 5]]
 
@@ -271,14 +266,14 @@ def test_mistakes_are_one_sentence(jobs: Jobs, files: Mapping[str, bytes], path:
     jobs.refuse(f"images --input {path}", said, files=files)
 
 
-def test_an_unchanged_archive_is_an_unchanged_night(jobs: Jobs, run: Run) -> None:
+def test_an_unchanged_archive_is_an_unchanged_night(jobs: Jobs, run: command.Run) -> None:
     recipe = f"name: n\noutput: {jobs.folder}/out\nimages: {{input: '{jobs.folder}/photos.zip', folders: label}}\n"
     jobs.write({"../photos.zip": zipped(TREE), "../n.yaml": recipe})
     assert run("rebuild", "n.yaml").status == 0
     assert "unchanged" in run("rebuild", "n.yaml").out
     jobs.write({"../photos.zip": zipped(dict(list(TREE.items())[1:]))})
     assert run("rebuild", "n.yaml").status == 0
-    assert len(read_back(jobs.folder / "out/n/1.0.1").records) == len(TREE) - 1
+    assert len(command.read_back(jobs.folder / "out/n/1.0.1").records) == len(TREE) - 1
 
 
 @pytest.mark.parametrize("flags", ["", "--reuse LATEST"], ids=["read", "reused"])
@@ -287,7 +282,7 @@ def test_a_later_job_of_a_process_reads_the_archive_as_it_is_then(jobs: Jobs, fl
     jobs.write({"list.csv": "".join(["file_name,label\n", *(f"{number}.png,a\n" for number in range(4))])})
     line = f"images --manifest in/list.csv --file_root zip://{jobs.folder}/photos.zip --allow_outside"
     for version, first in (("1.0.0", 0), ("1.0.1", 100)):
-        files = {f"{number}.png": image(first + number, "PNG") for number in range(4)}
+        files = {f"{number}.png": command.image(first + number, "PNG") for number in range(4)}
         jobs.write({"../photos.zip": zipped(files, zipfile.ZIP_STORED)})
         reuse = "--reuse record" if flags and version == "1.0.0" else flags
         found = jobs.build(f"{line} --version {version} {reuse}").examples()

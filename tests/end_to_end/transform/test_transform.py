@@ -13,23 +13,8 @@ import pytest
 import shardmill
 from shardmill.metadata import file_names
 from shardmill.pipelines import cli
+from tests.support import houses as house_jobs
 from tests.support.command import Run
-from tests.support.houses import (
-    FLAGS,
-    analyzed,
-    convert,
-    differing,
-    examples,
-    graph_bytes,
-    graph_of,
-    layer_of,
-    outputs_of,
-    parsed,
-    rows,
-    transform_file,
-    values_of,
-    write_parts,
-)
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +23,7 @@ pytestmark = pytest.mark.slow
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same rows of another format, in several files and threads."""
     root = tmp_path_factory.mktemp("others")
-    return convert(root, "parquet", write_parts(root / "in"), "--threads", "3")
+    return house_jobs.convert(root, "parquet", house_jobs.write_parts(root / "in"), "--threads", "3")
 
 
 def tft_own(directory: Path, out: Path) -> Any:
@@ -62,16 +47,16 @@ def tft_own(directory: Path, out: Path) -> Any:
             "year": tft.apply_buckets(inputs["year"], [[1950, 2000]]),
         }
 
-    return analyzed(directory, preprocessing_fn, out).transform_features_layer()
+    return house_jobs.analyzed(directory, preprocessing_fn, out).transform_features_layer()
 
 
 def test_results_are_those_of_tfts_own_analyzers(houses: Path, tmp_path: Path) -> None:
-    layer, mine = tft_own(houses, tmp_path), layer_of(houses)
+    layer, mine = tft_own(houses, tmp_path), house_jobs.layer_of(houses)
     names = ["age", "fare", "height", "city", "text", "rooms_scaled", "rooms_bucket", "street", "year"]
 
     for split in ("train", "test"):
-        raw = parsed(houses, split)
-        assert differing(mine(raw), layer(raw), rtol=1e-5, names=names) == []
+        raw = house_jobs.parsed(houses, split)
+        assert house_jobs.differing(mine(raw), layer(raw), rtol=1e-5, names=names) == []
 
 
 def test_tft_opens_the_folder(houses: Path) -> None:
@@ -79,7 +64,7 @@ def test_tft_opens_the_folder(houses: Path) -> None:
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tensorflow_transform.tf_metadata import schema_utils
 
-    output = graph_of(houses)
+    output = house_jobs.graph_of(houses)
     vocabulary = (houses / "transform_graph/transform_fn/assets/city").read_bytes().splitlines()
     assert output.vocabulary_by_name("city") == vocabulary
     assert output.vocabulary_size_by_name("city") == len(vocabulary) == 4
@@ -107,9 +92,9 @@ def test_the_model_is_served_alone_with_values_that_are_missing_and_unknown(hous
         "year": tf.constant([1950, 2030], tf.int64),
         "label": tf.constant([0, 1], tf.int64),
     }
-    found = {name: values_of(value) for name, value in served.transform_fn(batch).items()}
+    found = {name: house_jobs.values_of(value) for name, value in served.transform_fn(batch).items()}
 
-    age = outputs_of(houses)["age"].constants
+    age = house_jobs.outputs_of(houses)["age"].constants
     assert found["age"] == pytest.approx([(value - age["mean"]) / age["std_dev"] for value in (30, 50)], rel=1e-5)
     assert found["height"] == [[], []]
     assert found["city"][0][0] in (4, 5)
@@ -120,7 +105,7 @@ def test_the_model_is_served_alone_with_values_that_are_missing_and_unknown(hous
 
 
 def test_bytes_do_not_depend_on_the_format_the_files_or_the_threads(houses: Path, others: Path) -> None:
-    one, other = graph_bytes(houses), graph_bytes(others)
+    one, other = house_jobs.graph_bytes(houses), house_jobs.graph_bytes(others)
 
     assert one.keys() == other.keys()
     assert [name for name in one if one[name] != other[name]] == []
@@ -129,21 +114,21 @@ def test_bytes_do_not_depend_on_the_format_the_files_or_the_threads(houses: Path
 
 def test_a_transform_moves_no_example(houses: Path, tmp_path: Path) -> None:
     flags = ["csv", "--input", str(houses.parents[2] / "houses.csv"), "--output", str(tmp_path), "--name", "houses"]
-    assert cli.main([*flags, *FLAGS, "--quiet"]) == 0
+    assert cli.main([*flags, *house_jobs.FLAGS, "--quiet"]) == 0
 
     before = json.loads((tmp_path / "houses/1.0.0" / file_names.MANIFEST).read_bytes())
     after = json.loads((houses / file_names.MANIFEST).read_bytes())
     assert before["splits"] == after["splits"]
     assert "transform" not in before["configuration"]
     assert after["configuration"]["transform"]["dropped"] == ["id"]
-    assert {name for name in after["files"] if name not in before["files"]} == set(graph_bytes(houses))
+    assert {name for name in after["files"] if name not in before["files"]} == set(house_jobs.graph_bytes(houses))
 
 
 def test_what_was_found_is_what_the_training_split_holds(houses: Path) -> None:
-    train, test = examples(houses, "train"), examples(houses, "test")
-    by_name = outputs_of(houses)
+    train, test = house_jobs.examples(houses, "train"), house_jobs.examples(houses, "test")
+    by_name = house_jobs.outputs_of(houses)
 
-    assert transform_file(houses).analyzed == {"train": len(train)}
+    assert house_jobs.transform_file(houses).analyzed == {"train": len(train)}
     heights = [float(np.float32(row["height"][0])) for row in train if "height" in row]
     assert by_name["height"].constants["mean"] == pytest.approx(np.mean(heights), rel=1e-12)
     assert by_name["height"].constants["std_dev"] == pytest.approx(np.std(heights), rel=1e-9)
@@ -171,16 +156,18 @@ def test_verify_finds_a_graph_that_was_changed(houses: Path, run: Run) -> None:
 def test_load_transforms_batch_by_batch(houses: Path) -> None:
     import tensorflow as tf
 
-    expected = layer_of(houses)(parsed(houses, "test"))
+    expected = house_jobs.layer_of(houses)(house_jobs.parsed(houses, "test"))
 
     batches = list(shardmill.load(houses, "test", batch_size=64, transform=True, defaults={"height": 0.5, "city": -1}))
 
     features = {name: tf.concat([batch[0][name] for batch in batches], 0) for name in batches[0][0]}
     names = ["age", "fare", "text", "rooms_scaled", "rooms_bucket", "street"]
-    assert differing(features, expected, rtol=1e-5, names=names) == []
-    heights = [value[0] if value else 0.5 for value in values_of(expected["height"])]
+    assert house_jobs.differing(features, expected, rtol=1e-5, names=names) == []
+    heights = [value[0] if value else 0.5 for value in house_jobs.values_of(expected["height"])]
     assert features["height"].numpy().tolist() == pytest.approx(heights)
-    assert [value[0] if value else -1 for value in values_of(expected["city"])] == features["city"].numpy().tolist()
+    assert [value[0] if value else -1 for value in house_jobs.values_of(expected["city"])] == features[
+        "city"
+    ].numpy().tolist()
     labels = tf.concat([batch[1] for batch in batches], 0)
     assert labels.numpy().tolist() == expected["label"].numpy().tolist()
     assert "id" not in features
@@ -189,7 +176,7 @@ def test_load_transforms_batch_by_batch(houses: Path) -> None:
 def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
     said = run("inspect", houses, "--examples", "0").out
 
-    told, outputs = transform_file(houses), outputs_of(houses)
+    told, outputs = house_jobs.transform_file(houses), house_jobs.outputs_of(houses)
     height, city = outputs["height"].constants, outputs["city"].vocabulary
     assert city is not None
     assert f"Transformed features, constants of examples: {told.analyzed['train']:,} of train" in said
@@ -202,22 +189,31 @@ def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
 
 
 def test_yesterdays_constants_stay_and_drift_is_said(houses: Path, tmp_path: Path, run: Run) -> None:
-    table = rows()
+    table = house_jobs.rows()
     higher = pa.compute.add(table["height"], 2.0)
     moved = table.set_column(table.schema.get_field_index("height"), "height", higher)
     pyarrow.csv.write_csv(moved, tmp_path / "houses.csv")
-    given = ("csv", "--input", tmp_path / "houses.csv", "--output", tmp_path / "out", "--name", "houses", *FLAGS)
+    given = (
+        "csv",
+        "--input",
+        tmp_path / "houses.csv",
+        "--output",
+        tmp_path / "out",
+        "--name",
+        "houses",
+        *house_jobs.FLAGS,
+    )
 
     result = run(*given, "--transform_graph", houses, "--quiet")
 
     assert result.status == 0
     new = tmp_path / "out" / "houses" / "1.0.0"
-    before, after = graph_bytes(houses), graph_bytes(new)
+    before, after = house_jobs.graph_bytes(houses), house_jobs.graph_bytes(new)
     assert {name for name in before if before[name] != after[name]} == {file_names.TRANSFORM}
-    height = outputs_of(new)["height"]
+    height = house_jobs.outputs_of(new)["height"]
     assert height.drift["shift"] == pytest.approx(2 / height.constants["std_dev"], rel=1e-4)
     manifest = json.loads((new / file_names.MANIFEST).read_bytes())
-    assert manifest["configuration"]["transform_graph"] == transform_file(new).former == "houses 1.0.0"
+    assert manifest["configuration"]["transform_graph"] == house_jobs.transform_file(new).former == "houses 1.0.0"
     notices = " ".join(manifest["notices"])
     assert "the constants of transformed features are those of houses 1.0.0" in notices
     assert (

@@ -20,16 +20,8 @@ from apache_beam.runners.portability.stager import Stager
 from apache_beam.utils import retry
 
 from shardmill.errors import UserError
+from shardmill.pipelines.jobs import runner as runners
 from shardmill.pipelines.jobs.outcome import delete_folder, delete_stale_folders
-from shardmill.pipelines.jobs.runner import (
-    check_job_server,
-    check_runner,
-    check_runner_options,
-    check_running_mode,
-    is_local,
-    make_runner,
-    scratch_folder,
-)
 from tests.support.command import REPOSITORY, SOURCE, Process, Run, check_mistake, write_files
 from tests.support.faults import in_child
 
@@ -85,7 +77,7 @@ def test_a_server_that_is_no_job_server_and_waiting_longer() -> None:
         endpoint = f"localhost:{silent.getsockname()[1]}"
         flags = [*RUNNER, "--job_endpoint", endpoint, "--job_server_timeout", "1"]
         with pytest.raises(UserError, match=f"--job_endpoint {endpoint}: no job server answered within 1 seconds"):
-            check_runner(PipelineOptions(flags))
+            runners.check_runner(PipelineOptions(flags))
 
 
 @contextmanager
@@ -102,9 +94,9 @@ def job_server() -> Iterator[str]:
 
 def test_a_job_server_that_answers_and_none_to_ask() -> None:
     with job_server() as endpoint:
-        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", endpoint]))
+        runners.check_runner(PipelineOptions([*RUNNER, "--job_endpoint", endpoint]))
     for flags in ([], [*RUNNER, "--job_endpoint", "embed"]):
-        check_job_server(PipelineOptions(flags))
+        runners.check_job_server(PipelineOptions(flags))
 
 
 def live_elsewhere(variables: dict[str, str]) -> None:
@@ -169,16 +161,20 @@ def test_local_runners_are_pinned(name: str) -> None:
     options = PipelineOptions(["--runner", name] if name else [])
     local = name in ("", "DirectRunner", "FnApiRunner")
 
-    assert is_local(options) is local
-    assert isinstance(make_runner(options), fn_runner.FnApiRunner) if local else make_runner(options) == name
+    assert runners.is_local(options) is local
+    assert (
+        isinstance(runners.make_runner(options), fn_runner.FnApiRunner)
+        if local
+        else runners.make_runner(options) == name
+    )
 
 
 def test_multi_threading_is_refused_with_the_reason() -> None:
     sentence = r"multi_threading loses records without an error .*; use in_memory.* or multi_processing"
     with pytest.raises(UserError, match=sentence):
-        check_running_mode(PipelineOptions(["--direct_running_mode", "multi_threading"]))
+        runners.check_running_mode(PipelineOptions(["--direct_running_mode", "multi_threading"]))
     for mode in ([], ["in_memory"], ["multi_processing"], ["multi_threading", "--runner", "DataflowRunner"]):
-        check_running_mode(PipelineOptions(["--direct_running_mode", *mode] if mode else []))
+        runners.check_running_mode(PipelineOptions(["--direct_running_mode", *mode] if mode else []))
 
 
 def test_a_setup_file_may_be_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +182,7 @@ def test_a_setup_file_may_be_named_alone(tmp_path: Path, monkeypatch: pytest.Mon
     setup = b"from setuptools import setup\nsetup(name='p', version='1', py_modules=['m'])\n"
     monkeypatch.chdir(write_files(tmp_path / "project", {"setup.py": setup, "m.py": b"", "README": b""}))
     options = PipelineOptions(["--runner", "PortableRunner", "--setup_file", "setup.py"])
-    check_runner_options(options)
+    runners.check_runner_options(options)
     (made := tmp_path / "made").mkdir()
     Stager.create_job_resources(options, str(made))
     (package,) = made.glob("*.tar.gz")
@@ -197,7 +193,7 @@ def test_a_setup_file_may_be_named_alone(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_setup_file_that_is_not_there(tmp_path: Path) -> None:
     options = PipelineOptions(["--runner", "PortableRunner", "--setup_file", str(tmp_path / "setup.py")])
     with pytest.raises(UserError, match=r"^--setup_file .*setup\.py: no such file; expected that of shardmill's own"):
-        check_runner_options(options)
+        runners.check_runner_options(options)
 
 
 def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,14 +201,14 @@ def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch:
     (tmp_path / "shardmill-of-somebody").mkdir()
 
     def killed() -> None:
-        with scratch_folder("progress"):
+        with runners.scratch_folder("progress"):
             os._exit(9)
 
     assert in_child(killed) == 9
     (dead,) = tmp_path.glob("shardmill-progress-*")
-    with scratch_folder("progress") as mine:
+    with runners.scratch_folder("progress") as mine:
         assert not dead.exists()
-        with scratch_folder("verify") as other:
+        with runners.scratch_folder("verify") as other:
             assert Path(mine).is_dir()
             assert Path(other).is_dir()
         assert Path(mine).is_dir()
@@ -224,7 +220,7 @@ def test_a_run_that_begins_keeps_its_folder_while_others_clear(tmp_path: Path, m
 
     def run_many() -> None:
         for _ in range(300):
-            with scratch_folder("progress") as mine:
+            with runners.scratch_folder("progress") as mine:
                 delete_stale_folders()
                 assert os.path.exists(mine)
 

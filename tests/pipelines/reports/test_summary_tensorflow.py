@@ -10,13 +10,7 @@ from shardmill.data.features import Feature, Features
 from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.reports.summary import (
-    class_lines,
-    job_summary,
-    reading_code,
-    shorten_name,
-    splits_table,
-)
+from shardmill.pipelines.reports import summary
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.files.image_features import animation_notices
 from shardmill.transforms.stores.storage import write_text
@@ -63,7 +57,7 @@ SOURCE, MASK = Feature("name", "bytes", role="source"), Feature("mask", "bytes",
 def test_classes_are_told_by_what_features_are_for(
     features: Features, lines: list[str], configuration: dict[str, str]
 ) -> None:
-    assert class_lines(Manifest("n", "1.0.0", "", features, (), configuration=configuration)) == lines
+    assert summary.class_lines(Manifest("n", "1.0.0", "", features, (), configuration=configuration)) == lines
 
 
 # What is escaped is cut as it is shown: it takes four times the room
@@ -76,14 +70,14 @@ NAMES = {
 
 
 def test_a_name_is_cut_to_the_room_that_it_takes_on_a_line() -> None:
-    assert {name: shorten_name(name) for name in NAMES} == NAMES
+    assert {name: summary.shorten_name(name) for name in NAMES} == NAMES
 
 
 def test_the_whole_report(tmp_path: Path) -> None:
     rejects = {"records": 1007, "reasons": {f"reason {n}": n for n in range(1, 8)} | {"a name": 3}}
     config = publish(tmp_path, input={"records": 2340}, rejects=rejects, notices=("split 'empty' is empty",))
 
-    lines = job_summary(config, open_dataset(config.directory)).splitlines()
+    lines = summary.job_summary(config, open_dataset(config.directory)).splitlines()
 
     assert lines[0] == config.directory
     assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
@@ -96,7 +90,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert lines[7:12] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
     assert lines[12:15] == ["NOTE: split 'empty' is empty", "", "Read it:"]
     assert len(lines) == 21
-    short = job_summary(config, open_dataset(config.directory), shows_all_code=False).splitlines()
+    short = summary.job_summary(config, open_dataset(config.directory), shows_all_code=False).splitlines()
     line = f"Read it: dataset = shardmill.load('{config.directory}', split='train')"
     assert short == [*lines[:14], line]
 
@@ -104,13 +98,13 @@ def test_the_whole_report(tmp_path: Path) -> None:
 def test_nothing_is_said_of_no_rejects_and_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:
     dataset = open_dataset((config := publish(tmp_path, splits=SPLITS[::-1])).directory)
 
-    assert "records rejected" not in job_summary(config, dataset)
-    assert "split='train'" in reading_code(dataset)[5]
-    assert len(splits_table(dataset).splitlines()) == 3
+    assert "records rejected" not in summary.job_summary(config, dataset)
+    assert "split='train'" in summary.reading_code(dataset)[5]
+    assert len(summary.splits_table(dataset).splitlines()) == 3
 
 
 def code(output: Path, **changes: Any) -> list[str]:
-    return reading_code(open_dataset(publish(output, **changes).directory))
+    return summary.reading_code(open_dataset(publish(output, **changes).directory))
 
 
 @pytest.mark.slow

@@ -12,17 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
+from shardmill.data import feature_kind
 from shardmill.data import kinds as registry
 from shardmill.data.example import FeatureValue
-from shardmill.data.feature_kind import (
-    ELEMENT_TYPES,
-    Entry,
-    FeatureKind,
-    array_from_bytes,
-    array_size_bytes,
-    array_to_bytes,
-    element_type,
-)
 from shardmill.data.features import Feature, Kind
 from shardmill.data.kinds import KINDS, kind_of
 from shardmill.metadata.manifest import Manifest
@@ -33,15 +25,15 @@ from shardmill.transforms.publishing.verification import check_example
 from tests.support.encoded import encode_example
 
 
-@given(st.data(), st.sampled_from(ELEMENT_TYPES), st_numpy.array_shapes(min_dims=0, min_side=0))
+@given(st.data(), st.sampled_from(feature_kind.ELEMENT_TYPES), st_numpy.array_shapes(min_dims=0, min_side=0))
 def test_round_trip(data: st.DataObject, element: str, shape: tuple[int, ...]) -> None:
     feature = Feature("a", "bytes", "array", shape, element=element)
     array = data.draw(st_numpy.arrays(element, shape))
 
-    raw = array_to_bytes(feature, array)
-    found = array_from_bytes(feature, raw)
+    raw = feature_kind.array_to_bytes(feature, array)
+    found = feature_kind.array_from_bytes(feature, raw)
 
-    assert (found.dtype.name, found.shape, len(raw)) == (element, shape, array_size_bytes(feature))
+    assert (found.dtype.name, found.shape, len(raw)) == (element, shape, feature_kind.array_size_bytes(feature))
     assert found.tobytes() == array.tobytes()
 
 
@@ -50,16 +42,16 @@ def test_bytes_are_little_endian_and_row_major() -> None:
     expected = bytes([1, 0, 2, 0, 3, 0, 4, 1])
 
     for array in (np.array([[1, 2], [3, 260]], ">u2"), np.asfortranarray(np.array([[1, 2], [3, 260]], "<u2"))):
-        assert array_to_bytes(feature, array) == expected
-    assert array_from_bytes(feature, expected).tolist() == [[1, 2], [3, 260]]
-    assert element_type(feature) == np.dtype("<u2")
+        assert feature_kind.array_to_bytes(feature, array) == expected
+    assert feature_kind.array_from_bytes(feature, expected).tolist() == [[1, 2], [3, 260]]
+    assert feature_kind.element_type(feature) == np.dtype("<u2")
 
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"123456789"])
 def test_another_length_is_an_error(data: bytes) -> None:
     sentence = rf"feature 'a' has {len(data)} bytes; expected 8, for it is an array of uint16 \(2, 2\)"
     with pytest.raises(ValueError, match=sentence):
-        array_from_bytes(Feature("a", "bytes", "array", (2, 2), element="uint16"), data)
+        feature_kind.array_from_bytes(Feature("a", "bytes", "array", (2, 2), element="uint16"), data)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +128,13 @@ def test_each_kind_says_what_is_wrong(feature: Feature, values: FeatureValue | N
     assert kind_of(feature).find_faults(feature, values) == faults
 
 
-class RomanKind(FeatureKind):
+class RomanKind(feature_kind.FeatureKind):
     """Numbers as Roman digits: a kind that nobody else knows."""
 
     name = cast(Kind, "roman")
     input_rank = 0
 
-    def tfds_entry(self, feature: Feature) -> Entry:
+    def tfds_entry(self, feature: Feature) -> feature_kind.Entry:
         return {"pythonClassName": "Roman"}
 
     def annotate(self, proto: Any, feature: Feature) -> None:

@@ -9,18 +9,6 @@ import numpy as np
 import pytest
 
 from shardmill.data import shard_index
-from shardmill.data.shard_index import (
-    IndexBuilder,
-    IndexedShard,
-    ShardIndex,
-    SplitIndex,
-    bounds_bytes,
-    bounds_count,
-    build_index,
-    index_json,
-    parse_index,
-    read_shard_index,
-)
 from shardmill.data.tfrecord import frame_record
 from shardmill.errors import CorruptDataError
 from shardmill.filesystem import LocalFiles
@@ -32,16 +20,16 @@ RECORDS = [bytes([size % 251]) * size for size in SIZES]
 FRAMED = b"".join(map(frame_record, RECORDS))
 
 
-def index_of(sizes: list[int]) -> ShardIndex:
-    return ShardIndex(np.cumsum([0, *(size + 16 for size in sizes)]))
+def index_of(sizes: list[int]) -> shard_index.ShardIndex:
+    return shard_index.ShardIndex(np.cumsum([0, *(size + 16 for size in sizes)]))
 
 
 @pytest.mark.parametrize("sizes", [[], [0], SIZES, [7] * 20_000, [size % 3_000 for size in range(20_000)]])
 def test_the_text_is_that_of_dalis_tfrecord2idx(sizes: list[int]) -> None:
     shard = b"".join(frame_record(bytes(size)) for size in sizes)
-    index = build_index(shard, "shard")
+    index = shard_index.build_index(shard, "shard")
     assert index.to_text() == tfrecord2idx(shard)
-    parsed = parse_index(index.to_text(), "shard.idx", len(shard), len(sizes))
+    parsed = shard_index.parse_index(index.to_text(), "shard.idx", len(shard), len(sizes))
     assert parsed.bounds.tolist() == index.bounds.tolist() == index_of(sizes).bounds.tolist()
     assert len(index) == len(sizes)
     assert index.shard_size == len(shard)
@@ -50,23 +38,23 @@ def test_the_text_is_that_of_dalis_tfrecord2idx(sizes: list[int]) -> None:
 
 
 def test_offsets_of_each_number_of_digits() -> None:
-    index = ShardIndex(np.array([0, 100, *(10**digits for digits in range(3, 19))], np.int64))
+    index = shard_index.ShardIndex(np.array([0, 100, *(10**digits for digits in range(3, 19))], np.int64))
     expected = "".join(f"{a} {b - a}\n" for a, b in zip(index.bounds.tolist(), index.bounds.tolist()[1:], strict=False))
     assert index.to_text() == expected.encode()
-    assert parse_index(index.to_text(), "shard.idx", 10**18).bounds.tolist() == index.bounds.tolist()
+    assert shard_index.parse_index(index.to_text(), "shard.idx", 10**18).bounds.tolist() == index.bounds.tolist()
 
 
 @pytest.mark.usefixtures("is_compiled")
 def test_an_index_is_built_of_the_chunks_that_are_written() -> None:
-    builder, start = IndexBuilder(), 0
+    builder, start = shard_index.IndexBuilder(), 0
     for cut in (100, 117, len(RECORDS)):
         chunk = b"".join(map(frame_record, RECORDS[start : min(cut, start + 4)]))
         builder.add(memoryview(chunk))
         start = min(start + 4, len(RECORDS))
     builder.add(b"".join(map(frame_record, RECORDS[start:])))
     builder.add(b"")
-    assert builder.build().bounds.tolist() == build_index(FRAMED, "shard").bounds.tolist()
-    assert IndexBuilder().build().bounds.tolist() == [0]
+    assert builder.build().bounds.tolist() == shard_index.build_index(FRAMED, "shard").bounds.tolist()
+    assert shard_index.IndexBuilder().build().bounds.tolist() == [0]
     with pytest.raises(ValueError, match="span"):
         builder.add(FRAMED[:-1])
 
@@ -92,16 +80,16 @@ def test_an_index_is_built_of_the_chunks_that_are_written() -> None:
 )
 def test_a_text_that_is_no_index_of_its_shard(text: bytes, size: int, message: str) -> None:
     with pytest.raises(CorruptDataError) as error:
-        parse_index(text, "shard.idx", size)
+        shard_index.parse_index(text, "shard.idx", size)
     assert message in str(error.value)
     assert "`shardmill index FOLDER` writes a new index" in str(error.value)
 
 
 def test_an_index_of_another_number_of_records() -> None:
     text = b"0 20\n20 20\n"
-    assert len(parse_index(text, "a.idx", 40, 2)) == 2
+    assert len(shard_index.parse_index(text, "a.idx", 40, 2)) == 2
     with pytest.raises(CorruptDataError, match=r"a\.idx does not fit its shard: it lists 2 records, the shard has 3"):
-        parse_index(text, "a.idx", 40, 3)
+        shard_index.parse_index(text, "a.idx", 40, 3)
 
 
 @pytest.mark.parametrize(
@@ -115,23 +103,27 @@ def test_an_index_of_another_number_of_records() -> None:
 def test_a_damaged_shard_is_not_indexed(damage: object, message: str) -> None:
     assert callable(damage)
     with pytest.raises(CorruptDataError, match=message):
-        build_index(io.BytesIO(damage(FRAMED)), "shard")
+        shard_index.build_index(io.BytesIO(damage(FRAMED)), "shard")
 
 
-def write_split(folder: Path, shards: list[list[int]], split: str = "train") -> dict[str, list[IndexedShard]]:
+def write_split(
+    folder: Path, shards: list[list[int]], split: str = "train"
+) -> dict[str, list[shard_index.IndexedShard]]:
     """Write the array of a split and index.json; each shard is the sizes of its records."""
     indexes = [index_of(sizes) for sizes in shards]
     listed = [
-        IndexedShard(f"x-{split}-{number}", len(index), index.shard_size, "", f"{index.crc32c:08x}")
+        shard_index.IndexedShard(f"x-{split}-{number}", len(index), index.shard_size, "", f"{index.crc32c:08x}")
         for number, index in enumerate(indexes)
     ]
     (folder / "index").mkdir(exist_ok=True)
-    (folder / "index" / f"{split}.npy").write_bytes(b"".join(bounds_bytes(indexes, bounds_count(listed))))
-    (folder / "index" / "index.json").write_bytes(index_json({split: listed}))
+    (folder / "index" / f"{split}.npy").write_bytes(
+        b"".join(shard_index.bounds_bytes(indexes, shard_index.bounds_count(listed)))
+    )
+    (folder / "index" / "index.json").write_bytes(shard_index.index_json({split: listed}))
     return {split: listed}
 
 
-def open_split(folder: Path) -> SplitIndex:
+def open_split(folder: Path) -> shard_index.SplitIndex:
     found = read_index(folder)
     assert found is not None
     return found["train"]
@@ -145,7 +137,7 @@ def test_every_shard_of_a_split_is_found(tmp_path: Path) -> None:
     assert (len(split), split.firsts.tolist()) == (21, [0, 3, 3, 13, 14, 14, 14, 21, 21])
     copied = pickle.loads(pickle.dumps(split))
     for number, sizes in enumerate(shards):
-        alone = read_shard_index(str(tmp_path / "index/train.npy"), listed, number, LocalFiles())
+        alone = shard_index.read_shard_index(str(tmp_path / "index/train.npy"), listed, number, LocalFiles())
         for found in (split.shard(number), copied.shard(number), alone):
             assert found.bounds.tolist() == index_of(sizes).bounds.tolist()
     assert len(pickle.dumps(split)) < 2_000  # without the positions
@@ -176,7 +168,7 @@ def test_an_array_that_is_not_the_one_that_is_listed(tmp_path: Path, damage: str
         open_split(tmp_path)
     if damage not in ("longer", "header"):  # which nothing shows where one shard is read
         with pytest.raises(CorruptDataError, match=r"train\.npy(:| is missing| is cut short)"):
-            read_shard_index(str(path), listed, 1, LocalFiles())
+            shard_index.read_shard_index(str(path), listed, 1, LocalFiles())
 
 
 @pytest.mark.parametrize(
@@ -198,8 +190,8 @@ def test_numbers_of_a_shard_that_are_damaged(tmp_path: Path, damage: list[int], 
     path.write_bytes(path.read_bytes()[:128] + np.array([*damage, 0, 19], np.int64).tobytes())
     split = open_split(tmp_path)
     assert split.shard(1).bounds.tolist() == [0, 19]  # of the sound shard
-    assert read_shard_index(str(path), listed, 1, LocalFiles()).bounds.tolist() == [0, 19]
-    for read in (split.shard, lambda number: read_shard_index(str(path), listed, number, LocalFiles())):
+    assert shard_index.read_shard_index(str(path), listed, 1, LocalFiles()).bounds.tolist() == [0, 19]
+    for read in (split.shard, lambda number: shard_index.read_shard_index(str(path), listed, number, LocalFiles())):
         with pytest.raises(CorruptDataError, match=rf"index of x-train-0.*{message}"):
             read(0)
 

@@ -15,14 +15,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from shardmill.data.feature_kind import ELEMENT_TYPES
 from shardmill.data.features import Feature, Features
+from shardmill.metadata import tfds_metadata
 from shardmill.metadata.schema import from_pbtxt, to_pbtxt, to_schema
-from shardmill.metadata.tfds_metadata import (
-    SplitInfo,
-    dump_json,
-    supervised_keys,
-    to_dataset_info_json,
-    to_features_json,
-)
 from tests.support.later import Later
 
 tf = Later("tensorflow")
@@ -146,7 +140,7 @@ def test_annotations_of_others_are_none_of_ours(tag: str) -> None:
 
 
 def content(feature: Feature) -> dict[str, Any]:
-    return json.loads(to_features_json((feature,)))["featuresDict"]["features"][feature.name]
+    return json.loads(tfds_metadata.to_features_json((feature,)))["featuresDict"]["features"][feature.name]
 
 
 def tensor(dtype: str, *dimensions: str, encoding: str = "none") -> dict[str, Any]:
@@ -210,8 +204,8 @@ def test_features_of_tfds(feature: Feature, class_name: str, value: dict[str, An
 
 
 def test_dataset_info() -> None:
-    splits = [SplitInfo("train", (3, 2), 1000), SplitInfo("test", (1,), 200)]
-    info = json.loads(to_dataset_info_json("flowers", "1.2.3", splits, ("image", "label"), "What it is."))
+    splits = [tfds_metadata.SplitInfo("train", (3, 2), 1000), tfds_metadata.SplitInfo("test", (1,), 200)]
+    info = json.loads(tfds_metadata.to_dataset_info_json("flowers", "1.2.3", splits, ("image", "label"), "What it is."))
 
     given = {"name": "flowers", "version": "1.2.3", "description": "What it is.", "fileFormat": "tfrecord"}
     assert given.items() <= info.items()
@@ -220,7 +214,7 @@ def test_dataset_info() -> None:
     lengths = {"shardLengths": ["3", "2"], "numBytes": "1000"}
     assert info["splits"][0] == {"name": "train", "filepathTemplate": template, **lengths}
     assert [split["name"] for split in info["splits"]] == ["train", "test"]
-    assert "supervisedKeys" not in json.loads(to_dataset_info_json("flowers", "1.0.0", [], None, ""))
+    assert "supervisedKeys" not in json.loads(tfds_metadata.to_dataset_info_json("flowers", "1.0.0", [], None, ""))
 
 
 LABEL = Feature("label", "int64")
@@ -241,8 +235,8 @@ RENAMED = Feature("text", "bytes", "text", original="title"), Feature("body", "b
     ],
 )
 def test_supervised_keys(features: Features, keys: tuple[str, str] | None) -> None:
-    assert supervised_keys(features) == keys
+    assert tfds_metadata.supervised_keys(features) == keys
 
 
 def test_json_keeps_order_and_letters() -> None:
-    assert dump_json({"b": "ü", "a": 1}) == '{\n  "b": "ü",\n  "a": 1\n}\n'
+    assert tfds_metadata.dump_json({"b": "ü", "a": 1}) == '{\n  "b": "ü",\n  "a": 1\n}\n'

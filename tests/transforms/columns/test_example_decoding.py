@@ -10,18 +10,7 @@ from hypothesis import strategies as st
 
 from shardmill.data.example import decode_example
 from shardmill.data.features import DType
-from shardmill.transforms.columns.example_decoding import (
-    KindCount,
-    Kinds,
-    count_kinds,
-    decode_examples,
-    decode_parts,
-    describe_mixed_kinds,
-    find_other_messages,
-    infer_examples,
-    kind_misfits,
-    most_frequent_kinds,
-)
+from shardmill.transforms.columns import example_decoding
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import merged
 from tests.support.encoded import encode_example
@@ -46,10 +35,12 @@ def serialized(features: dict[str, tuple[str, list[int]]]) -> bytes:
     return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString()
 
 
-def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
+def counted(records: list[bytes], places: list[tuple[str, int]]) -> example_decoding.Kinds:
     files = pa.array([file for file, _ in places], pa.string())
-    return count_kinds(
-        decode_parts(pa.array(records, pa.large_binary())), files, np.array([number for _, number in places], np.int64)
+    return example_decoding.count_kinds(
+        example_decoding.decode_parts(pa.array(records, pa.large_binary())),
+        files,
+        np.array([number for _, number in places], np.int64),
     )
 
 
@@ -60,29 +51,32 @@ def test_the_kinds_are_those_of_every_record(
     rows: list[tuple[dict[str, tuple[str, list[int]]], tuple[str, int]]], cut: int
 ) -> None:
     records, places = [serialized(features) for features, _ in rows], [place for _, place in rows]
-    expected: dict[str, dict[str, KindCount]] = {}
+    expected: dict[str, dict[str, example_decoding.KindCount]] = {}
     for features, place in rows:
         for name, (kind, _) in features.items():
             if kind:
-                known = expected.setdefault(name, {}).get(kind, KindCount(0, place))
-                expected[name][kind] = KindCount(known.records + 1, min(known.first_record, place))
+                known = expected.setdefault(name, {}).get(kind, example_decoding.KindCount(0, place))
+                expected[name][kind] = example_decoding.KindCount(known.records + 1, min(known.first_record, place))
     whole = counted(records, places)
     assert whole == expected
     assert merged(counted(records[:cut], places[:cut]), counted(records[cut:], places[cut:])) == whole
-    wanted = most_frequent_kinds(whole)
-    bad = kind_misfits(decode_parts(pa.array(records, pa.large_binary())), wanted)
+    wanted = example_decoding.most_frequent_kinds(whole)
+    bad = example_decoding.kind_misfits(example_decoding.decode_parts(pa.array(records, pa.large_binary())), wanted)
     assert sorted(bad) == [
         row
         for row, (features, _) in enumerate(rows)
         if any(kind and kind != wanted[name] for name, (kind, _) in features.items())
     ]
-    assert bool(describe_mixed_kinds(whole)) == bool(bad)
+    assert bool(example_decoding.describe_mixed_kinds(whole)) == bool(bad)
 
 
 @pytest.mark.parametrize(("features", "end"), [(3, ""), (4, "; and 1 more feature"), (5, "; and 2 more features")])
 def test_a_few_features_of_several_kinds_are_named(features: int, end: str) -> None:
-    held: dict[DType, KindCount] = {"int64": KindCount(1, ("a", 1)), "bytes": KindCount(1, ("b", 1))}
-    said = describe_mixed_kinds({f"x{number}": held for number in range(features)})
+    held: dict[DType, example_decoding.KindCount] = {
+        "int64": example_decoding.KindCount(1, ("a", 1)),
+        "bytes": example_decoding.KindCount(1, ("b", 1)),
+    }
+    said = example_decoding.describe_mixed_kinds({f"x{number}": held for number in range(features)})
 
     assert said.count("'x") == 3
     assert said.partition("; and")[1] + said.partition("; and")[2] == end
@@ -102,9 +96,9 @@ def test_sequence_examples_of_any_size(size: int) -> None:
     ]
     records = pa.array([message.SerializeToString() for message in made], pa.large_binary())
     kind = "tf.train.SequenceExample"
-    assert find_other_messages(records) == {1: kind, 3: kind}
-    assert find_other_messages(records[3:]) == {0: kind}
-    assert find_other_messages(records[:0]) == {}
+    assert example_decoding.find_other_messages(records) == {1: kind, 3: kind}
+    assert example_decoding.find_other_messages(records[3:]) == {0: kind}
+    assert example_decoding.find_other_messages(records[:0]) == {}
 
 
 # Values
@@ -141,7 +135,7 @@ def plain(values: Any, kind: pa.DataType) -> list[Any]:
 @given(RECORDS)
 @settings(max_examples=200)
 def test_decoded_as_one_by_one(records: list[bytes]) -> None:
-    features, bad = decode_examples(pa.array(records, pa.large_binary()))
+    features, bad = example_decoding.decode_examples(pa.array(records, pa.large_binary()))
     features.validate(full=True)
 
     assert features.num_rows == len(records)
@@ -162,7 +156,7 @@ def test_types_do_not_depend_on_how_records_are_cut(records: list[bytes], cut: i
 
 
 def inferred(records: list[bytes]) -> Inferred:
-    return infer_examples(decode_examples(pa.array(records, pa.large_binary()))[0])
+    return example_decoding.infer_examples(example_decoding.decode_examples(pa.array(records, pa.large_binary()))[0])
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -181,9 +175,9 @@ def test_types() -> None:
         ),
         encode_example({"scalar": [2], "pair": [b"x", b"y"], "ragged": np.array([1.5, 2]), "empty": np.zeros(0)}),
     ]
-    features, _ = decode_examples(pa.array(records, pa.large_binary()))
+    features, _ = example_decoding.decode_examples(pa.array(records, pa.large_binary()))
 
-    assert infer_examples(features) == Inferred(
+    assert example_decoding.infer_examples(features) == Inferred(
         {
             "empty": ColumnType("float32", 0, 2),
             "pair": ColumnType("bytes", 2, 2),
@@ -193,11 +187,13 @@ def test_types() -> None:
         },
         2,
     )
-    assert infer_examples(features, ["pair"], [ValuesOf("scalar")]) == Inferred(
+    assert example_decoding.infer_examples(features, ["pair"], [ValuesOf("scalar")]) == Inferred(
         {"pair": ColumnType("bytes", 2, 2)}, 2, {"scalar": frozenset({"1", "2"})}
     )
-    assert infer_examples(features, ["pair"], [ValuesOf("pair")]).values == {"pair": frozenset({"x", "y"})}
-    assert infer_examples(features, [], [ValuesOf("absent")]) == Inferred({}, 2)
+    assert example_decoding.infer_examples(features, ["pair"], [ValuesOf("pair")]).values == {
+        "pair": frozenset({"x", "y"})
+    }
+    assert example_decoding.infer_examples(features, [], [ValuesOf("absent")]) == Inferred({}, 2)
 
 
 @pytest.mark.slow
@@ -205,6 +201,6 @@ def test_a_feature_of_no_kind_is_absent() -> None:
     nothing = tf.train.Example(features=tf.train.Features(feature={"x": tf.train.Feature()})).SerializeToString()
     records = pa.array([nothing, encode_example({"x": [1]})], pa.large_binary())
 
-    assert decode_examples(records)[0].to_pylist() == [{"x": None}, {"x": [1]}]
-    assert decode_examples(records[:1])[0].num_columns == 0
-    assert infer_examples(decode_examples(records[:1])[0]) == Inferred({}, 1)
+    assert example_decoding.decode_examples(records)[0].to_pylist() == [{"x": None}, {"x": [1]}]
+    assert example_decoding.decode_examples(records[:1])[0].num_columns == 0
+    assert example_decoding.infer_examples(example_decoding.decode_examples(records[:1])[0]) == Inferred({}, 1)

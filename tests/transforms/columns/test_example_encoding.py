@@ -11,12 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.data import example, spans
-from shardmill.transforms.columns.example_encoding import (
-    MAX_RECORD_BYTES,
-    encode_examples,
-    encode_framed,
-    example_sizes,
-)
+from shardmill.transforms.columns import example_encoding
 from tests.support.encoded import encode_example
 from tests.support.framed_records import check, one_column
 from tests.support.later import Later
@@ -105,7 +100,7 @@ def test_nulls_have_no_entry_and_empty_lists_an_empty_one() -> None:
         }
     )
 
-    assert [parsed(record) for record in encode_examples(batch).to_pylist()] == [
+    assert [parsed(record) for record in example_encoding.encode_examples(batch).to_pylist()] == [
         {"i": ("int64_list", [1]), "b": ("bytes_list", [b""]), "s": ("bytes_list", [b""])},
         {"f": ("float_list", [0.5]), "b": ("bytes_list", [])},
         {"i": ("int64_list", []), "f": ("float_list", []), "s": ("bytes_list", ["é".encode()])},
@@ -119,7 +114,7 @@ def test_floats_keep_their_bits(bits: int) -> None:
     golden = "0a0f0a0d0a0178120812060a04" + bits.to_bytes(4, "little").hex()
 
     for values in (floats, pa.FixedSizeListArray.from_arrays(floats, 1)):
-        assert encode_examples(one_column(values)).to_pylist()[0].hex() == golden
+        assert example_encoding.encode_examples(one_column(values)).to_pylist()[0].hex() == golden
 
 
 def test_what_lies_under_a_null_does_not_matter() -> None:
@@ -140,7 +135,7 @@ def test_a_null_inside_a_list_is_refused(kind: pa.DataType) -> None:
     leaf = "a" if kind.value_type == pa.string() else 1
     batch = pa.RecordBatch.from_pydict({"fine": [1, 2, 3], "odd": pa.array([[leaf, leaf], None, [leaf, None]], kind)})
 
-    for encode in (encode_examples, encode_framed, example_sizes):
+    for encode in (example_encoding.encode_examples, example_encoding.encode_framed, example_encoding.example_sizes):
         with pytest.raises(ValueError, match="column 'odd': the list in row 2 of the batch holds a null"):
             encode(batch)
     check(batch.slice(0, 2))
@@ -161,7 +156,7 @@ OTHERS = (
 def test_other_types_are_refused(kind: pa.DataType) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([None], kind)], names=["fine", "odd"])
 
-    for encode in (encode_examples, encode_framed, example_sizes):
+    for encode in (example_encoding.encode_examples, example_encoding.encode_framed, example_encoding.example_sizes):
         with pytest.raises(TypeError) as raised:
             encode(batch)
         assert f"column 'odd' is {kind}; expected int64, float32, binary, string" in str(raised.value)
@@ -170,7 +165,7 @@ def test_other_types_are_refused(kind: pa.DataType) -> None:
 def test_no_columns() -> None:
     batch = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
 
-    assert encode_examples(batch).to_pylist() == [encode_example({})] * 3
+    assert example_encoding.encode_examples(batch).to_pylist() == [encode_example({})] * 3
     check(batch)
 
 
@@ -179,8 +174,8 @@ def test_no_columns() -> None:
 def test_no_rows(leaf: pa.DataType, nest: Any) -> None:
     batch = one_column(pa.array([], nest(leaf)))
 
-    assert encode_examples(batch).type == pa.large_binary()
-    assert example_sizes(batch).shape == (0,)
+    assert example_encoding.encode_examples(batch).type == pa.large_binary()
+    assert example_encoding.example_sizes(batch).shape == (0,)
     check(batch)
 
 
@@ -216,11 +211,11 @@ def test_many_rows() -> None:
 @pytest.mark.parametrize("rows", [1, 8191, 8192, 8193])
 def test_rows_do_not_depend_on_their_neighbours(rows: int) -> None:
     whole = table(8200)
-    records = encode_examples(whole)
+    records = example_encoding.encode_examples(whole)
 
-    assert encode_examples(whole.slice(3, rows)).equals(records.slice(3, rows))
+    assert example_encoding.encode_examples(whole.slice(3, rows)).equals(records.slice(3, rows))
     order = np.random.default_rng(1).permutation(rows)
-    assert encode_examples(whole.take(pa.array(order))).equals(records.take(pa.array(order)))
+    assert example_encoding.encode_examples(whole.take(pa.array(order))).equals(records.take(pa.array(order)))
 
 
 def test_lists_of_size_zero() -> None:
@@ -342,9 +337,9 @@ def test_sizes_before_a_string_of_a_quarter_gigabyte() -> None:
         batch = one_column(pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, data]))
         entry_header = example.bytes_entry_header("x", size)
         header = example.example_header(len(entry_header) + size) + entry_header
-        record = np.frombuffer(encode_examples(batch).buffers()[2], np.uint8)
+        record = np.frombuffer(example_encoding.encode_examples(batch).buffers()[2], np.uint8)
 
-        assert example_sizes(batch).tolist() == [len(record)]
+        assert example_encoding.example_sizes(batch).tolist() == [len(record)]
         assert len(record) == len(header) + size
         assert record[: len(header)].tobytes() == header
         assert not record[len(header) :].any()
@@ -356,16 +351,16 @@ def test_sizes_of_values_that_are_not_there_to_read() -> None:
         offsets = np.array([0, 5, size - 7, size], np.int64)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(untouched)]
         batch = one_column(pa.LargeBinaryArray.from_buffers(pa.large_binary(), 3, buffers))
-        sizes = example_sizes(batch)
+        sizes = example_encoding.example_sizes(batch)
         with pytest.raises(
             ValueError, match=rf"row 1 makes a record of {sizes[1]} bytes, .* up to 2147483647; leave it out"
         ):
-            encode_examples(batch)
-        assert encode_examples(batch.slice(0, 1)).to_pylist() == [encode_example({"x": [bytes(5)]})]
+            example_encoding.encode_examples(batch)
+        assert example_encoding.encode_examples(batch.slice(0, 1)).to_pylist() == [encode_example({"x": [bytes(5)]})]
         del batch, buffers
 
     headers = [example.bytes_entry_header("x", int(length)) for length in np.diff(offsets)]
     entries = [len(header) + int(length) for header, length in zip(headers, np.diff(offsets))]
     assert sizes.dtype == np.int64
     assert sizes.tolist() == [entry + len(example.example_header(entry)) for entry in entries]
-    assert (sizes > MAX_RECORD_BYTES).tolist() == [False, True, False]
+    assert (sizes > example_encoding.MAX_RECORD_BYTES).tolist() == [False, True, False]

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.columns.text import (
-    NumberStyle,
-    infer_list_type,
-    infer_type,
-    parse_lists,
-    split_lists,
-)
+from shardmill.transforms.columns import text
 from shardmill.transforms.columns.types import ColumnType
 
 STYLES = [(".", ","), (".", "'"), (",", "."), (",", " "), (",", "")]
@@ -34,8 +28,8 @@ def test_numbers_become_plain(style: tuple[str, str], numbers: list[int | Decima
     decimal, thousands = style
     found = [None if one is None else spell(one, decimal, thousands if grouped else "") for one in numbers]
     plain = texts(*(None if one is None else f"{one}" for one in numbers))
-    assert NumberStyle(decimal, thousands).rewrite(texts(*found)) == (plain, True)
-    assert (NumberStyle(decimal, thousands).is_plain, NumberStyle().is_plain) == (False, True)
+    assert text.NumberStyle(decimal, thousands).rewrite(texts(*found)) == (plain, True)
+    assert (text.NumberStyle(decimal, thousands).is_plain, text.NumberStyle().is_plain) == (False, True)
 
 
 REWRITTEN = {"1.234": "1234", ",5": ".5", "7,": "7.", "-1.000,25e-3": "-1000.25e-3", "NaN": "NaN", "(1.500)": "-1500"}
@@ -43,7 +37,7 @@ OTHERS = ["1.23", "12.3456", "1234.567", "1.234.5", "1,2,3", "(1", "-(1)", ",", 
 
 
 def test_what_is_no_number_stays_as_it_is() -> None:
-    style = NumberStyle(",", ".")
+    style = text.NumberStyle(",", ".")
     assert style.rewrite(texts(*REWRITTEN, None)) == (texts(*REWRITTEN.values(), None), True)
     for other in OTHERS:
         assert style.rewrite(texts("1.000", other)) == (texts("1000", other), False)
@@ -59,10 +53,10 @@ def test_lists_there_and_back(lists: list[list[int] | None], separator: str, aro
     present = [one for one in lists if one is not None]
     sizes = {len(one) for one in present}
 
-    parts, lengths = split_lists(column, separator)
+    parts, lengths = text.split_lists(column, separator)
     assert (parts.to_pylist(), lengths.tolist()) == (flat, [len(one or ()) for one in lists])
 
-    kind = infer_list_type(column, separator)
+    kind = text.infer_list_type(column, separator)
     if not present:
         assert kind is None
         return
@@ -70,19 +64,19 @@ def test_lists_there_and_back(lists: list[list[int] | None], separator: str, aro
     of_all = (sizes.pop(), 0) if len(sizes) == 1 else (-1, empty)
     assert kind == ColumnType("int64", of_all[0], len(present), (), of_all[1])
     missing: list[int] | None = [] if kind.is_variable else None
-    values, reasons = parse_lists(column, kind, separator)
+    values, reasons = text.parse_lists(column, kind, separator)
     assert (values.to_pylist(), reasons) == ([missing if one is None else one for one in lists], {})
 
 
 def test_parts_without_their_quotes() -> None:
-    parts, lengths = split_lists(texts("['a b', \"c\"]", "x,,y,", " "), ",")
+    parts, lengths = text.split_lists(texts("['a b', \"c\"]", "x,,y,", " "), ",")
     assert (parts.to_pylist(), lengths.tolist()) == ([b"a b", b"c", b"x", b"", b"y"], [2, 3, 0])
-    assert split_lists(texts("1 \t 2\n3"), " ")[1].tolist() == [3]
+    assert text.split_lists(texts("1 \t 2\n3"), " ")[1].tolist() == [3]
 
 
 @pytest.mark.parametrize("values", [("1", "2"), ("1", "2.5"), ("true",), ("a", "1"), ("007",)])
 def test_the_type_is_that_of_all_parts(values: tuple[str, ...]) -> None:
-    kind, expected = infer_list_type(texts(";".join(values)), ";"), infer_type(texts(*values))
+    kind, expected = text.infer_list_type(texts(";".join(values)), ";"), text.infer_type(texts(*values))
     assert kind is not None
     assert expected is not None
     assert (kind.dtype, kind.length) == (expected.dtype, len(values))
@@ -90,7 +84,7 @@ def test_the_type_is_that_of_all_parts(values: tuple[str, ...]) -> None:
 
 def test_lists_that_do_not_fit() -> None:
     column = texts("1;2", "1;2;3", None, "1;x", "y;z", "")
-    fixed, reasons = parse_lists(column, ColumnType("int64", 2, 0), ";")
+    fixed, reasons = text.parse_lists(column, ColumnType("int64", 2, 0), ";")
     assert fixed[0].as_py() == [1, 2]
     assert fixed.is_null().to_pylist() == [False, False, True, False, False, False]
     assert reasons == {
@@ -99,6 +93,6 @@ def test_lists_that_do_not_fit() -> None:
         4: "'y' is not an integer (int64)",
         5: "0 values, where 2 were expected",
     }
-    _, reasons = parse_lists(column, ColumnType("int64", -1, 0), ";")
+    _, reasons = text.parse_lists(column, ColumnType("int64", -1, 0), ";")
     assert sorted(reasons) == [3, 4]
-    assert np.array_equal(parse_lists(texts("0.5;1"), ColumnType("float32", 2, 0), ";")[0].flatten(), [0.5, 1])
+    assert np.array_equal(text.parse_lists(texts("0.5;1"), ColumnType("float32", 2, 0), ";")[0].flatten(), [0.5, 1])

@@ -33,14 +33,7 @@ from shardmill.transforms.files.image_geometry import (
 from shardmill.transforms.files.image_objects import ObjectEncoder
 from shardmill.transforms.files.references import PLANNED
 from shardmill.transforms.files.shards import make_empty_stored, split_into_tasks
-from shardmill.transforms.inputs.annotations import (
-    PLANNED_OBJECTS,
-    Object,
-    ObjectField,
-    build_lists_of_columns,
-    plan_objects,
-    read_planned_objects,
-)
+from shardmill.transforms.inputs import annotations
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.files import ImageStats
 from tests.support.command import write_files
@@ -337,23 +330,26 @@ def test_any_chunks_give_the_same_bytes(root: Path) -> None:
         assert b"".join(encoder(chunk).framed for chunk in slices(batch, rows)) == whole
 
 
-MEMBERS: tuple[ObjectField, ...] = ("area", "bbox", "id", "label")
+MEMBERS: tuple[annotations.ObjectField, ...] = ("area", "bbox", "id", "label")
 SIZE = (60, 40)
 
 
 def objects_planned(sizes: list[tuple[int, int] | None]) -> pa.RecordBatch:
     """Images of which `sizes` are said, the number of whose objects is their place; each has a box from the corner."""
     objects = [
-        [Object("cat", 0, 0, 10 + each, 20 + each, 100 * image + each, 8.0) for each in range(image)]
+        [annotations.Object("cat", 0, 0, 10 + each, 20 + each, 100 * image + each, 8.0) for each in range(image)]
         for image in range(len(sizes))
     ]
     columns = zip(*(item for of_image in objects for item in of_image), strict=True)
     sides = [[None if size is None else size[side] for size in sizes] for side in (0, 1)]
     found = pa.RecordBatch.from_arrays(
-        [*(pa.array(side, pa.int64()) for side in sides), build_lists_of_columns(columns, list(map(len, objects)))],
+        [
+            *(pa.array(side, pa.int64()) for side in sides),
+            annotations.build_lists_of_columns(columns, list(map(len, objects))),
+        ],
         ["box_width", "box_height", "objects"],
     )
-    return plan_objects(found, {"cat": 0})
+    return annotations.plan_objects(found, {"cat": 0})
 
 
 @pytest.mark.parametrize("how", [None, Reencode("png", (30, 30), "cover"), Reencode("png", (30, 30), "contain")])
@@ -363,12 +359,12 @@ def test_prepared_objects_are_those_of_the_images_as_they_are(how: Reencode | No
     pictures = [Picture(*SIZE, 6 if place == 7 else 1) for place in range(len(sizes))]
     encoder = ObjectEncoder(MEMBERS)
     batch = objects_planned(sizes)
-    expected, expected_errors = encoder.place(read_planned_objects(batch), pictures, how)
+    expected, expected_errors = encoder.place(annotations.read_planned_objects(batch), pictures, how)
     prepared = encoder.prepare(batch, how).slice(start)
     seen: list[Picture | None] = [None if place == 5 else picture for place, picture in enumerate(pictures)]
     rows, places, errors = encoder.annotate(prepared, seen[start:], how)
 
-    assert batch.schema.equals(PLANNED_OBJECTS)
+    assert batch.schema.equals(annotations.PLANNED_OBJECTS)
     assert {place + start for place in errors} == set(expected_errors) == {4}
     for place, row in enumerate(places, start):
         assert (row is None) == (place == 5)
@@ -390,7 +386,7 @@ def test_what_is_prepared_is_taken() -> None:
 def test_boxes_of_the_stored_image_are_turned_with_it_and_others_are_not() -> None:
     turned = [Picture(*SIZE, 6)] * 3  # whose upright image is 40 x 60
     batch = objects_planned([None, SIZE, SIZE[::-1]])
-    rows, errors = ObjectEncoder(MEMBERS).place(read_planned_objects(batch), turned, Reencode("png"))
+    rows, errors = ObjectEncoder(MEMBERS).place(annotations.read_planned_objects(batch), turned, Reencode("png"))
 
     assert errors == {}
     first = [boxes[:4] for boxes in rows["objects/bbox"].to_pylist()]

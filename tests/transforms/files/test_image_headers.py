@@ -13,13 +13,6 @@ from PIL import Image
 
 from shardmill.transforms.files import image_headers
 from shardmill.transforms.files.image_geometry import ImageError, UnreadableError
-from shardmill.transforms.files.image_headers import (
-    ImageHeader,
-    Properties,
-    check_structure,
-    has_transparent_colour,
-    read_header,
-)
 from shardmill.transforms.files.tiff import read_array, read_tiff
 from tests.support.masks import encoded as encode
 from tests.support.mutants import mutants, originals
@@ -108,17 +101,19 @@ def format_of(name: str) -> str:
     return name.partition("-")[0]
 
 
-def check(data: bytes) -> ImageHeader:
-    return check_structure(data, read_header(data))
+def check(data: bytes) -> image_headers.ImageHeader:
+    return image_headers.check_structure(data, image_headers.read_header(data))
 
 
-def checked_properties(name: str) -> Properties:
-    return Properties(name in DEEP, is_transparent=name == "gif-transparent")
+def checked_properties(name: str) -> image_headers.Properties:
+    return image_headers.Properties(name in DEEP, is_transparent=name == "gif-transparent")
 
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_format_and_size(name: str) -> None:
-    assert read_header(IMAGES[name]) == ImageHeader(format_of(name), WIDTH, HEIGHT, properties=Properties(name in DEEP))
+    assert image_headers.read_header(IMAGES[name]) == image_headers.ImageHeader(
+        format_of(name), WIDTH, HEIGHT, properties=image_headers.Properties(name in DEEP)
+    )
 
 
 def test_an_animated_webp_is_refused_with_the_flags_that_keep_its_first_frame() -> None:
@@ -132,7 +127,7 @@ def test_a_cmyk_jpeg_needs_adobes_marker() -> None:
     assert image_headers.read_plain(IMAGES["jpeg-cmyk"]) is not None
     assert image_headers.read_plain(jpeg) is None
     with pytest.raises(UnreadableError, match="a CMYK jpeg without Adobe's marker, which TensorFlow decodes to wrong"):
-        read_header(jpeg)
+        image_headers.read_header(jpeg)
 
 
 @pytest.mark.parametrize("name", IMAGES)
@@ -148,23 +143,25 @@ def test_cut_at_every_byte(name: str) -> None:
 def test_a_good_image_is_accepted_whatever_follows_its_end(name: str) -> None:
     data, format_ = IMAGES[name], format_of(name)
     for padding in (b"", *(() if format_ == "bmp" else (b"\0", b"\0" * 700, b"\r\n", b"camera maker's trailer"))):
-        assert check(data + padding) == ImageHeader(format_, WIDTH, HEIGHT, properties=checked_properties(name))
+        assert check(data + padding) == image_headers.ImageHeader(
+            format_, WIDTH, HEIGHT, properties=checked_properties(name)
+        )
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 700), (700, 1), (300, 300)])
 @pytest.mark.parametrize("format_", ["JPEG", "PNG", "GIF", "BMP", "WEBP"])
 def test_sizes_of_one_pixel_and_of_two_bytes(format_: str, size: tuple[int, int]) -> None:
-    assert check(encode(Image.new("L", size), format_)) == ImageHeader(format_.lower(), *size)
+    assert check(encode(Image.new("L", size), format_)) == image_headers.ImageHeader(format_.lower(), *size)
 
 
 @pytest.mark.parametrize("lossless", [True, False])
 @pytest.mark.parametrize("size", [(1, 1), (16_383, 1), (1, 16_383)])
 def test_the_largest_webp(size: tuple[int, int], lossless: bool) -> None:
-    assert check(encode(Image.new("RGB", size), "WEBP", lossless=lossless)) == ImageHeader("webp", *size)
+    assert check(encode(Image.new("RGB", size), "WEBP", lossless=lossless)) == image_headers.ImageHeader("webp", *size)
 
 
 def test_a_tiff_is_recognised_only() -> None:
-    assert read_header(encode(picture(), "TIFF")) == ImageHeader("tiff", 0, 0)
+    assert image_headers.read_header(encode(picture(), "TIFF")) == image_headers.ImageHeader("tiff", 0, 0)
 
 
 NO_TENSORFLOW = "; --image_format jpeg or png makes one that it reads"
@@ -217,7 +214,7 @@ def test_the_exif_orientation(format_: str, order: str) -> None:
     exif[0x010F], exif[0x0112] = "camera", 8
     header = check(encode(picture(), format_, exif=exif))
 
-    assert header == ImageHeader(format_.lower(), WIDTH, HEIGHT, 8)
+    assert header == image_headers.ImageHeader(format_.lower(), WIDTH, HEIGHT, 8)
 
 
 def test_a_broken_exif_block_turns_nothing() -> None:
@@ -236,7 +233,7 @@ def test_a_broken_exif_block_turns_nothing() -> None:
 def test_a_jpeg_with_fill_bytes_and_lone_markers() -> None:
     data = IMAGES["jpeg"]
 
-    assert check(data[:2] + b"\xff\xff\xff\x01\xff\xd0" + data[2:]) == ImageHeader("jpeg", WIDTH, HEIGHT)
+    assert check(data[:2] + b"\xff\xff\xff\x01\xff\xd0" + data[2:]) == image_headers.ImageHeader("jpeg", WIDTH, HEIGHT)
 
 
 MAGICS = [data[:size] for data in IMAGES.values() for size in (2, 4, 8, 12, 16, 26, 40)]
@@ -351,9 +348,9 @@ def test_a_transparent_colour_behind_other_extensions_of_a_gif() -> None:
     plain = encode(picture("P"), "GIF")
     transparent, comment = b"!\xf9\x04\x01\0\0\x07\0", b"!\xfe\x03abc\x02de\0"
 
-    assert not has_transparent_colour(plain)
-    assert not has_transparent_colour(with_extension(plain, comment))
-    assert has_transparent_colour(with_extension(plain, comment + transparent))
+    assert not image_headers.has_transparent_colour(plain)
+    assert not image_headers.has_transparent_colour(with_extension(plain, comment))
+    assert image_headers.has_transparent_colour(with_extension(plain, comment + transparent))
 
 
 @pytest.mark.parametrize("screen", [(8, 6), (60, 50), (0, 50)])
@@ -364,7 +361,7 @@ def test_the_size_of_a_gif_whose_frame_is_no_screen(screen: tuple[int, int], cor
     data = plain[:6] + struct.pack("<HH", *screen) + plain[10 : frame + 1] + struct.pack("<HH", *corner)
     data += plain[frame + 5 :]
     with Image.open(io.BytesIO(data)) as decoded:
-        assert (read_header(data).width, read_header(data).height) == decoded.size
+        assert (image_headers.read_header(data).width, image_headers.read_header(data).height) == decoded.size
 
 
 def test_the_pages_of_a_tiff_are_counted() -> None:

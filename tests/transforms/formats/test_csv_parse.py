@@ -9,19 +9,6 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import Dialect
-from shardmill.transforms.formats.csv_parse import (
-    MAX_PIECE,
-    START_BYTES,
-    CsvPiece,
-    Head,
-    Table,
-    check_length,
-    check_start,
-    parse_piece,
-    read_head,
-    read_ranges,
-    split_piece,
-)
 
 DIALECT = Dialect()
 
@@ -29,17 +16,17 @@ DIALECT = Dialect()
 @pytest.mark.parametrize(
     ("text", "head"),
     [
-        (b"", Head(b"", 1, 0, 1, b"")),
-        (b"\n\r\n", Head(b"", 3, 3, 3, b"")),
-        (b"a", Head(b"a", 1, 1, 1, b"")),
-        (b"a\nb", Head(b"a\n", 1, 2, 2, b"b")),
-        (b"a\r\nb", Head(b"a\r\n", 1, 3, 2, b"b")),
-        (b"a\r", Head(b"a\r", 1, 2, 2, b"")),
-        (b'\r\n\n"a\n"\n\nb', Head(b'"a\n"\n', 3, 8, 5, b"\nb")),
+        (b"", csv_parse.Head(b"", 1, 0, 1, b"")),
+        (b"\n\r\n", csv_parse.Head(b"", 3, 3, 3, b"")),
+        (b"a", csv_parse.Head(b"a", 1, 1, 1, b"")),
+        (b"a\nb", csv_parse.Head(b"a\n", 1, 2, 2, b"b")),
+        (b"a\r\nb", csv_parse.Head(b"a\r\n", 1, 3, 2, b"b")),
+        (b"a\r", csv_parse.Head(b"a\r", 1, 2, 2, b"")),
+        (b'\r\n\n"a\n"\n\nb', csv_parse.Head(b'"a\n"\n', 3, 8, 5, b"\nb")),
     ],
 )
-def test_head(text: bytes, head: Head) -> None:
-    assert read_head(io.BytesIO(text), DIALECT, "a.csv") == head
+def test_head(text: bytes, head: csv_parse.Head) -> None:
+    assert csv_parse.read_head(io.BytesIO(text), DIALECT, "a.csv") == head
 
 
 def test_blank_lines_before_the_header_are_read_little_by_little() -> None:
@@ -52,34 +39,37 @@ def test_blank_lines_before_the_header_are_read_little_by_little() -> None:
 
     text = b"\n\r\n" * 2_000_000
 
-    assert read_head(Watched(text + b"a,b\n"), DIALECT, "a.csv").line == 4_000_001
+    assert csv_parse.read_head(Watched(text + b"a,b\n"), DIALECT, "a.csv").line == 4_000_001
     assert max(sizes) <= 2 << 20
 
 
 def test_lines_that_end_in_cr_are_not_held_back() -> None:
-    assert max(len(data) for data, _ in read_ranges(io.BytesIO(b"\r" * 1000), DIALECT, 10, 0)) <= 11
+    assert max(len(data) for data, _ in csv_parse.read_ranges(io.BytesIO(b"\r" * 1000), DIALECT, 10, 0)) <= 11
 
 
 def test_a_piece_that_is_too_long() -> None:
-    check_length(MAX_PIECE, 1, "a.csv")
+    csv_parse.check_length(csv_parse.MAX_PIECE, 1, "a.csv")
     with pytest.raises(UserError, match=r"^a.csv, line 7: 2,147,418,113 bytes cannot be parsed at once"):
-        check_length(MAX_PIECE + 1, 7, "a.csv")
+        csv_parse.check_length(csv_parse.MAX_PIECE + 1, 7, "a.csv")
 
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 def test_blank_lines_are_one_piece_however_many_there_are(monkeypatch: pytest.MonkeyPatch, newline: bytes) -> None:
     monkeypatch.setattr(csv_parse, "MAX_LINES", 10)
-    (piece,) = split_piece(CsvPiece(newline * 1000, 1), DIALECT, "a.csv")
+    (piece,) = csv_parse.split_piece(csv_parse.CsvPiece(newline * 1000, 1), DIALECT, "a.csv")
     assert (piece.text, piece.line) == (newline * 1000, 1)
-    assert len(list(split_piece(CsvPiece(b"a\n" * 1000, 1), DIALECT, "a.csv"))) >= 50
+    assert len(list(csv_parse.split_piece(csv_parse.CsvPiece(b"a\n" * 1000, 1), DIALECT, "a.csv"))) >= 50
 
 
-TABLE = Table("a.csv", ("a", "b"), Dialect(), ("", "NA"), "utf-8")
+TABLE = csv_parse.Table("a.csv", ("a", "b"), Dialect(), ("", "NA"), "utf-8")
 
 
 @pytest.mark.parametrize("text", [b"1,x\n2,y\n", b'1,"x"\n\n2,y', b'1,x\n3\n"4"5,6\n\xff,7\n2,y\n'])
 def test_without_lines_it_is_the_same_but_for_the_lines(text: bytes) -> None:
-    one, other = (parse_piece(CsvPiece(text, 1), TABLE, ["a", "b"], with_lines) for with_lines in (True, False))
+    one, other = (
+        csv_parse.parse_piece(csv_parse.CsvPiece(text, 1), TABLE, ["a", "b"], with_lines)
+        for with_lines in (True, False)
+    )
 
     assert one.columns == other.columns
     assert (one.rows, other.rows) == (2, 2)
@@ -89,30 +79,30 @@ def test_without_lines_it_is_the_same_but_for_the_lines(text: bytes) -> None:
 @pytest.mark.parametrize("with_lines", [True, False])
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"1\n", b"\xff,1\n", b'"a"b,1\n'])
 def test_no_rows(text: bytes, with_lines: bool) -> None:
-    found = parse_piece(CsvPiece(text, 1), TABLE, ["a"], with_lines)
+    found = csv_parse.parse_piece(csv_parse.CsvPiece(text, 1), TABLE, ["a"], with_lines)
 
     assert (found.rows, len(found.columns[0]), len(found.lines)) == (0, 0, 0)
 
 
 def test_a_record_with_more_than_one_fault_is_one_reject() -> None:
-    found = parse_piece(CsvPiece(b'"a"b\xff\n"c"\xff,d,e\n\xff\n1,2\n', 1), TABLE, ["a"], True)
+    found = csv_parse.parse_piece(csv_parse.CsvPiece(b'"a"b\xff\n"c"\xff,d,e\n\xff\n1,2\n', 1), TABLE, ["a"], True)
 
     assert [reject.line for reject in found.rejects] == [1, 2, 3]
     assert found.rows == 1
 
 
-@pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[:START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])
+@pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[: csv_parse.START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])
 def test_text_is_no_other_format(start: bytes) -> None:
-    check_start(start, "a.csv", "utf-8")
+    csv_parse.check_start(start, "a.csv", "utf-8")
 
 
 def test_a_byte_order_mark_is_fine_in_its_encoding() -> None:
-    check_start(b"\xff\xfea\0", "a.csv", "utf-16")
+    csv_parse.check_start(b"\xff\xfea\0", "a.csv", "utf-16")
     with pytest.raises(UserError, match=r"^a.csv is not CSV; it begins like UTF-16"):
-        check_start(b"\xff\xfea\0", "a.csv", "utf-8")
+        csv_parse.check_start(b"\xff\xfea\0", "a.csv", "utf-8")
 
 
-WIDE = Table("a.csv", tuple(f"c{number}" for number in range(300)), Dialect(), ("",), "utf-8")
+WIDE = csv_parse.Table("a.csv", tuple(f"c{number}" for number in range(300)), Dialect(), ("",), "utf-8")
 ROWS = [",".join(str(row * number % 7 or "") for number in range(300)) for row in (1, 2, 3)]
 
 

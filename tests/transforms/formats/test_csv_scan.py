@@ -11,15 +11,6 @@ from hypothesis import strategies as st
 
 from shardmill.transforms.formats import csv_scan
 from shardmill.transforms.formats.conventions import Dialect
-from shardmill.transforms.formats.csv_scan import (
-    ScannedRange,
-    count_lines,
-    find_delimiters,
-    find_records,
-    line_ends,
-    scan_range,
-    stitch,
-)
 
 CSV = Dialect()
 NASTY = st.lists(
@@ -44,7 +35,7 @@ def arrow_rows(data: bytes, width: int, dialect: Dialect = CSV) -> list[tuple[by
     return list(zip(*[column.to_pylist() for column in table.columns]))
 
 
-def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[ScannedRange]:
+def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[csv_scan.ScannedRange]:
     """`data` scanned in ranges of `size` bytes, each from the bytes that it needs and no more."""
     ranges = []
     for begin in range(0, len(data), size):
@@ -53,17 +44,17 @@ def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[ScannedR
         while dialect.quote and data[after : after + 1] == dialect.quote:
             after += 1
         first = max(begin - 1, 0)
-        ranges.append(scan_range(data[first : after + 1], dialect, begin - first, end - first, first))
+        ranges.append(csv_scan.scan_range(data[first : after + 1], dialect, begin - first, end - first, first))
     return ranges
 
 
 @given(NASTY, st.integers(1, 9))
 @settings(max_examples=200)
 def test_a_scan_in_parts_is_that_of_the_whole(data: bytes, size: int) -> None:
-    whole = scan_range(data, CSV)
+    whole = csv_scan.scan_range(data, CSV)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_scan, "SCAN_BYTES", size)
-        assert scan_range(data, CSV) == whole
+        assert csv_scan.scan_range(data, CSV) == whole
 
 
 @given(NASTY, st.integers(0, 30), st.integers(0, 30))
@@ -71,7 +62,7 @@ def test_lines_are_counted_where_they_end(data: bytes, begin: int, length: int) 
     begin = min(begin, len(data))
     end = min(begin + length, len(data))
 
-    assert count_lines(data, begin, end) == len(line_ends(data, begin, end))
+    assert csv_scan.count_lines(data, begin, end) == len(csv_scan.line_ends(data, begin, end))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,7 @@ def test_lines_are_counted_where_they_end(data: bytes, begin: int, length: int) 
     ],
 )
 def test_records(data: bytes, starts: list[int], lines: list[int]) -> None:
-    found = find_records(data, CSV)
+    found = csv_scan.find_records(data, CSV)
 
     assert found.starts.tolist() == starts
     assert found.stops.tolist() == ([*starts[1:], len(data)] if data else [])
@@ -102,7 +93,7 @@ def test_records(data: bytes, starts: list[int], lines: list[int]) -> None:
 
 
 def test_blank_records() -> None:
-    found = find_records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV)
+    found = csv_scan.find_records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV)
     assert (len(found.is_blank), np.flatnonzero(found.is_blank).tolist()) == (8, [0, 2, 3])
 
 
@@ -114,42 +105,42 @@ def test_blank_records() -> None:
     ],
 )
 def test_malformed_records(record: bytes, malformed: bool) -> None:
-    assert find_records(b"x\n" + record + b",y\nz\n", CSV).is_malformed.tolist() == [False, malformed, False]
-    assert find_records(record, CSV).is_malformed.tolist() == [malformed]
+    assert csv_scan.find_records(b"x\n" + record + b",y\nz\n", CSV).is_malformed.tolist() == [False, malformed, False]
+    assert csv_scan.find_records(record, CSV).is_malformed.tolist() == [malformed]
 
 
 def test_without_quotes_every_line_is_a_record() -> None:
     dialect = Dialect(quote=b"")
 
-    assert find_records(b'"a\n"b\n', dialect).starts.tolist() == [0, 3]
-    assert find_delimiters(b'"a,b"', dialect).tolist() == [2]
-    assert scan_range(b'"a\n"b\n', dialect).scans[0].last_end == 6
+    assert csv_scan.find_records(b'"a\n"b\n', dialect).starts.tolist() == [0, 3]
+    assert csv_scan.find_delimiters(b'"a,b"', dialect).tolist() == [2]
+    assert csv_scan.scan_range(b'"a\n"b\n', dialect).scans[0].last_end == 6
 
 
 def test_another_dialect() -> None:
     dialect = Dialect(b"\t", b"'")
 
-    assert find_records(b"a\t'b\n'\n,'c\n", dialect).starts.tolist() == [0, 7]
-    assert find_delimiters(b"a\t'b\t'\t", dialect).tolist() == [1, 6]
+    assert csv_scan.find_records(b"a\t'b\n'\n,'c\n", dialect).starts.tolist() == [0, 7]
+    assert csv_scan.find_delimiters(b"a\t'b\t'\t", dialect).tolist() == [1, 6]
 
 
 def test_of() -> None:
-    assert find_records(b"ab\nc\n", CSV).record_numbers(np.array([0, 2, 3, 4])).tolist() == [0, 0, 1, 1]
+    assert csv_scan.find_records(b"ab\nc\n", CSV).record_numbers(np.array([0, 2, 3, 4])).tolist() == [0, 0, 1, 1]
 
 
 @given(NASTY)
 def test_line_ends(data: bytes) -> None:
     lines = data.splitlines(keepends=True)
 
-    assert (line_ends(data) + 1).tolist() == np.cumsum([len(line) for line in lines if line[-1:] in b"\r\n"]).astype(
-        int
-    ).tolist()
+    assert (csv_scan.line_ends(data) + 1).tolist() == np.cumsum(
+        [len(line) for line in lines if line[-1:] in b"\r\n"]
+    ).astype(int).tolist()
 
 
 @given(NASTY, st.integers(1, 4))
 def test_records_are_the_rows_that_arrow_reads(data: bytes, width: int) -> None:
-    found = find_records(data, CSV)
-    fields = np.diff(np.searchsorted(find_delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
+    found = csv_scan.find_records(data, CSV)
+    fields = np.diff(np.searchsorted(csv_scan.find_delimiters(data, CSV), np.append(found.starts, len(data)))) + 1
     keep = ~found.is_blank & (fields == width)
     kept = [data[start:stop] for start, stop in zip(found.starts[keep], found.stops[keep])]
 
@@ -165,28 +156,28 @@ def test_records_are_the_rows_that_arrow_reads(data: bytes, width: int) -> None:
 
 @given(NASTY, st.integers(1, 12))
 def test_any_ranges_stitch_to_the_same_records(data: bytes, size: int) -> None:
-    found = find_records(data, CSV)
+    found = csv_scan.find_records(data, CSV)
     at = dict(zip(found.starts.tolist(), (found.lines + 1).tolist()))
     if found.stops.size and data:
-        at[len(data)] = len(line_ends(data)) + 1
+        at[len(data)] = len(csv_scan.line_ends(data)) + 1
 
     ranges = slow_ranges(data, size)
-    stitched = stitch(ranges)
+    stitched = csv_scan.stitch(ranges)
 
-    assert sum(part.lines for part in ranges) == len(line_ends(data))
+    assert sum(part.lines for part in ranges) == len(csv_scan.line_ends(data))
     assert all(at.get(position, 1) == line for position, line in stitched.cuts)
     assert set(dict(stitched.cuts)) <= {0, *at}
-    assert stitched.open_line == stitch([scan_range(data, CSV)]).open_line
+    assert stitched.open_line == csv_scan.stitch([csv_scan.scan_range(data, CSV)]).open_line
 
 
 @given(NASTY, st.integers(1, 12))
 def test_every_range_in_which_a_record_ends_is_cut(data: bytes, size: int) -> None:
-    stops = find_records(data, CSV).stops.tolist()
-    ended = [stop for stop in stops if stop < len(data) or stop - 1 in line_ends(data)]
-    if stitch([scan_range(data, CSV)]).open_line:
+    stops = csv_scan.find_records(data, CSV).stops.tolist()
+    ended = [stop for stop in stops if stop < len(data) or stop - 1 in csv_scan.line_ends(data)]
+    if csv_scan.stitch([csv_scan.scan_range(data, CSV)]).open_line:
         ended = ended[:-1] if ended and ended[-1] == len(data) else ended
 
-    cuts = [position for position, _ in stitch(slow_ranges(data, size)).cuts[1:]]
+    cuts = [position for position, _ in csv_scan.stitch(slow_ranges(data, size)).cuts[1:]]
 
     lasts = {(stop - 1) // size: stop for stop in ended}
     assert cuts == list(lasts.values())
@@ -205,10 +196,10 @@ def test_every_range_in_which_a_record_ends_is_cut(data: bytes, size: int) -> No
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_a_field_that_stays_open(data: bytes, line: int | None, size: int) -> None:
-    assert stitch(slow_ranges(data, size)).open_line == line
+    assert csv_scan.stitch(slow_ranges(data, size)).open_line == line
 
 
 def test_stitch_starts_where_it_is_told() -> None:
     data = b"head\r\nabc\ndef\n"
 
-    assert stitch([scan_range(data, CSV, 6)], 6, 2).cuts == [(6, 2), (14, 4)]
+    assert csv_scan.stitch([csv_scan.scan_range(data, CSV, 6)], 6, 2).cuts == [(6, 2), (14, 4)]

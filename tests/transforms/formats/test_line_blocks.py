@@ -13,15 +13,6 @@ from hypothesis import strategies as st
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import FileRef
-from shardmill.transforms.formats.line_blocks import (
-    Piece,
-    encoding_name,
-    index_lines,
-    is_ascii_transparent,
-    is_utf8,
-    read_pieces,
-    to_utf8,
-)
 from tests.support.command import REPOSITORY, Run, check_mistake, write_files
 from tests.support.format_files import file_ref
 
@@ -32,9 +23,13 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def pieces(file: FileRef, block_size: int, piece_size: int) -> tuple[list[Piece], list[Reject]]:
-    items = [piece for block in index_lines(file, block_size) for piece in read_pieces(block, piece_size)]
-    found, line = [item for item in items if isinstance(item, Piece)], 1
+def pieces(file: FileRef, block_size: int, piece_size: int) -> tuple[list[line_blocks.Piece], list[Reject]]:
+    items = [
+        piece
+        for block in line_blocks.index_lines(file, block_size)
+        for piece in line_blocks.read_pieces(block, piece_size)
+    ]
+    found, line = [item for item in items if isinstance(item, line_blocks.Piece)], 1
     for piece in found:
         assert piece.first_line == line
         line += piece.data.count(b"\n")
@@ -42,7 +37,7 @@ def pieces(file: FileRef, block_size: int, piece_size: int) -> tuple[list[Piece]
 
 
 def test_blocks_have_about_the_size_asked_for(tmp_path: Path) -> None:
-    first, second = index_lines(file_ref(tmp_path, b"line\n" * 1_000_000), 3 << 20)
+    first, second = line_blocks.index_lines(file_ref(tmp_path, b"line\n" * 1_000_000), 3 << 20)
     assert 3 << 20 <= first.length <= 4 << 20
     assert (first.offset, second.offset, second.offset + second.length) == (0, first.length, 5_000_000)
 
@@ -71,11 +66,11 @@ def test_the_sentence_of_a_truncated_gzip_file(tmp_path: Path) -> None:
 
 def test_a_file_that_shrank_after_it_was_indexed(tmp_path: Path) -> None:
     file = file_ref(tmp_path, b"one\ntwo\nthree\n")
-    (block,) = index_lines(file, 100)
+    (block,) = line_blocks.index_lines(file, 100)
     (tmp_path / "file.txt").write_bytes(b"one\ntw")
-    piece, reject = read_pieces(block, 4)
+    piece, reject = line_blocks.read_pieces(block, 4)
 
-    assert isinstance(piece, Piece)
+    assert isinstance(piece, line_blocks.Piece)
     assert piece.data == b"one\n"
     assert isinstance(reject, Reject)
     assert reject.line == 2
@@ -83,11 +78,11 @@ def test_a_file_that_shrank_after_it_was_indexed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
-    (block,) = index_lines(file_ref(tmp_path, b"one\n"), 100)
+    (block,) = line_blocks.index_lines(file_ref(tmp_path, b"one\n"), 100)
     (tmp_path / "file.txt").unlink()
 
     reason = "cannot be read after 0 bytes: No such file or directory; all from line 1 on is lost"
-    assert list(read_pieces(block, 4)) == [Reject("file.txt", 1, "read", reason, None, 4, "estimated")]
+    assert list(line_blocks.read_pieces(block, 4)) == [Reject("file.txt", 1, "read", reason, None, 4, "estimated")]
 
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b" \n"])
@@ -113,7 +108,7 @@ CODECS = [
     [("UTF8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "iso8859-1"), ("Windows-1252", "cp1252")],
 )
 def test_names(name: str, expected: str) -> None:
-    assert encoding_name(name) == expected
+    assert line_blocks.encoding_name(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,7 +116,7 @@ def test_names(name: str, expected: str) -> None:
 )
 def test_names_that_are_no_good(name: str) -> None:
     with pytest.raises(ValueError, match=r"expected one such as utf-8"):
-        encoding_name(name)
+        line_blocks.encoding_name(name)
 
 
 @pytest.mark.parametrize(
@@ -134,12 +129,12 @@ def test_names_that_are_no_good(name: str) -> None:
     ],
 )
 def test_keeps_bytes(encoding: str, special: bytes, keeps: bool) -> None:
-    assert is_ascii_transparent(encoding, special) is keeps
+    assert line_blocks.is_ascii_transparent(encoding, special) is keeps
 
 
 def test_is_utf8() -> None:
-    assert all(map(is_utf8, (b"", b"a\0", "é日😀".encode())))
-    assert not any(map(is_utf8, (b"\xff", b"a\xc3", b"\xed\xb3\xbf", b"\xc0\x80")))
+    assert all(map(line_blocks.is_utf8, (b"", b"a\0", "é日😀".encode())))
+    assert not any(map(line_blocks.is_utf8, (b"\xff", b"a\xc3", b"\xed\xb3\xbf", b"\xc0\x80")))
 
 
 @given(st.binary(max_size=60), st.sampled_from(CODECS))
@@ -147,10 +142,10 @@ def test_what_cannot_be_decoded_is_no_utf8(data: bytes, encoding: str) -> None:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
-        assert not is_utf8(to_utf8(data, encoding))
+        assert not line_blocks.is_utf8(line_blocks.to_utf8(data, encoding))
     else:
         if not any("\ud800" <= char <= "\udfff" for char in text):  # utf-7 can hold lone surrogates
-            assert to_utf8(data, encoding) == text.encode()
+            assert line_blocks.to_utf8(data, encoding) == text.encode()
 
 
 @pytest.mark.parametrize("command", [("csv",), ("text",), ("text", "--record", "file")], ids=" ".join)

@@ -10,31 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.transforms.formats import tar_samples
 from shardmill.transforms.formats.format import UnreadableError
-from shardmill.transforms.formats.tar_samples import (
-    ALL_MEMBERS,
-    IMAGE_MEMBERS,
-    Member,
-    TarReader,
-    read_heads,
-    read_member,
-    scan_members,
-)
 from tests.support.archives import link, tar
 
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 
 
-def one_by_one(data: bytes) -> list[Member]:
+def one_by_one(data: bytes) -> list[tar_samples.Member]:
     found, position = [], 0
-    while (member := read_member(lambda at, size: data[at : at + size], position)) is not None:
+    while (member := tar_samples.read_member(lambda at, size: data[at : at + size], position)) is not None:
         found.append(member)
         position = member.end
     return found
 
 
-def next_member(data: bytes) -> Member | None:
-    return read_member(lambda at, size: data[at : at + size], 0)
+def next_member(data: bytes) -> tar_samples.Member | None:
+    return tar_samples.read_member(lambda at, size: data[at : at + size], 0)
 
 
 def by_tarfile(data: bytes) -> list[tuple[str, int, int, bool]]:
@@ -42,14 +34,14 @@ def by_tarfile(data: bytes) -> list[tuple[str, int, int, bool]]:
         return [(info.name, info.size, info.offset_data, info.isreg()) for info in file]
 
 
-def as_tarfile(members: list[Member]) -> list[tuple[str, int, int, bool]]:
+def as_tarfile(members: list[tar_samples.Member]) -> list[tuple[str, int, int, bool]]:
     return [(member.name.rstrip("/"), member.size, member.data, not member.non_file) for member in members]
 
 
-def scanned(data: bytes) -> list[Member]:
+def scanned(data: bytes) -> list[tar_samples.Member]:
     return [
-        Member(start, shared + suffix, size, at, "")
-        for shared, members in scan_members(data, 0, 0)
+        tar_samples.Member(start, shared + suffix, size, at, "")
+        for shared, members in tar_samples.scan_members(data, 0, 0)
         for start, suffix, size, at in members
     ]
 
@@ -69,7 +61,7 @@ def test_every_member_is_where_tarfile_has_it(members: list[tuple[str, bytes]], 
     at_once = scanned(data)
     assert at_once == found[: len(at_once)]
     assert [member.split_name[0] for member in at_once] == [
-        group for group, members in scan_members(data, 0, 0) for _ in members
+        group for group, members in tar_samples.scan_members(data, 0, 0) for _ in members
     ]
 
 
@@ -120,7 +112,7 @@ def test_more_than_8_gib_has_its_size_in_binary() -> None:
         member = next_member(data)
         assert member is not None
         assert member.size == 20 << 30
-        assert scan_members(data, 0, 0) == []
+        assert tar_samples.scan_members(data, 0, 0) == []
 
 
 @pytest.mark.parametrize("place", [0, 105, 130, 150, 300])
@@ -129,7 +121,7 @@ def test_a_damaged_header_is_none(place: int) -> None:
     data[place] ^= 0x55
     with pytest.raises(UnreadableError, match="no header of a member at byte 0"):
         one_by_one(bytes(data))
-    assert scan_members(bytes(data), 0, 0) == []
+    assert tar_samples.scan_members(bytes(data), 0, 0) == []
 
 
 INNER = tar([("a.jpg", b"1" * 900), ("a.json", b"{}"), ("b.jpg", b"2" * 300)])  # what looks like headers, in data
@@ -154,14 +146,14 @@ def drawn_members(chance: random.Random) -> list[tuple[str, bytes]]:
 
 def seen(stream: BinaryIO, length: int | None, piece_size: int, *unread: str | None) -> list[object]:
     """Every sample with the bytes of its parts that are no images, and how it ends."""
-    reader = TarReader(stream, 0, length, 1, piece_size, *unread)
+    reader = tar_samples.TarReader(stream, 0, length, 1, piece_size, *unread)
     found: list[object] = []
     try:
         for piece in reader.pieces(is_end=True):
             for sample in piece.samples:
                 parts = {
                     column: (holds, data, size)
-                    if holds == "image" or unread == (ALL_MEMBERS,)
+                    if holds == "image" or unread == (tar_samples.ALL_MEMBERS,)
                     else (holds, data, bytes(piece.data[data - piece.base : data - piece.base + size]))
                     for column, (holds, data, size) in sample.parts.items()
                 }
@@ -171,7 +163,7 @@ def seen(stream: BinaryIO, length: int | None, piece_size: int, *unread: str | N
     return [*found, reader.members, sorted(reader.skipped_members.items())]
 
 
-@pytest.mark.parametrize("unread", [ALL_MEMBERS, IMAGE_MEMBERS])
+@pytest.mark.parametrize("unread", [tar_samples.ALL_MEMBERS, tar_samples.IMAGE_MEMBERS])
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_the_same_samples_as_of_all_bytes(tmp_path: Path, kind: int, unread: str | None) -> None:
     for seed in range(60):
@@ -191,13 +183,15 @@ def test_the_same_samples_as_of_all_bytes(tmp_path: Path, kind: int, unread: str
         assert left_out == whole, seed
 
 
-@pytest.mark.parametrize(("unread", "images", "others"), [(ALL_MEMBERS, 0xAA, 0xAA), (IMAGE_MEMBERS, 0xAA, ord("o"))])
+@pytest.mark.parametrize(
+    ("unread", "images", "others"), [(tar_samples.ALL_MEMBERS, 0xAA, 0xAA), (tar_samples.IMAGE_MEMBERS, 0xAA, ord("o"))]
+)
 def test_what_is_left_out_is_not_read(tmp_path: Path, unread: str | None, images: int, others: int) -> None:
     path, size, far = tmp_path / "x.tar", 9000, 8000  # behind what is read with a header
     path.write_bytes(content := tar([("0.jpg", b"i" * size), ("0.txt", b"o" * size)]))
     target = memoryview(bytearray(b"\xaa" * len(content)))
     with path.open("rb") as file:
-        assert read_heads(file, 0, target, 0, 0, unread) == len(content)
+        assert tar_samples.read_heads(file, 0, target, 0, 0, unread) == len(content)
         assert file.tell() == len(content)
     assert target[512 + far] == images
     assert target[content.index(b"ooo") + far] == others
@@ -205,7 +199,7 @@ def test_what_is_left_out_is_not_read(tmp_path: Path, unread: str | None, images
 
 
 def test_what_is_no_plain_file_on_a_disk_is_read_by_who_asks() -> None:
-    assert read_heads(io.BytesIO(INNER), 0, memoryview(bytearray(9)), 0, 0, ALL_MEMBERS) is None
+    assert tar_samples.read_heads(io.BytesIO(INNER), 0, memoryview(bytearray(9)), 0, 0, tar_samples.ALL_MEMBERS) is None
 
 
 def test_a_file_that_ends_before(tmp_path: Path) -> None:
@@ -213,5 +207,5 @@ def test_a_file_that_ends_before(tmp_path: Path) -> None:
     path.write_bytes(INNER[:1000])
     target = memoryview(bytearray(5000))
     with path.open("rb") as file:
-        assert read_heads(file, 0, target, 0, 0, ALL_MEMBERS) == 1000
-        assert read_heads(file, 1000, target, 0, 0, ALL_MEMBERS) == 0
+        assert tar_samples.read_heads(file, 0, target, 0, 0, tar_samples.ALL_MEMBERS) == 1000
+        assert tar_samples.read_heads(file, 1000, target, 0, 0, tar_samples.ALL_MEMBERS) == 0

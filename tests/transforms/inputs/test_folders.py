@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 
 from shardmill.reading.dataset import open_dataset
-from shardmill.transforms.inputs.folders import (
-    CLASSES,
-    SPLITS_OF_CLASSES,
-    FolderRoles,
-    NameRules,
-    find_roles,
-    folder_key,
-    parse_roles,
-)
+from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.layout.options import describe_folders
 from tests.support.archives import zipped
 from tests.support.command import Result, Run, check_mistake, image, write_files
@@ -232,7 +224,7 @@ def test_tables_of_which_some_lie_in_split_folders(run: Run, tmp_path: Path, fol
     ],
 )
 def test_depths_and_names_of_folders_say_their_roles(folders: list[str], roles: str | None) -> None:
-    found = find_roles(Counter(folders))
+    found = folder_roles.find_roles(Counter(folders))
     assert (None if found is None else str(found)) == roles
 
 
@@ -251,26 +243,28 @@ def test_the_message_has_the_folders_and_files_of_each_level() -> None:
 @pytest.mark.parametrize(
     ("text", "roles", "name", "located", "group"),
     [
-        ("label", CLASSES, "a/b/1.jpg", (None, "a"), "a/b"),
-        ("label", CLASSES, "1.jpg", (None, None), "1.jpg"),
-        ("label", CLASSES, "a/1.jpg", (None, "a"), "a/1.jpg"),
-        ("split/label", SPLITS_OF_CLASSES, "fold1/b/1.jpg", ("fold1", "b"), "fold1/b/1.jpg"),
-        ("split/label", SPLITS_OF_CLASSES, "train/1.jpg", ("train", None), "train/1.jpg"),
-        ("split/label", SPLITS_OF_CLASSES, "1.jpg", (None, None), "1.jpg"),
-        ("label/split", FolderRoles(1, 0), "a/Val/1.jpg", ("validation", "a"), "a/Val/1.jpg"),
-        ("any/label", FolderRoles(None, 1), "a/b/1.jpg", (None, "b"), "a/b/1.jpg"),
-        ("label/any/split", FolderRoles(2, 0), "a/b/val/1.jpg", ("validation", "a"), "a/b/val/1.jpg"),
-        ("any", FolderRoles(None, None), "a/b/1.jpg", (None, None), "a/b"),
-        ("any", FolderRoles(None, None), "a/1.jpg", (None, None), "a"),
-        ("split", FolderRoles(0, None), "a/b/1.jpg", ("a", None), "a/b"),
-        ("label/group", FolderRoles(None, 0, 1), "a/b/c/1.jpg", (None, "a"), "a/b"),
-        ("any/group", FolderRoles(None, None, 1), "a/b/c/1.jpg", (None, None), "a/b"),
-        ("group", FolderRoles(None, None, 0), "a/b/1.jpg", (None, None), "a"),
-        ("group", FolderRoles(None, None, 0), "1.jpg", (None, None), "1.jpg"),
+        ("label", folder_roles.CLASSES, "a/b/1.jpg", (None, "a"), "a/b"),
+        ("label", folder_roles.CLASSES, "1.jpg", (None, None), "1.jpg"),
+        ("label", folder_roles.CLASSES, "a/1.jpg", (None, "a"), "a/1.jpg"),
+        ("split/label", folder_roles.SPLITS_OF_CLASSES, "fold1/b/1.jpg", ("fold1", "b"), "fold1/b/1.jpg"),
+        ("split/label", folder_roles.SPLITS_OF_CLASSES, "train/1.jpg", ("train", None), "train/1.jpg"),
+        ("split/label", folder_roles.SPLITS_OF_CLASSES, "1.jpg", (None, None), "1.jpg"),
+        ("label/split", folder_roles.FolderRoles(1, 0), "a/Val/1.jpg", ("validation", "a"), "a/Val/1.jpg"),
+        ("any/label", folder_roles.FolderRoles(None, 1), "a/b/1.jpg", (None, "b"), "a/b/1.jpg"),
+        ("label/any/split", folder_roles.FolderRoles(2, 0), "a/b/val/1.jpg", ("validation", "a"), "a/b/val/1.jpg"),
+        ("any", folder_roles.FolderRoles(None, None), "a/b/1.jpg", (None, None), "a/b"),
+        ("any", folder_roles.FolderRoles(None, None), "a/1.jpg", (None, None), "a"),
+        ("split", folder_roles.FolderRoles(0, None), "a/b/1.jpg", ("a", None), "a/b"),
+        ("label/group", folder_roles.FolderRoles(None, 0, 1), "a/b/c/1.jpg", (None, "a"), "a/b"),
+        ("any/group", folder_roles.FolderRoles(None, None, 1), "a/b/c/1.jpg", (None, None), "a/b"),
+        ("group", folder_roles.FolderRoles(None, None, 0), "a/b/1.jpg", (None, None), "a"),
+        ("group", folder_roles.FolderRoles(None, None, 0), "1.jpg", (None, None), "1.jpg"),
     ],
 )
-def test_roles(text: str, roles: FolderRoles, name: str, located: tuple[str | None, str | None], group: str) -> None:
-    assert parse_roles(text) == roles
+def test_roles(
+    text: str, roles: folder_roles.FolderRoles, name: str, located: tuple[str | None, str | None], group: str
+) -> None:
+    assert folder_roles.parse_roles(text) == roles
     assert str(roles) == text
     assert roles.locate(name) == located
     assert roles.find_group(name) == group
@@ -281,16 +275,16 @@ def test_roles(text: str, roles: FolderRoles, name: str, located: tuple[str | No
 )
 def test_words_that_are_no_roles(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a word for each level|twice|group"):
-        parse_roles(text)
+        folder_roles.parse_roles(text)
 
 
 def test_splits_by_the_names_of_files_or_of_their_first_folder() -> None:
     names = ["Val/a.jpg", "a.jpg", "x/a.jpg"]
-    assert list(map(NameRules().find_split, names)) == ["validation", None, None]
-    assert list(map(NameRules("", {"a.jpg": "test"}).find_split, names)) == ["train", "test", "train"]
+    assert list(map(folder_roles.NameRules().find_split, names)) == ["validation", None, None]
+    assert list(map(folder_roles.NameRules("", {"a.jpg": "test"}).find_split, names)) == ["train", "test", "train"]
 
 
 def test_the_folders_of_a_name_that_are_kept() -> None:
-    assert folder_key("a/b/c/d.jpg", CLASSES) == "a/b"
-    assert folder_key("Train/b/c/d/e.jpg") == "Train/b/c/d"
-    assert folder_key("d.jpg") == ""
+    assert folder_roles.folder_key("a/b/c/d.jpg", folder_roles.CLASSES) == "a/b"
+    assert folder_roles.folder_key("Train/b/c/d/e.jpg") == "Train/b/c/d"
+    assert folder_roles.folder_key("d.jpg") == ""

@@ -17,15 +17,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.inputs.found_files import (
-    FOUND,
-    REVISION,
-    hash_revision,
-    hash_statuses,
-    measure_rows,
-    present_types,
-    with_columns,
-)
+from shardmill.transforms.inputs import found_files
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
 from shardmill.transforms.inputs.manifest_files import ManifestFile
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
@@ -51,28 +43,28 @@ def test_a_listing_in_any_order_has_one_summary() -> None:
 
 
 def rows(*names: str, **columns: Any) -> Any:
-    empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in FOUND}
+    empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in found_files.FOUND}
     known = {"name": list(names), "line": [index + 2 for index in range(len(names))]}
-    return convert_batch(list((empty | known | columns).values()), FOUND)
+    return convert_batch(list((empty | known | columns).values()), found_files.FOUND)
 
 
 def test_measure(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.jpg": b"12345", "c.jpg": b"123"})
     batch = rows("a.jpg", "b.jpg", "c", uri=[None, None, str(tmp_path / "c.jpg")])
 
-    measured, rejects = measure_rows(batch, str(tmp_path))
+    measured, rejects = found_files.measure_rows(batch, str(tmp_path))
 
     assert (measured["name"].to_pylist(), measured["size"].to_pylist()) == (["a.jpg", "c"], [5, 3])
-    assert measured.schema == FOUND.append(REVISION)
+    assert measured.schema == found_files.FOUND.append(found_files.REVISION)
     assert rejects == [Reject("b.jpg", 3, "index", "no such file")]
 
 
 def test_types_count_the_rows_with_a_value() -> None:
     box = ColumnType("int64", 2, 9)
     columns = {"n": [1, None], "box": [[1, 2], [3, 4]], "none": [None, None], "\0key:n": [b"1", None]}
-    batch = with_columns(rows("a", "b"), {name: pa.array(values) for name, values in columns.items()})
+    batch = found_files.with_columns(rows("a", "b"), {name: pa.array(values) for name, values in columns.items()})
 
-    assert present_types(batch, {"n": ColumnType("int64", None, 9), "box": box}) == {
+    assert found_files.present_types(batch, {"n": ColumnType("int64", None, 9), "box": box}) == {
         "n": ColumnType("int64", None, 1),
         "box": ColumnType("int64", 2, 2),
     }
@@ -143,9 +135,9 @@ def test_files_and_links_are_measured_alike(
     )
     batch = rows(*names)
 
-    found = measure_rows(batch, str(folder), allow_outside, identities=True)
+    found = found_files.measure_rows(batch, str(folder), allow_outside, identities=True)
     monkeypatch.setattr("shardmill.transforms.inputs.found_files.stat_plain_file", lambda path: None)
-    expected = measure_rows(batch, str(folder), allow_outside, identities=True)
+    expected = found_files.measure_rows(batch, str(folder), allow_outside, identities=True)
 
     assert found == expected
     assert found[0].num_rows == (6 if allow_outside else 4)
@@ -169,9 +161,9 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
     monkeypatch.setattr("shardmill.transforms.inputs.found_files.storage.stat_file", fails)
     batch = rows("a.jpg")
 
-    assert measure_rows(batch, "folder")[1][0].reason.startswith("cannot be read")
+    assert found_files.measure_rows(batch, "folder")[1][0].reason.startswith("cannot be read")
     with pytest.raises(type(error)):
-        measure_rows(batch, "gs://bucket/folder")
+        found_files.measure_rows(batch, "gs://bucket/folder")
 
 
 def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(tmp_path: Path) -> None:
@@ -180,11 +172,11 @@ def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(tmp_path:
         Path(path).write_bytes(b"x" * number)
         os.utime(path, ns=(0, (number - 25) * 10**17 + number))
     data, statuses = storage.read_small(paths)
-    listed = [hash_revision(item) for item in list_input(str(tmp_path)) if isinstance(item, FoundFile)]
-    stated = [hash_revision(storage.stat_file(path)) for path in paths]
+    listed = [found_files.hash_revision(item) for item in list_input(str(tmp_path)) if isinstance(item, FoundFile)]
+    stated = [found_files.hash_revision(storage.stat_file(path)) for path in paths]
 
     assert None not in data
-    assert hash_statuses(statuses).tolist() == stated
+    assert found_files.hash_statuses(statuses).tolist() == stated
     assert sorted(map(str, listed)) == sorted(map(str, stated))
     assert len(set(stated)) > 45
 
@@ -193,6 +185,6 @@ def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(tmp_path:
 def test_a_revision_that_differs_has_another_hash(changed: tuple[int, int, int]) -> None:
     random = np.random.default_rng(0)
     before = np.stack([random.integers(0, top, 20_000) for top in (10**6, 2 * 10**18, 10**8)], axis=1)
-    same = hash_statuses(before) == hash_statuses(before + np.array(changed))
+    same = found_files.hash_statuses(before) == found_files.hash_statuses(before + np.array(changed))
 
     assert same.sum() <= 3

@@ -13,20 +13,8 @@ from hypothesis import strategies as st
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import FileRef
+from shardmill.transforms.inputs import listing
 from shardmill.transforms.inputs.folders import FileKind
-from shardmill.transforms.inputs.listing import (
-    NO_MATCH,
-    FoundFile,
-    ListingItem,
-    RecordFiles,
-    Skipped,
-    expand_choices,
-    find_exclusion,
-    input_root,
-    is_glob,
-    list_input,
-    matches_glob,
-)
 from tests.support.command import write_files
 from tests.support.jobs import Jobs
 
@@ -35,16 +23,16 @@ def touch(root: Path, *names: str) -> Path:
     return write_files(root, dict.fromkeys(names, b"12345"))
 
 
-def listed(pattern: object) -> list[ListingItem]:
-    return sorted(list_input(str(pattern)), key=str)
+def listed(pattern: object) -> list[listing.ListingItem]:
+    return sorted(listing.list_input(str(pattern)), key=str)
 
 
 def found(pattern: object) -> list[str]:
-    return sorted(item.name for item in list_input(str(pattern)) if isinstance(item, FoundFile))
+    return sorted(item.name for item in listing.list_input(str(pattern)) if isinstance(item, listing.FoundFile))
 
 
-def others(pattern: object) -> list[ListingItem]:
-    return [item for item in listed(pattern) if not isinstance(item, FoundFile)]
+def others(pattern: object) -> list[listing.ListingItem]:
+    return [item for item in listed(pattern) if not isinstance(item, listing.FoundFile)]
 
 
 @pytest.mark.parametrize(
@@ -62,14 +50,14 @@ def others(pattern: object) -> list[ListingItem]:
 )
 def test_patterns_of_exclude(pattern: str, excluded: list[str]) -> None:
     names = ["a/b.jpg", "a/thumbs/x.jpg", "c.jpg", "thumbs/y.jpg"]
-    assert [name for name in names if find_exclusion(name, ["*.txt", pattern]) == pattern] == excluded
+    assert [name for name in names if listing.find_exclusion(name, ["*.txt", pattern]) == pattern] == excluded
 
 
 def test_a_folder(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
 
     assert listed(tmp_path) == [
-        FoundFile(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
+        listing.FoundFile(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
     ]
     assert listed(f"{tmp_path}/") == listed(tmp_path)
 
@@ -80,9 +68,9 @@ def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
 
     assert found(tmp_path) == ["cat/a.jpg"]
-    names = {item.name for item in others(tmp_path) if isinstance(item, Skipped)}
+    names = {item.name for item in others(tmp_path) if isinstance(item, listing.Skipped)}
     assert names == {"cat/notes.txt", ".hidden.jpg", ".git", "LICENSE", "dog", "pipe.jpg"}
-    assert Skipped("dog", "folder without images") in others(tmp_path)
+    assert listing.Skipped("dog", "folder without images") in others(tmp_path)
 
 
 def test_odd_names(tmp_path: Path) -> None:
@@ -109,7 +97,7 @@ def test_links_are_followed_but_not_round(tmp_path: Path) -> None:
     (tmp_path / "cat" / "up").symlink_to("..")
 
     assert found(tmp_path) == ["cat/a.jpg", "cat/c.jpg", "dog/b.jpg"]
-    assert Skipped("cat/up", "symbolic link loop") in others(tmp_path)
+    assert listing.Skipped("cat/up", "symbolic link loop") in others(tmp_path)
     assert found(f"{tmp_path}/**/*.jpg") == ["cat/a.jpg", "cat/c.jpg", "dog/b.jpg"]
 
 
@@ -124,7 +112,7 @@ def test_links_that_lead_nowhere(tmp_path: Path, pattern: str) -> None:
 
     found_ = listed(f"{tmp_path}{pattern}")
 
-    assert [item for item in found_ if isinstance(item, FoundFile)] == [FoundFile("a.jpg", 5)]
+    assert [item for item in found_ if isinstance(item, listing.FoundFile)] == [listing.FoundFile("a.jpg", 5)]
     rejects = {item.source: item.reason for item in found_ if isinstance(item, Reject)}
     assert rejects.keys() >= {"gone.jpg", "self.jpg", "one.jpg", "other.jpg"}
     assert all(reason.startswith("dangling or looping symbolic link: ") for reason in rejects.values())
@@ -171,22 +159,26 @@ def test_a_glob_relative_to_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_choice_that_nothing_is_there_for_is_said(tmp_path: Path, pattern: str) -> None:
     touch(tmp_path, "dt=01/a.csv", "dt=03/a.csv", "dt=04/a.csv")
 
-    items = sorted(list_input(f"{tmp_path}/{pattern}", FileKind("CSV files", "csv")), key=str)
+    items = sorted(listing.list_input(f"{tmp_path}/{pattern}", FileKind("CSV files", "csv")), key=str)
 
     missing = pattern.replace("{01,02,03}", "02").replace("{dt=01/a.csv,dt=02/a.csv,dt=03/a.csv}", "dt=02/a.csv")
-    assert items == [FoundFile("dt=01/a.csv", 5), FoundFile("dt=03/a.csv", 5), Skipped(missing, NO_MATCH)]
+    assert items == [
+        listing.FoundFile("dt=01/a.csv", 5),
+        listing.FoundFile("dt=03/a.csv", 5),
+        listing.Skipped(missing, listing.NO_MATCH),
+    ]
 
 
 def test_choices() -> None:
-    assert expand_choices("a/{b,c}/{d,e}*") == ["a/b/d*", "a/b/e*", "a/c/d*", "a/c/e*"]
-    assert expand_choices("a/{b,{c,b}}") == ["a/b", "a/c"]
-    assert expand_choices("a/{b}/*") == ["a/{b}/*"]
+    assert listing.expand_choices("a/{b,c}/{d,e}*") == ["a/b/d*", "a/b/e*", "a/c/d*", "a/c/e*"]
+    assert listing.expand_choices("a/{b,{c,b}}") == ["a/b", "a/c"]
+    assert listing.expand_choices("a/{b}/*") == ["a/{b}/*"]
 
 
 def test_a_folder_named_like_a_glob_and_one_file(tmp_path: Path) -> None:
     touch(tmp_path, "[x]/a.jpg", "x/b.jpg", "{x,y}/c.jpg")
 
-    assert not is_glob(f"{tmp_path}/[x]")
+    assert not listing.is_glob(f"{tmp_path}/[x]")
     assert found(tmp_path / "[x]") == found(tmp_path / "[x]" / "a.jpg") == ["a.jpg"]
     assert found(tmp_path / "{x,y}") == ["c.jpg"]
 
@@ -208,7 +200,7 @@ def test_a_folder_named_like_a_glob_and_one_file(tmp_path: Path) -> None:
     ],
 )
 def test_roots(pattern: str, root: str) -> None:
-    assert input_root(pattern) == root
+    assert listing.input_root(pattern) == root
 
 
 def test_matches_as_the_glob_module_does(tmp_path: Path) -> None:
@@ -218,7 +210,9 @@ def test_matches_as_the_glob_module_does(tmp_path: Path) -> None:
     for pattern in patterns:
         found = glob.glob(pattern, root_dir=tmp_path, recursive=True)
         expected = {name for name in found if (tmp_path / name).is_file()}
-        assert {name for name in names if matches_glob(name.split("/"), pattern.split("/"))} == expected, pattern
+        assert {name for name in names if listing.matches_glob(name.split("/"), pattern.split("/"))} == expected, (
+            pattern
+        )
 
 
 def recursive_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -239,7 +233,7 @@ def recursive_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     st.lists(st.sampled_from(["**", "*", "a", ".*", ".**", "***", ""]), max_size=6),
 )
 def test_matches_by_its_definition(parts: list[str], pattern: list[str]) -> None:
-    assert matches_glob(parts, pattern) is recursive_match(parts, pattern)
+    assert listing.matches_glob(parts, pattern) is recursive_match(parts, pattern)
 
 
 @pytest.mark.parametrize("pattern", ["**/" * 9 + "*.jpg", "a/**/" * 9 + "c"])
@@ -255,7 +249,7 @@ def test_each_part_of_a_path_is_compared_once_with_each_of_a_glob(
     monkeypatch.setattr(fnmatch, "fnmatchcase", count)
     path = ["a"] * 14
 
-    assert not matches_glob(path, pattern.split("/"))
+    assert not listing.matches_glob(path, pattern.split("/"))
     assert len(compared) <= len(path) * len(pattern.split("/"))
 
 
@@ -285,7 +279,7 @@ KIND = FileKind("text files", "txt")
 def list_pairs(folder: Path, *patterns: str) -> list[tuple[str, ...]]:
     """The names of the files that belong together, in the languages de and en."""
     given = tuple((language, str(folder / pattern)) for language, pattern in zip(("de", "en"), patterns, strict=True))
-    found = list(RecordFiles(given).list_files(KIND))
+    found = list(listing.RecordFiles(given).list_files(KIND))
     files = [item for item in found if isinstance(item, FileRef)]
     assert files == found  # what is of another language was not skipped
     return [tuple(part.name for part in file.parts) for file in files]
@@ -294,9 +288,9 @@ def list_pairs(folder: Path, *patterns: str) -> list[tuple[str, ...]]:
 def test_one_input_is_in_order_and_has_shares_of_the_keys(tmp_path: Path) -> None:
     write_files(tmp_path, {"b.txt": b"bb", "a.txt": b"a", "c.md": b""})
 
-    *others, a, b = RecordFiles((("", str(tmp_path)),)).list_files(KIND)
+    *others, a, b = listing.RecordFiles((("", str(tmp_path)),)).list_files(KIND)
 
-    assert others == [Skipped("c.md", "file without data")]
+    assert others == [listing.Skipped("c.md", "file without data")]
     assert isinstance(a, FileRef)
     assert isinstance(b, FileRef)
     assert [(file.name, file.size_bytes) for file in (a, b)] == [("a.txt", 1), ("b.txt", 2)]

@@ -10,26 +10,11 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import concatenate, to_batches
+from shardmill.transforms.inputs import manifest_files, manifest_table
 from shardmill.transforms.inputs.found_files import FOUND, columns_of
-from shardmill.transforms.inputs.manifest_files import (
-    DIGEST,
-    ManifestFile,
-    drop_duplicates,
-    part_count,
-    rows_at_once,
-    split_by_name,
-)
-from shardmill.transforms.inputs.manifest_table import (
-    RESERVED,
-    ManifestFindings,
-    ManifestNames,
-    ManifestReader,
-    infer_columns,
-    manifest_format,
-)
 from tests.support.command import write_files
 
-NAMES = ManifestNames()
+NAMES = manifest_table.ManifestNames()
 
 
 class Row(NamedTuple):
@@ -42,12 +27,12 @@ class Row(NamedTuple):
 
 
 def read_path(
-    path: Path, allow_outside: bool = False, names: ManifestNames = NAMES
+    path: Path, allow_outside: bool = False, names: manifest_table.ManifestNames = NAMES
 ) -> Iterator[pa.RecordBatch | Reject]:
-    manifests = [ManifestFile(str(path))]
-    columns = infer_columns(manifests, RESERVED, names)
-    findings = ManifestFindings(names)
-    yield from ManifestReader(manifests, columns, names, allow_outside).read(findings)
+    manifests = [manifest_files.ManifestFile(str(path))]
+    columns = manifest_table.infer_columns(manifests, manifest_table.RESERVED, names)
+    findings = manifest_table.ManifestFindings(names)
+    yield from manifest_table.ManifestReader(manifests, columns, names, allow_outside).read(findings)
     findings.notices("--manifest")
 
 
@@ -69,14 +54,14 @@ def rows(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside:
 
 @pytest.mark.parametrize("path", ["a.csv", "a.CSV", "gs://b/a.jsonl", "a.ndjson", "a.parquet", "x.y/a.JSONL"])
 def test_formats(path: str) -> None:
-    assert manifest_format(path) == path.lower().rpartition(".")[2].replace("ndjson", "jsonl")
+    assert manifest_table.manifest_format(path) == path.lower().rpartition(".")[2].replace("ndjson", "jsonl")
 
 
 @pytest.mark.parametrize("path", ["a.xls", "a.json", "a", "folder.csv/a"])
 def test_unknown_kinds(path: str) -> None:
     words = "expected a name that ends in .csv, .tsv, .txt, .jsonl or .parquet"
     with pytest.raises(UserError, match=f"^--manifest {path}: {words}$"):
-        manifest_format(path)
+        manifest_table.manifest_format(path)
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -206,7 +191,7 @@ def test_bad_rows(tmp_path: Path, text: str | bytes, reason: str) -> None:
 
 def test_equal_rows_have_one_digest(tmp_path: Path) -> None:
     (batch,) = batches(tmp_path, "file_name,label,note\na,x,1\na,x,2\na,x,1\nb,x,1\na,x,1\n")
-    digests = batch[DIGEST.name].to_pylist()
+    digests = batch[manifest_files.DIGEST.name].to_pylist()
 
     assert digests[0] == digests[2] == digests[4]
     assert len(set(digests)) == 3
@@ -216,7 +201,7 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
     text = '{"file_name": "a", "x": 1, "y": 2}\n{"y": 2, "x": 1, "file_name": "a"}\n'
     (batch,) = batches(tmp_path, text, "meta.jsonl")
 
-    assert len(set(batch[DIGEST.name].to_pylist())) == 1
+    assert len(set(batch[manifest_files.DIGEST.name].to_pylist())) == 1
 
 
 @pytest.mark.parametrize(
@@ -245,13 +230,15 @@ def test_bad_manifests(tmp_path: Path, text: str | bytes, sentence: str) -> None
 @pytest.mark.parametrize(
     ("names", "flag"),
     [
-        (ManifestNames(drop=("a", "zap")), "--drop"),
-        (ManifestNames(only=("zap",)), "--only"),
-        (ManifestNames(types=(("zap", "bytes"),)), "--types"),
-        (ManifestNames(split_column="zap"), "--split_column"),
+        (manifest_table.ManifestNames(drop=("a", "zap")), "--drop"),
+        (manifest_table.ManifestNames(only=("zap",)), "--only"),
+        (manifest_table.ManifestNames(types=(("zap", "bytes"),)), "--types"),
+        (manifest_table.ManifestNames(split_column="zap"), "--split_column"),
     ],
 )
-def test_columns_that_flags_name_and_no_manifest_has(tmp_path: Path, names: ManifestNames, flag: str) -> None:
+def test_columns_that_flags_name_and_no_manifest_has(
+    tmp_path: Path, names: manifest_table.ManifestNames, flag: str
+) -> None:
     path = write_files(tmp_path, {"m.csv": b"file_name,a\nx,1\n"}) / "m.csv"
     with pytest.raises(UserError, match=f"^{flag} zap: --manifest {path} has no such column; its columns are"):
         list(read_path(path, names=names))
@@ -270,11 +257,13 @@ def test_duplicates_are_found_in_any_order() -> None:
     outcomes = []
     for order, size in ((ROWS, 200), (ROWS[::-1], 7)):
         dealt: dict[int, list[object]] = {}
-        for batch in to_batches(order, FOUND.append(DIGEST), size):
-            for part, rows in split_by_name(batch, 5):
+        for batch in to_batches(order, FOUND.append(manifest_files.DIGEST), size):
+            for part, rows in manifest_files.split_by_name(batch, 5):
                 dealt.setdefault(part, []).append(rows)
         assert len(dealt) == 5
-        kept, rejects = zip(*(drop_duplicates(concatenate(parts), ["m.csv"]) for parts in dealt.values()), strict=True)
+        kept, rejects = zip(
+            *(manifest_files.drop_duplicates(concatenate(parts), ["m.csv"]) for parts in dealt.values()), strict=True
+        )
         assert kept[0].schema == FOUND
         lines = sorted(line for batch in kept for line in batch["line"].to_pylist())
         outcomes.append((lines, sorted((r.source, r.line or 0, r.reason) for some in rejects for r in some)))
@@ -286,5 +275,5 @@ def test_duplicates_are_found_in_any_order() -> None:
 
 
 def test_parts_follow_the_bytes() -> None:
-    assert [part_count(size) for size in (0, 1 << 20, 10 << 20, 1 << 40)] == [1, 1, 10, 1024]
-    assert [rows_at_once(parts) for parts in (1, 100, 1024)] == [10_000, 25_600, 200_000]
+    assert [manifest_files.part_count(size) for size in (0, 1 << 20, 10 << 20, 1 << 40)] == [1, 1, 10, 1024]
+    assert [manifest_files.rows_at_once(parts) for parts in (1, 100, 1024)] == [10_000, 25_600, 200_000]

@@ -8,15 +8,7 @@ import pytest
 
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord
-from shardmill.transforms.publishing.build_records import (
-    find_newest_built,
-    inputs_path,
-    place_record,
-    read_record,
-    stage_inputs,
-    stage_record,
-    write_record,
-)
+from shardmill.transforms.publishing import build_records as build_records_of
 from shardmill.transforms.publishing.description import Build
 from shardmill.transforms.publishing.publish import publish
 from tests.support.builds import FEATURES, build, options
@@ -27,11 +19,11 @@ BAD = replace(GOOD, status="failed", started="2026-11-21T03:00:00Z")
 
 
 def test_a_failed_build_is_recorded_until_one_succeeds(tmp_path: Path) -> None:
-    paths = [write_record(str(tmp_path), record) for record in (BAD, GOOD, BAD)]
+    paths = [build_records_of.write_record(str(tmp_path), record) for record in (BAD, GOOD, BAD)]
 
     assert [Path(path).name for path in paths] == ["1.0.0.json", "1.0.0.json", "1.0.0.failed.json"]
-    assert [read_record(path) for path in paths[1:]] == [GOOD, BAD]
-    assert find_newest_built(str(tmp_path)) == "1.0.0"
+    assert [build_records_of.read_record(path) for path in paths[1:]] == [GOOD, BAD]
+    assert build_records_of.find_newest_built(str(tmp_path)) == "1.0.0"
     assert sorted(path.name for path in (tmp_path / "builds").iterdir()) == ["1.0.0.failed.json", "1.0.0.json"]
 
 
@@ -39,40 +31,40 @@ def test_a_record_that_is_damaged_is_none(tmp_path: Path) -> None:
     (tmp_path / "builds").mkdir()
     (tmp_path / "builds" / "1.0.0.json").write_text("{")
 
-    assert read_record(f"{tmp_path}/builds/1.0.0.json") is None
-    assert write_record(str(tmp_path), BAD) == f"{tmp_path}/builds/1.0.0.json"
+    assert build_records_of.read_record(f"{tmp_path}/builds/1.0.0.json") is None
+    assert build_records_of.write_record(str(tmp_path), BAD) == f"{tmp_path}/builds/1.0.0.json"
 
 
 def test_whoever_completes_a_publication_puts_its_record_in_place(tmp_path: Path) -> None:
     directory = str(tmp_path / "1.0.0")
     (tmp_path / "1.0.0" / "beam-temp-n-1").mkdir(parents=True)
-    stage_record(directory, "beam-temp-n-1", GOOD)
+    build_records_of.stage_record(directory, "beam-temp-n-1", GOOD)
     for before in (GOOD, BAD):  # the second should have replaced the first
-        write_record(str(tmp_path), before)
+        build_records_of.write_record(str(tmp_path), before)
     (tmp_path / "builds" / "1.0.0.failed.html").touch()
 
     for _ in range(2):
-        place_record(directory, "beam-temp-n-1")
-        assert read_record(f"{tmp_path}/builds/1.0.0.json") == GOOD
+        build_records_of.place_record(directory, "beam-temp-n-1")
+        assert build_records_of.read_record(f"{tmp_path}/builds/1.0.0.json") == GOOD
         assert [path.name for path in (tmp_path / "builds").iterdir()] == ["1.0.0.json"]
 
 
 def test_the_page_of_failed_checks_goes_where_a_later_build_of_that_version_crashes(tmp_path: Path) -> None:
     """It tells of checks, and of shards that are kept, which are not those of the build on record."""
-    path = Path(write_record(str(tmp_path), replace(BAD, status="checks_failed")))
+    path = Path(build_records_of.write_record(str(tmp_path), replace(BAD, status="checks_failed")))
     page = path.with_suffix(".html")
     page.write_text("checks")
 
-    write_record(str(tmp_path), replace(BAD, started="2026-11-22T03:00:00Z"))
+    build_records_of.write_record(str(tmp_path), replace(BAD, started="2026-11-22T03:00:00Z"))
 
     assert not page.exists()
 
 
 def test_the_page_of_what_stands_stays(tmp_path: Path) -> None:
-    page = Path(write_record(str(tmp_path), GOOD)).with_suffix(".html")
+    page = Path(build_records_of.write_record(str(tmp_path), GOOD)).with_suffix(".html")
     page.write_text("good")
 
-    write_record(str(tmp_path), BAD)
+    build_records_of.write_record(str(tmp_path), BAD)
 
     assert page.exists()
 
@@ -85,7 +77,7 @@ def staged(output: Path, job: str, inputs: bytes | None) -> Build:
     directory = output / "flowers/1.0.0"
     made = build(directory, job, counts=SHARDS)
     if inputs is not None:
-        stage_inputs(str(directory / file_names.temporary_folder("flowers", job)), inputs)
+        build_records_of.stage_inputs(str(directory / file_names.temporary_folder("flowers", job)), inputs)
     return made
 
 
@@ -94,7 +86,7 @@ def published(output: Path, job: str, inputs: bytes | None) -> None:
 
 
 def found(output: Path) -> bytes | None:
-    path = Path(inputs_path(str(output / "flowers"), "1.0.0"))
+    path = Path(build_records_of.inputs_path(str(output / "flowers"), "1.0.0"))
     return path.read_bytes() if path.exists() else None
 
 

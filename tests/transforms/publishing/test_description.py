@@ -14,15 +14,7 @@ from shardmill.data.codecs import CODECS, PLAIN_CODEC
 from shardmill.data.features import Feature
 from shardmill.metadata.file_names import ShardName
 from shardmill.metadata.manifest import Manifest, Reject, crc32c_hex
-from shardmill.transforms.publishing.description import (
-    Build,
-    PublishOptions,
-    collect_notices,
-    make_manifest,
-    make_metadata_files,
-    make_stats_file,
-    rejects_by_file,
-)
+from shardmill.transforms.publishing import description
 from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Division, to_cuts
 from shardmill.transforms.shards.sources import ShardInfo
@@ -33,7 +25,7 @@ FEATURES = (
     Feature("image", "bytes", "image"),
     Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")),
 )
-OPTIONS = PublishOptions(
+OPTIONS = description.PublishOptions(
     output="out/",
     name="pets",
     codec=PLAIN_CODEC,
@@ -57,7 +49,7 @@ def division(examples: int, parts: int) -> Division:
     return Division(examples, 100 * examples, to_cuts([(index, 0) for index in range(1, parts)]))
 
 
-def made_of(build: Build, shards: list[ShardInfo]) -> Build:
+def made_of(build: description.Build, shards: list[ShardInfo]) -> description.Build:
     """`build` with other shards."""
     stats = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
     return replace(build, shards=shards, stats=stats)
@@ -70,14 +62,14 @@ SHARDS = [
     shard("test", 0, 2, {1: 2}),
 ]
 REJECTS = (Reject("b.jpg", 3, "write", "the file is empty"), Reject("a.jpg", None, "index", "no label"))
-EMPTY = Build(
+EMPTY = description.Build(
     10, 900, 255, ("train", "test"), {"train": division(6, 2), "test": division(3, 2)}, [], rejects_of(*REJECTS), {}
 )
 BUILD = made_of(EMPTY, SHARDS)
 
 
 def manifest() -> Manifest:
-    return make_manifest(BUILD, FEATURES, OPTIONS)
+    return description.make_manifest(BUILD, FEATURES, OPTIONS)
 
 
 def test_manifest() -> None:
@@ -99,14 +91,14 @@ def test_manifest() -> None:
 def test_the_order_of_arrival_changes_no_text() -> None:
     turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=rejects_of(*REJECTS[::-1]))
 
-    assert make_metadata_files(make_manifest(turned, FEATURES, OPTIONS), turned) == make_metadata_files(
-        manifest(), BUILD
-    )
+    assert description.make_metadata_files(
+        description.make_manifest(turned, FEATURES, OPTIONS), turned
+    ) == description.make_metadata_files(manifest(), BUILD)
     assert list(turned.rejects.chunks()) == list(BUILD.rejects.chunks())
 
 
 def test_metadata_files() -> None:
-    files = make_metadata_files(manifest(), BUILD)
+    files = description.make_metadata_files(manifest(), BUILD)
 
     assert list(files)[-1] == "manifest.json"
     assert files["label.labels.txt"] == b"ant\nbee\ncow\n"
@@ -118,7 +110,7 @@ def test_metadata_files() -> None:
     assert "supervisedKeys" in info
     assert set(json.loads(files["features.json"])["featuresDict"]["features"]) == {"image", "label"}
     assert [f.name for f in text_format.Parse(files["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
-    ((name, rejects),) = rejects_by_file(BUILD.rejects).items()
+    ((name, rejects),) = description.rejects_by_file(BUILD.rejects).items()
     assert name == "rejects/rejects-00000-of-00001.jsonl"
     lines = b"".join(rejects.chunks())
     assert [json.loads(line)["source"] for line in lines.splitlines()] == ["a.jpg", "b.jpg"]
@@ -128,15 +120,15 @@ def test_metadata_files() -> None:
 
 
 def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
-    made = make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["tfrecord", "gzip"]))
+    made = description.make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["tfrecord", "gzip"]))
 
     assert made.compression == "gzip"
-    assert "dataset_info.json" not in make_metadata_files(made, BUILD)
-    assert "features.json" in make_metadata_files(made, BUILD)
+    assert "dataset_info.json" not in description.make_metadata_files(made, BUILD)
+    assert "features.json" in description.make_metadata_files(made, BUILD)
 
 
 def test_unlabelled_images_have_no_labels_file() -> None:
-    files = make_metadata_files(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
+    files = description.make_metadata_files(description.make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
 
     assert "label.labels.txt" not in files
     assert "supervisedKeys" not in json.loads(files["dataset_info.json"])
@@ -144,7 +136,7 @@ def test_unlabelled_images_have_no_labels_file() -> None:
 
 
 def test_stats() -> None:
-    found: dict[str, Any] = json.loads(make_stats_file(manifest(), BUILD).to_json())["splits"]
+    found: dict[str, Any] = json.loads(description.make_stats_file(manifest(), BUILD).to_json())["splits"]
 
     assert list(found) == ["train", "test"]
     assert found["train"]["features"]["label"]["classes"] == {"ant": 2, "bee": 3, "cow": 0}
@@ -153,13 +145,14 @@ def test_stats() -> None:
 
 def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     build = replace(made_of(BUILD, [s for s in SHARDS if s.name.split == "train"]), divisions={"train": division(6, 2)})
-    made = make_manifest(build, FEATURES, OPTIONS)
+    made = description.make_manifest(build, FEATURES, OPTIONS)
 
     assert made.split("test").shards == ()
-    assert [split["name"] for split in json.loads(make_metadata_files(made, build)["dataset_info.json"])["splits"]] == [
-        "train"
-    ]
-    assert make_stats_file(made, build).splits["test"].features == {}
+    assert [
+        split["name"]
+        for split in json.loads(description.make_metadata_files(made, build)["dataset_info.json"])["splits"]
+    ] == ["train"]
+    assert description.make_stats_file(made, build).splits["test"].features == {}
     assert "split 'test' is empty" in made.notices
 
 
@@ -172,13 +165,13 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     ],
 )
 def test_fewer_shards_than_asked_for_is_said(counts: dict[str, ShardCount], said: list[str]) -> None:
-    found = collect_notices(BUILD, FEATURES, replace(OPTIONS, shard_counts=counts))
+    found = description.collect_notices(BUILD, FEATURES, replace(OPTIONS, shard_counts=counts))
 
     assert [notice for notice in found if "shards instead of" in notice] == said
 
 
 def test_classes_in_one_split_or_none_are_said() -> None:
-    assert collect_notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
+    assert description.collect_notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
     only = "2 classes, such as 'bee', have examples in one split only ('bee': train)"
     # A class of one example cannot be spread, and who gave the flag needs no advice
     for examples, given, advice in (
@@ -188,13 +181,13 @@ def test_classes_in_one_split_or_none_are_said() -> None:
     ):
         lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: examples, 2: 1}), shard("test", 0, 2, {0: 2})])
         options = replace(OPTIONS, configuration={**OPTIONS.configuration, "stratify_by": given})
-        assert collect_notices(lopsided, FEATURES, options) == [only + advice]
+        assert description.collect_notices(lopsided, FEATURES, options) == [only + advice]
     single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
-    assert collect_notices(single, FEATURES, OPTIONS) == []
+    assert description.collect_notices(single, FEATURES, OPTIONS) == []
 
 
 def test_notices_of_objects_come_after_those_of_the_route() -> None:
     objects = tuple(replace(one, sequence="objects") if one.name == "label" else one for one in FEATURES)
     build = replace(BUILD, notices=("passed over 1 hidden file, such as '.x'",))
 
-    assert collect_notices(build, objects, OPTIONS) == [*build.notices, "class 'cow' has no objects"]
+    assert description.collect_notices(build, objects, OPTIONS) == [*build.notices, "class 'cow' has no objects"]

@@ -9,13 +9,7 @@ from shardmill.errors import JobError
 from shardmill.metadata import file_names
 from shardmill.pipelines.jobs import outcome
 from shardmill.transforms.publishing import lease
-from shardmill.transforms.publishing.publication import (
-    Journal,
-    LostFilesError,
-    complete_or_undo,
-    complete_publication,
-    read_journal,
-)
+from shardmill.transforms.publishing import publication as publishing
 from shardmill.transforms.publishing.publish import publish
 from shardmill.transforms.stores import local, storage
 from tests.support.builds import FEATURES, build, contents, options, own
@@ -87,7 +81,7 @@ class StoppedError(OSError):
     """What interrupts a publication."""
 
 
-def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, moved: int = 0) -> Journal:
+def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, moved: int = 0) -> publishing.Journal:
     """The journal of a publication that stopped when so many files were renamed; none of the older version was touched
     at 0."""
     made = build(directory, "new", counts=SHARDS)
@@ -106,12 +100,12 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
             JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"
         ):
             publish(made, FEATURES, options(tmp_path, job="new"))
-    journal = read_journal(str(directory))
+    journal = publishing.read_journal(str(directory))
     assert journal is not None
     return journal
 
 
-def lose(directory: Path, journal: Journal) -> str:
+def lose(directory: Path, journal: publishing.Journal) -> str:
     """Delete the one file that a publication needs most, and has only once; its name."""
     move = next(move for move in journal.moves if (directory / move.temporary).exists())
     (directory / move.temporary).unlink()
@@ -140,14 +134,14 @@ def test_what_is_gone_is_said_and_nothing_is_published(
     )
     for _ in range(2):
         own(directory, journal.job)
-        with pytest.raises(LostFilesError, match=sentence):
-            complete_publication(str(directory), journal)
-        with pytest.raises(LostFilesError, match=sentence):
+        with pytest.raises(publishing.LostFilesError, match=sentence):
+            publishing.complete_publication(str(directory), journal)
+        with pytest.raises(publishing.LostFilesError, match=sentence):
             outcome.repair(str(directory))
         assert contents(tmp_path) == before  # a repair deletes nothing that somebody may still want
 
     own(directory, "next")
-    said = complete_or_undo(str(directory), journal, True, "next")
+    said = publishing.complete_or_undo(str(directory), journal, True, "next")
     assert said is not None
     assert "run its job again" in said
     assert contents(tmp_path) == {}

@@ -17,25 +17,9 @@ from shardmill.data.codecs import PLAIN_CODEC
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, data_of
 from shardmill.transforms.columns.example_bytes import HEADER_BYTES
+from shardmill.transforms.records import run_file as run_files
 from shardmill.transforms.records import staging
 from shardmill.transforms.records.merging import Piece, RunShards, RunWriter, cut_into_segments, fetch_ranges
-from shardmill.transforms.records.run_file import (
-    ENTRY,
-    REFERENCE,
-    SLICE,
-    KeyedRecords,
-    Run,
-    RunPart,
-    Slice,
-    extract_entries,
-    read_keys,
-    read_keys_at,
-    slice_run,
-    sort_order,
-    sort_records,
-    write_keys,
-    write_sorted,
-)
 from shardmill.transforms.shards.divisions import Cuts, Division, to_cuts
 from shardmill.transforms.stores import storage
 from tests.support.command import write_files
@@ -67,15 +51,15 @@ def test_what_cannot_be_read_is_raised(tmp_path: Path) -> None:
 Key = tuple[int, int]  # (key, tie)
 
 
-def records(keys: list[Key], groups: list[int], names: tuple[str, ...] = ("train", "test")) -> KeyedRecords:
+def records(keys: list[Key], groups: list[int], names: tuple[str, ...] = ("train", "test")) -> run_files.KeyedRecords:
     """Records whose payload says their key, of differing sizes."""
     framed = [tfrecord.frame_record(f"{key}/{tie}".encode() + b"." * (tie % 7)) for key, tie in keys]
     arrays = [np.array(column, np.uint64) for column in zip(*keys, strict=True)]
-    return KeyedRecords(pa.array(framed, pa.large_binary()), arrays[0], arrays[1], np.array(groups), names)
+    return run_files.KeyedRecords(pa.array(framed, pa.large_binary()), arrays[0], arrays[1], np.array(groups), names)
 
 
-def write_run(path: str, keyed: KeyedRecords, self_contained: bool = False) -> Run:
-    return write_sorted(path, sort_records(keyed), self_contained)
+def write_run(path: str, keyed: run_files.KeyedRecords, self_contained: bool = False) -> run_files.Run:
+    return run_files.write_sorted(path, run_files.sort_records(keyed), self_contained)
 
 
 def keys_of(data: bytes) -> list[Key]:
@@ -94,10 +78,10 @@ def test_order_is_that_of_group_key_and_tie(rows: list[tuple[Key, int]]) -> None
     keys, ties = (np.array([row[0][i] for row in rows], np.uint64) for i in (0, 1))
     groups = np.array([group for _, group in rows])
 
-    assert [(rows[i][1], *rows[i][0]) for i in sort_order(keys, ties, groups)] == sorted(
+    assert [(rows[i][1], *rows[i][0]) for i in run_files.sort_order(keys, ties, groups)] == sorted(
         (group, *key) for key, group in rows
     )
-    assert [rows[i][0] for i in sort_order(keys, ties)] == sorted(key for key, _ in rows)
+    assert [rows[i][0] for i in run_files.sort_order(keys, ties)] == sorted(key for key, _ in rows)
 
 
 def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
@@ -107,7 +91,7 @@ def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
 
     expected = [(5, 0), (9, 0), (2**64 - 1, 3), (5, 0), (5, 1)]
     assert keys_of(Path(path).read_bytes()[: run.index_offset]) == expected
-    grouped = read_keys(run)
+    grouped = run_files.read_keys(run)
     assert list(grouped) == ["train", "test"]
     assert [list(zip(keys.tolist(), ties.tolist(), strict=True)) for keys, ties, _ in grouped.values()] == [
         expected[:3],
@@ -115,8 +99,8 @@ def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
     ]
     sizes = [len(record) for record in records(expected, [0] * 5).framed.to_pylist()]
     assert np.concatenate([sizes for _, _, sizes in grouped.values()]).tolist() == sizes
-    assert run.parts == (RunPart("train", 3, sum(sizes[:3])), RunPart("test", 2, sum(sizes[3:])))
-    assert read_keys_at(path, run.index_offset + ENTRY.itemsize, 2)[0].tolist() == [9, 2**64 - 1]
+    assert run.parts == (run_files.RunPart("train", 3, sum(sizes[:3])), run_files.RunPart("test", 2, sum(sizes[3:])))
+    assert run_files.read_keys_at(path, run.index_offset + run_files.ENTRY.itemsize, 2)[0].tolist() == [9, 2**64 - 1]
 
 
 def test_a_self_contained_run_says_its_keys_twice(tmp_path: Path) -> None:
@@ -125,18 +109,18 @@ def test_a_self_contained_run_says_its_keys_twice(tmp_path: Path) -> None:
     data = (tmp_path / "run").read_bytes()
 
     assert run.self_contained
-    assert extract_entries(data[: run.index_offset]).tobytes() == data[run.index_offset :]
+    assert run_files.extract_entries(data[: run.index_offset]).tobytes() == data[run.index_offset :]
     assert [part.rows for part in run.parts] == [1, 2]
     with pytest.raises(ValueError, match="do not end with a record"):
-        extract_entries(data[: run.index_offset - 1])
+        run_files.extract_entries(data[: run.index_offset - 1])
 
 
 def test_keys_alone_have_no_records(tmp_path: Path) -> None:
     made = records([(3, 0), (1, 0)], [0, 0], ("ant",))
-    run = write_keys(str(tmp_path / "keys"), made)
+    run = run_files.write_keys(str(tmp_path / "keys"), made)
 
     assert run.index_offset == 0
-    keys, _, sizes = read_keys(run)["ant"]
+    keys, _, sizes = run_files.read_keys(run)["ant"]
     assert keys.tolist() == [1, 3]
     assert sizes.tolist() == [len(record) for record in made.framed.take(pa.array([1, 0])).to_pylist()]
 
@@ -176,18 +160,20 @@ def test_slices_of_any_runs_merge_to_the_same_shards(
         split: data.draw(st.lists(st.sampled_from([key for key, _ in rows]), max_size=2)) for split in ("train", "test")
     }
     divisions = {split: Division(0, 0, to_cuts(keys)) for split, keys in cuts.items()}
-    slices: dict[tuple[str, int], list[Slice]] = {}
+    slices: dict[tuple[str, int], list[run_files.Slice]] = {}
     for run_number in set(place):
         mine = [row for row, where in zip(rows, place, strict=True) if where == run_number]
         made = records([key for key, _ in mine], [group for _, group in mine])
         run = write_run(str(folder / str(run_number)), made, self_contained)
-        for shard, part in slice_run(run, divisions):
+        for shard, part in run_files.slice_run(run, divisions):
             slices.setdefault(shard, []).append(part)
 
     written: dict[str, list[Key]] = {"train": [], "test": []}
     for shard, rows_of in sorted(slices.items()):
         source = RunShards(segment_bytes)
-        planned, tasks = source.plan([convert_batch([list(column) for column in zip(*rows_of, strict=True)], SLICE)])
+        planned, tasks = source.plan(
+            [convert_batch([list(column) for column in zip(*rows_of, strict=True)], run_files.SLICE)]
+        )
         chunks = [source.encode(task) for task in tasks]
         found = keys_of(b"".join(bytes(chunk.framed) for chunk in chunks))
         assert planned == len(found) == sum(chunk.examples for chunk in chunks)
@@ -205,12 +191,12 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
         keys = rng.integers(0, 2**64, 5000, np.uint64)
         framed = pa.array([tfrecord.frame_record(bytes(100))] * 5000, pa.large_binary())
         run = write_run(
-            str(tmp_path / str(number)), KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"])
+            str(tmp_path / str(number)), run_files.KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"])
         )
-        ((_, values),) = slice_run(
+        ((_, values),) = run_files.slice_run(
             run, {"train": Division(20_000, 0, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))}
         )
-        batches.append(convert_batch([[value] for value in values], SLICE))
+        batches.append(convert_batch([[value] for value in values], run_files.SLICE))
     _, tasks = RunShards(116_000).plan(batches)
     sizes = [sum(int(piece.sizes.sum()) for piece in task) for task in tasks]
 
@@ -245,10 +231,10 @@ Row = tuple[int, int, int]  # key, tie, group
 NAMES = ("test", "train")
 
 
-def run_writer_records(rows: list[Row]) -> KeyedRecords:
+def run_writer_records(rows: list[Row]) -> run_files.KeyedRecords:
     framed = pa.array([tfrecord.frame_record(f"{row}".encode()) for row in rows], pa.large_binary())
     keys, ties, groups = (np.array([row[i] for row in rows], np.uint64) for i in range(3))
-    return KeyedRecords(framed, keys, ties, groups.astype(np.int64), NAMES)
+    return run_files.KeyedRecords(framed, keys, ties, groups.astype(np.int64), NAMES)
 
 
 rows_of = st.lists(
@@ -265,7 +251,9 @@ def test_batches_are_merged(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row], step: int, segment_bytes: int, self_contained: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
-    expected = write_sorted(str(folder / "whole"), sort_records(run_writer_records(rows)), self_contained)
+    expected = run_files.write_sorted(
+        str(folder / "whole"), run_files.sort_records(run_writer_records(rows)), self_contained
+    )
     writer = RunWriter(str(folder / "merged"), self_contained, segment_bytes)
     for start in range(0, len(rows), step):
         writer.add(run_writer_records(rows[start : start + step]))
@@ -315,14 +303,16 @@ VALUES = st.lists(
 )
 
 
-def referring_records(folder: Path, rows: list[tuple[int, int, int, int]]) -> tuple[KeyedRecords, KeyedRecords]:
+def referring_records(
+    folder: Path, rows: list[tuple[int, int, int, int]]
+) -> tuple[run_files.KeyedRecords, run_files.KeyedRecords]:
     """Records of a key, a group, an input file (0 for none) and the length of their value: whole, and with references.
 
     The files are written to `folder`, with other bytes around the values.
     """
     rng = np.random.default_rng(len(rows))
     files, framed = [bytearray() for _ in range(4)], []
-    references = np.zeros(len(rows), REFERENCE)
+    references = np.zeros(len(rows), run_files.REFERENCE)
     for row, (key, _, file, length) in enumerate(rows):
         head, value = f"{key}:{row}:".encode(), rng.bytes(length)
         if file:
@@ -336,25 +326,25 @@ def referring_records(folder: Path, rows: list[tuple[int, int, int, int]]) -> tu
         named.append((str(folder / f"file-{number}"), storage.read_revision(str(folder / f"file-{number}"))))
     keys, groups = (np.array([row[i] for row in rows], np.uint64) for i in (0, 1))
     ties = np.arange(len(rows), dtype=np.uint64)
-    inline = KeyedRecords(pa.array(framed, pa.large_binary()), keys, ties, groups.astype(np.int64), NAMES)
+    inline = run_files.KeyedRecords(pa.array(framed, pa.large_binary()), keys, ties, groups.astype(np.int64), NAMES)
     return inline, replace(inline, references=references, files=tuple(named))
 
 
-def some(records: KeyedRecords, start: int, stop: int) -> KeyedRecords:
+def some(records: run_files.KeyedRecords, start: int, stop: int) -> run_files.KeyedRecords:
     arrays = {name: getattr(records, name)[start:stop] for name in ("keys", "ties", "groups")}
     references = None if records.references is None else records.references[start:stop]
     return replace(records, framed=records.framed.slice(start, stop - start), references=references, **arrays)
 
 
-def shard_bytes(runs: list[Run], segment_bytes: int) -> list[bytes]:
+def shard_bytes(runs: list[run_files.Run], segment_bytes: int) -> list[bytes]:
     divisions = {split: Division(0, 0, to_cuts([(2**63, 0)])) for split in NAMES}
-    slices: dict[tuple[str, int], list[Slice]] = {}
+    slices: dict[tuple[str, int], list[run_files.Slice]] = {}
     for run in runs:
-        for shard, part in slice_run(run, divisions):
+        for shard, part in run_files.slice_run(run, divisions):
             slices.setdefault(shard, []).append(part)
     source, shards = RunShards(segment_bytes), []
     for _, parts in sorted(slices.items()):
-        _, tasks = source.plan([convert_batch([list(column) for column in zip(*parts, strict=True)], SLICE)])
+        _, tasks = source.plan([convert_batch([list(column) for column in zip(*parts, strict=True)], run_files.SLICE)])
         shards.append(b"".join(bytes(source.encode(task).framed) for task in tasks))
     return shards
 
@@ -380,7 +370,7 @@ def test_values_left_in_files_are_in_the_shards(
             if in_one_run:
                 writer.add(part)
             else:
-                runs.append(write_sorted(str(folder / f"{name}{start}"), sort_records(part)))
+                runs.append(run_files.write_sorted(str(folder / f"{name}{start}"), run_files.sort_records(part)))
         if (run := writer.close()) is not None:
             runs.append(run)
         assert all(run.has_references == (name == "referring") for run in runs)
@@ -394,7 +384,7 @@ def test_values_left_in_files_are_in_the_shards(
 
 def test_a_run_has_no_bytes_of_values_left_in_files(tmp_path: Path) -> None:
     inline, referring = referring_records(tmp_path, [(1, 0, 1, 5000), (2, 0, 0, 300)])
-    run = write_sorted(str(tmp_path / "run"), sort_records(referring))
+    run = run_files.write_sorted(str(tmp_path / "run"), run_files.sort_records(referring))
 
     assert run.index_offset == len(data_of(inline.framed)) - 5000
 
@@ -420,7 +410,7 @@ def touch(path: Path) -> None:
 @pytest.mark.usefixtures("is_compiled")
 def test_a_file_that_changes_before_shards_are_written_is_named(tmp_path: Path, alter: Callable[[Path], None]) -> None:
     _, referring = referring_records(tmp_path, [(1, 0, 1, 30), (2, 0, 2, 40)])
-    run = write_sorted(str(tmp_path / "run"), sort_records(referring))
+    run = run_files.write_sorted(str(tmp_path / "run"), run_files.sort_records(referring))
     alter(tmp_path / "file-1")
 
     with pytest.raises(JobError, match="file-1 was changed while the job read it"):

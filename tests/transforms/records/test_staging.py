@@ -21,7 +21,7 @@ from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.findings import Findings, PassedOver, merged
 from shardmill.transforms.formats.format import Rows, split_rows, widen_block
-from shardmill.transforms.records import merging, shard_sources
+from shardmill.transforms.records import shard_sources
 from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.merging import Piece
 from shardmill.transforms.records.run_file import KeyedRecords, Run, SortedRecords, sort_records, write_sorted
@@ -197,7 +197,7 @@ def test_runs_of_many_tiny_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.
         rows.append(len(records.index))
         return write_sorted(path, records, self_contained)
 
-    monkeypatch.setattr(merging, "write_sorted", counting)
+    monkeypatch.setattr("shardmill.transforms.records.run_file.write_sorted", counting)
     monkeypatch.setattr(stage_runs, "MAX_RUN_ROWS", 1000)
     other = convert("csv", source, tmp_path / "other", "--num_shards", 3)
     assert rows == [1000] * 5

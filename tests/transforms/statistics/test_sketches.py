@@ -14,20 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from shardmill.quality.stats_values import SAMPLE_SIZE, Bucket
-from shardmill.transforms.statistics.sketches import (
-    FLOAT32_FRACTION_BITS,
-    HASHES_KEPT,
-    MAX_BINS,
-    MAX_BUCKETS,
-    DistinctValues,
-    ExactSums,
-    Sample,
-    ValueBins,
-    hash_bytes,
-    mix,
-    run_starts,
-    unmix,
-)
+from shardmill.transforms.statistics import sketches as sketching
 
 GENERATOR = np.random.default_rng(0)
 SAMPLES: dict[str, Any] = {
@@ -45,9 +32,9 @@ SAMPLES: dict[str, Any] = {
 PERCENTS = [1, 5, 25, 50, 75, 95, 99]
 
 
-def bins_of(*parts: np.ndarray) -> ValueBins:
+def bins_of(*parts: np.ndarray) -> sketching.ValueBins:
     """Counted part after part."""
-    bins = ValueBins()
+    bins = sketching.ValueBins()
     for part in parts:
         bins.add(*np.unique(part.astype(np.float64) + 0.0, return_counts=True))
     return bins
@@ -59,8 +46,8 @@ def test_bins_are_as_narrow_as_2048_allow_and_hold_their_numbers(name: str) -> N
     # What one bit more would have cost, from the numbers themselves.
     bits = np.unique(numbers.view(np.uint64))
     occupied = [1 + np.count_nonzero(np.diff(bits >> np.uint64(shift))) for shift in range(64)]
-    assert len(bins.keys) == occupied[bins.shift] <= MAX_BINS
-    assert bins.shift == 0 or occupied[bins.shift - 1] > MAX_BINS
+    assert len(bins.keys) == occupied[bins.shift] <= sketching.MAX_BINS
+    assert bins.shift == 0 or occupied[bins.shift - 1] > sketching.MAX_BINS
     assert bins.counts.sum() == len(numbers)
 
     low, high = bins.edges()
@@ -96,7 +83,7 @@ def test_errors(name: str, error: float) -> None:
 def test_histograms(name: str) -> None:
     numbers, buckets = SAMPLES[name].astype(np.float64), bins_of(SAMPLES[name]).buckets()
 
-    assert 1 < len(buckets) <= MAX_BUCKETS
+    assert 1 < len(buckets) <= sketching.MAX_BUCKETS
     assert sum(bucket.count for bucket in buckets) == len(numbers)
     for bucket in buckets:
         inside = (numbers >= bucket.low) & (numbers <= bucket.high)
@@ -123,12 +110,12 @@ FLOATS = arrays.arrays(
 )
 
 
-def sums_of(values: list[int] | np.ndarray) -> ExactSums:
+def sums_of(values: list[int] | np.ndarray) -> sketching.ExactSums:
     if isinstance(values, list):
-        sums = ExactSums()
+        sums = sketching.ExactSums()
         sums.add_integers(np.array(values, np.int64))
     else:
-        sums = ExactSums(FLOAT32_FRACTION_BITS)
+        sums = sketching.ExactSums(sketching.FLOAT32_FRACTION_BITS)
         sums.add_floats(values)
     return sums
 
@@ -145,7 +132,7 @@ def nearest_root(square: Fraction) -> float:
     raise AssertionError(f"no root of {square}")
 
 
-def check(sums: ExactSums, values: list[Fraction]) -> None:
+def check(sums: sketching.ExactSums, values: list[Fraction]) -> None:
     mean = sum(values, Fraction(0)) / len(values)
     variance = sum((value**2 for value in values), Fraction(0)) / len(values) - mean**2
 
@@ -190,7 +177,7 @@ def test_many_floats_of_all_sizes_sum_as_fsum_does() -> None:
 
 def test_sums_of_integers_and_of_floats_do_not_mix() -> None:
     with pytest.raises(ValueError, match=r"2\*\*-0 cannot take sums in units of 2\*\*-149"):
-        ExactSums().merge(ExactSums(FLOAT32_FRACTION_BITS))
+        sketching.ExactSums().merge(sketching.ExactSums(sketching.FLOAT32_FRACTION_BITS))
 
 
 VALUES = st.lists(st.binary(max_size=300) | st.binary(max_size=2), max_size=30)
@@ -200,7 +187,7 @@ VALUES = st.lists(st.binary(max_size=300) | st.binary(max_size=2), max_size=30)
 def test_mixed_integers_come_back(values: list[int]) -> None:
     numbers = np.array(values, np.uint64)
 
-    assert unmix(mix(numbers)).tolist() == values
+    assert sketching.unmix(sketching.mix(numbers)).tolist() == values
 
 
 @given(VALUES, st.integers(0, 10), st.integers(0, 10))
@@ -208,13 +195,13 @@ def test_a_hash_is_xxh3_of_the_value_alone(values: list[bytes], skip: int, lengt
     array = pa.array(values, pa.large_binary())
     expected = [xxhash.xxh3_64_intdigest(value) for value in values]
 
-    assert hash_bytes(array).tolist() == expected
-    assert hash_bytes(array.slice(skip, length)).tolist() == expected[skip : skip + length]
+    assert sketching.hash_bytes(array).tolist() == expected
+    assert sketching.hash_bytes(array.slice(skip, length)).tolist() == expected[skip : skip + length]
 
 
 def test_hashes_never_change() -> None:
     """Statistics of parts that were made by different versions are merged."""
-    assert mix(np.array([0, 1, 2**63], np.uint64)).tolist() == [0, 6238072750845405662, 2720858780677600448]
+    assert sketching.mix(np.array([0, 1, 2**63], np.uint64)).tolist() == [0, 6238072750845405662, 2720858780677600448]
 
 
 SERIES = {
@@ -232,7 +219,7 @@ SERIES = {
 def test_regular_numbers_spread_evenly(name: str) -> None:
     """All differ, and are as even over 256 parts of their range as random numbers: a chi-squared of at most 7
     deviations."""
-    hashes = mix(SERIES[name].astype(np.int64).view(np.uint64))
+    hashes = sketching.mix(SERIES[name].astype(np.int64).view(np.uint64))
     counts = np.bincount((hashes >> np.uint64(56)).astype(np.int64), minlength=256)
     expected = len(hashes) / 256
 
@@ -243,29 +230,29 @@ def test_regular_numbers_spread_evenly(name: str) -> None:
 
 
 def hashes_of(numbers: np.ndarray) -> np.ndarray:
-    return mix(numbers.astype(np.uint64))
+    return sketching.mix(numbers.astype(np.uint64))
 
 
-def distinct_of(*parts: np.ndarray) -> DistinctValues:
+def distinct_of(*parts: np.ndarray) -> sketching.DistinctValues:
     """Counted part after part."""
-    sketch = DistinctValues()
+    sketch = sketching.DistinctValues()
     for part in parts:
         sketch.add(*np.unique(hashes_of(part), return_counts=True))
     return sketch
 
 
-def sample_of(*parts: np.ndarray) -> Sample:
-    sample = Sample()
+def sample_of(*parts: np.ndarray) -> sketching.Sample:
+    sample = sketching.Sample()
     for part in parts:
         sample.add(*part)
     return sample
 
 
-def same(one: DistinctValues | Sample, other: DistinctValues | Sample) -> bool:
+def same(one: sketching.DistinctValues | sketching.Sample, other: sketching.DistinctValues | sketching.Sample) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.__slots__)
 
 
-@pytest.mark.parametrize("kinds", [0, 1, 2, HASHES_KEPT - 1, HASHES_KEPT])
+@pytest.mark.parametrize("kinds", [0, 1, 2, sketching.HASHES_KEPT - 1, sketching.HASHES_KEPT])
 def test_up_to_1024_values_are_counted(kinds: int) -> None:
     numbers = np.arange(3 * kinds) % max(kinds, 1)
     sketch = distinct_of(numbers[::2], numbers[1::2])
@@ -275,19 +262,19 @@ def test_up_to_1024_values_are_counted(kinds: int) -> None:
     assert (sketch.number(), sketch.relative_error()) == (kinds, 0)
 
 
-@pytest.mark.parametrize("kinds", [HASHES_KEPT + 1, 2 * HASHES_KEPT, 10_000, 1_000_000])
+@pytest.mark.parametrize("kinds", [sketching.HASHES_KEPT + 1, 2 * sketching.HASHES_KEPT, 10_000, 1_000_000])
 def test_more_values_are_estimated_within_four_standard_errors(kinds: int) -> None:
     sketch = distinct_of(np.arange(kinds), np.arange(kinds // 2))
 
     assert sketch.counts is None
-    assert len(sketch.hashes) == HASHES_KEPT
+    assert len(sketch.hashes) == sketching.HASHES_KEPT
     assert sketch.relative_error() == pytest.approx(0.0313, abs=1e-4)
     assert sketch.number() == pytest.approx(kinds, rel=4 * sketch.relative_error())
 
 
 def test_hashes_of_many_values_may_repeat() -> None:
     hashes = hashes_of(np.arange(60_000) % 1500)
-    sketch = DistinctValues()
+    sketch = sketching.DistinctValues()
     sketch.add(hashes, None)
 
     assert same(sketch, distinct_of(np.arange(1500)))
@@ -302,7 +289,7 @@ def test_a_sample_of_parts_in_any_order(size: int, ties: int, cuts: list[int], b
     generator = np.random.default_rng(size)
     offered = np.stack([generator.integers(0, ties, size), generator.integers(0, 50, size)]).astype(np.uint64)
     pieces = np.split(offered, sorted(cuts), axis=1)
-    whole, merged = sample_of(offered), Sample()
+    whole, merged = sample_of(offered), sketching.Sample()
     for piece in pieces[::-1] if backwards else pieces:
         merged.merge(sample_of(piece))
 
@@ -320,4 +307,4 @@ def test_a_sample_has_values_as_often_as_there_are() -> None:
 
 @pytest.mark.parametrize(("values", "starts"), [([], []), ([5], [0]), ([1, 1, 2, 3, 3], [0, 2, 3])])
 def test_runs(values: list[int], starts: list[int]) -> None:
-    assert run_starts(np.array(values)).tolist() == starts
+    assert sketching.run_starts(np.array(values)).tolist() == starts

@@ -8,20 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.transforms.stores.prefetch import (
-    Page,
-    RangeReader,
-    ReadAhead,
-    find_range_bounds,
-    list_concurrently,
-    prefetch_one,
-)
+from shardmill.transforms.stores import prefetch as prefetching
 from shardmill.transforms.stores.protocol import FileStat
 
 
 def test_all_in_order() -> None:
-    assert list(prefetch_one(iter(range(5)))) == list(range(5))
-    assert list(prefetch_one([])) == []
+    assert list(prefetching.prefetch_one(iter(range(5)))) == list(range(5))
+    assert list(prefetching.prefetch_one([])) == []
 
 
 def test_the_next_is_made_while_one_is_used() -> None:
@@ -32,7 +25,7 @@ def test_the_next_is_made_while_one_is_used() -> None:
             event.set()
             yield number
 
-    ahead = prefetch_one(items())
+    ahead = prefetching.prefetch_one(items())
     assert next(ahead) == 0
     assert made[1].wait(60)
     assert not made[2].is_set()  # not before 1 is asked for
@@ -44,7 +37,7 @@ def test_an_error_comes_where_its_item_would() -> None:
         yield 1
         raise OSError("the store fails")
 
-    ahead = prefetch_one(items())
+    ahead = prefetching.prefetch_one(items())
     assert next(ahead) == 1
     with pytest.raises(OSError, match="the store fails"):
         next(ahead)
@@ -52,7 +45,7 @@ def test_an_error_comes_where_its_item_would() -> None:
 
 def test_whoever_stops_leaves_no_thread() -> None:
     before = threading.active_count()
-    ahead = prefetch_one(iter(range(5)))
+    ahead = prefetching.prefetch_one(iter(range(5)))
     next(ahead)
     ahead.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
@@ -64,7 +57,7 @@ class Store:
     def __init__(self, urls: list[str], page: int = 3) -> None:
         self.urls, self.page, self.asked = sorted(urls), page, list[tuple[str, str]]()
 
-    def pages(self, prefix: str, first: str, end: str) -> Iterator[Page]:
+    def pages(self, prefix: str, first: str, end: str) -> Iterator[prefetching.Page]:
         found = [url for url in self.urls if url.startswith(prefix) and first <= url and (not end or url < end)]
         for start in range(0, len(found), self.page):
             self.asked.append((first, end))
@@ -75,7 +68,7 @@ class Store:
         return sorted(inner)[:10]  # a store gives as many as are in a page
 
     def listed(self, prefix: str) -> list[str]:
-        found = list_concurrently(lambda first, end: self.pages(prefix, first, end), self.folders, prefix)
+        found = prefetching.list_concurrently(lambda first, end: self.pages(prefix, first, end), self.folders, prefix)
         return [item.path for item in found]
 
 
@@ -121,7 +114,7 @@ def test_what_is_small_or_flat_is_listed_as_it_was() -> None:
 def test_cuts_are_folders_after_the_last_object() -> None:
     folders = {"s3://b/in/": ["train", "val"], "s3://b/in/train/": list("abcdefghijk")}
     # Two pages held three folders, train itself, a and some of b: four hold some six
-    assert find_range_bounds("s3://b/in/", "s3://b/in/train/b/7.jpg", folders.__getitem__) == [
+    assert prefetching.find_range_bounds("s3://b/in/", "s3://b/in/train/b/7.jpg", folders.__getitem__) == [
         "s3://b/in/train/c/",
         "s3://b/in/train/i/",
     ]
@@ -147,8 +140,8 @@ class Object:
 
 
 def opened(source: Object, size: int = len(CONTENT)) -> io.BufferedReader:
-    ranges = ReadAhead(source.read_range, size, RANGE)
-    return io.BufferedReader(RangeReader(ranges.read, size, ranges.close), RANGE)
+    ranges = prefetching.ReadAhead(source.read_range, size, RANGE)
+    return io.BufferedReader(prefetching.RangeReader(ranges.read, size, ranges.close), RANGE)
 
 
 @pytest.mark.parametrize("size", [1, 7, 999, 1000, 1001, 2500, 5000, 20_000])
@@ -206,8 +199,8 @@ def test_a_fault_is_raised_where_its_range_is_read() -> None:
             raise ConnectionError("gone")
         return CONTENT[offset : offset + length]
 
-    ranges = ReadAhead(read_range, len(CONTENT), RANGE)
-    with io.BufferedReader(RangeReader(ranges.read, len(CONTENT), ranges.close), RANGE) as file:
+    ranges = prefetching.ReadAhead(read_range, len(CONTENT), RANGE)
+    with io.BufferedReader(prefetching.RangeReader(ranges.read, len(CONTENT), ranges.close), RANGE) as file:
         assert file.read(3000) == CONTENT[:3000]
         with pytest.raises(ConnectionError, match="gone"):
             file.read(1)

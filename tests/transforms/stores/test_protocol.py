@@ -30,18 +30,6 @@ from shardmill.errors import JobError, UserError
 from shardmill.transforms.stores import patience, protocol, storage
 from shardmill.transforms.stores.clients import set_options
 from shardmill.transforms.stores.patience import call_with_retries
-from shardmill.transforms.stores.protocol import (
-    GivenUpError,
-    StatusError,
-    call_with_timeout,
-    error_text,
-    file_error,
-    has_short_timeouts,
-    is_transient,
-    limit_timeouts,
-    os_error_text,
-    writing_error,
-)
 from tests.support.command import REPOSITORY, Run, check_mistake
 
 
@@ -60,10 +48,10 @@ def fault(function: object, *arguments: object) -> Exception:
 def test_addresses_are_left_out() -> None:
     refused = fault(ast.literal_eval, "__import__('os')")
     assert " at 0x" in str(refused)
-    assert error_text(refused) == "malformed node or string on line 1: <ast.Call object>"
-    assert error_text(fault(json.dumps, {"a": {Nameless()}})) == "Object of type set is not JSON serializable"
-    assert error_text(ValueError(f"{Nameless()}, {Nameless()}!")).count("Nameless object>") == 2
-    assert error_text(ValueError("byte 0x80 at position 3")) == "byte 0x80 at position 3"
+    assert protocol.error_text(refused) == "malformed node or string on line 1: <ast.Call object>"
+    assert protocol.error_text(fault(json.dumps, {"a": {Nameless()}})) == "Object of type set is not JSON serializable"
+    assert protocol.error_text(ValueError(f"{Nameless()}, {Nameless()}!")).count("Nameless object>") == 2
+    assert protocol.error_text(ValueError("byte 0x80 at position 3")) == "byte 0x80 at position 3"
 
 
 def test_paths_are_left_out(tmp_path: Path) -> None:
@@ -71,36 +59,40 @@ def test_paths_are_left_out(tmp_path: Path) -> None:
     for function in (open, os.stat, pa.OSFile):
         error = fault(function, missing)
         assert missing in str(error)
-        assert error_text(error) == os.strerror(errno.ENOENT)
-    assert error_text(fault(storage.size, str(tmp_path))) == "not a regular file"
-    assert error_text(FileNotFoundError("gs://bucket/object: not found")) == "no such file"
-    assert error_text(PermissionError("gs://bucket/object: 403 denied")) == os.strerror(errno.EACCES)
+        assert protocol.error_text(error) == os.strerror(errno.ENOENT)
+    assert protocol.error_text(fault(storage.size, str(tmp_path))) == "not a regular file"
+    assert protocol.error_text(FileNotFoundError("gs://bucket/object: not found")) == "no such file"
+    assert protocol.error_text(PermissionError("gs://bucket/object: 403 denied")) == os.strerror(errno.EACCES)
 
 
 def test_lines_become_one() -> None:
     error = ValueError("page 3 is\n  damaged\n\nin a cellar")
-    assert error_text(error) == "page 3 is damaged in a cellar"
-    assert error_text(error, lines=1) == "page 3 is"
-    assert error_text(ValueError()) == ""
+    assert protocol.error_text(error) == "page 3 is damaged in a cellar"
+    assert protocol.error_text(error, lines=1) == "page 3 is"
+    assert protocol.error_text(ValueError()) == ""
 
 
 def test_a_full_disk_is_no_mistake(tmp_path: Path) -> None:
     """Whoever meets it: the file and what is free are in the sentence, where the system names neither."""
     path = str(tmp_path / "not" / "there")
-    full = writing_error(OSError(errno.ENOSPC, "of the system"), path)
+    full = protocol.writing_error(OSError(errno.ENOSPC, "of the system"), path)
 
-    assert re.fullmatch(rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", os_error_text(full))
-    assert type(file_error("--output x", full)) is JobError
-    assert str(file_error("--output x", full)).startswith("--output x: No space left on device; ")
+    assert re.fullmatch(
+        rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", protocol.os_error_text(full)
+    )
+    assert type(protocol.file_error("--output x", full)) is JobError
+    assert str(protocol.file_error("--output x", full)).startswith("--output x: No space left on device; ")
 
 
 def test_what_else_cannot_be_written_is_a_mistake() -> None:
     denied = OSError(errno.EACCES, "Permission denied", "/x")
 
-    assert writing_error(denied, "/y") is denied
-    assert os_error_text(writing_error(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
-    assert os_error_text(OSError("gs://bucket: 503")) == "gs://bucket: 503"
-    assert type(file_error("--output x", denied)) is UserError
+    assert protocol.writing_error(denied, "/y") is denied
+    assert (
+        protocol.os_error_text(protocol.writing_error(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
+    )
+    assert protocol.os_error_text(OSError("gs://bucket: 503")) == "gs://bucket: 503"
+    assert type(protocol.file_error("--output x", denied)) is UserError
 
 
 google: Any = exceptions  # which has no types
@@ -142,9 +134,9 @@ TRANSIENT: list[Callable[[], BaseException]] = [
     lambda: DataCorruption(None, "x"),
     lambda: ConnectionResetError("x"),
     lambda: TimeoutError("x"),
-    lambda: StatusError("x", 503),
-    lambda: StatusError("x", HTTPStatus.TOO_MANY_REQUESTS),
-    lambda: StatusError("x", "SlowDown"),
+    lambda: protocol.StatusError("x", 503),
+    lambda: protocol.StatusError("x", HTTPStatus.TOO_MANY_REQUESTS),
+    lambda: protocol.StatusError("x", "SlowDown"),
     lambda: InvalidResponse(SimpleNamespace(status_code=410), "x"),
 ]
 LASTING: list[Callable[[], BaseException]] = [
@@ -154,25 +146,25 @@ LASTING: list[Callable[[], BaseException]] = [
     lambda: of_s3(403, "AccessDenied"),
     lambda: of_s3(404, "NoSuchKey"),
     lambda: botocore.exceptions.NoCredentialsError(),
-    lambda: StatusError("x", 400),
+    lambda: protocol.StatusError("x", 400),
     lambda: InvalidResponse(SimpleNamespace(status_code=400), "x"),
     lambda: ValueError("x"),
     lambda: AttributeError("x"),
     lambda: OSError(28, "no space left"),
     lambda: EOFError("x"),
-    lambda: GivenUpError("x"),
+    lambda: protocol.GivenUpError("x"),
 ]
 
 
 @pytest.mark.parametrize(("made", "expected"), [*product(TRANSIENT, [True]), *product(LASTING, [False])])
 def test_which_errors_are_transient(made: Callable[[], BaseException], expected: bool) -> None:
-    assert is_transient(made()) == expected
+    assert protocol.is_transient(made()) == expected
     told = OSError("s3://b/a")
     told.__cause__ = made()
-    assert is_transient(told) == expected
-    for answered in (FileNotFoundError("x"), PermissionError("x"), GivenUpError("x")):
+    assert protocol.is_transient(told) == expected
+    for answered in (FileNotFoundError("x"), PermissionError("x"), protocol.GivenUpError("x")):
         answered.__cause__ = made()
-        assert not is_transient(answered)
+        assert not protocol.is_transient(answered)
 
 
 class Failing:
@@ -202,7 +194,7 @@ def test_until_it_works(granted: None) -> None:
 
 
 def test_what_lasts_is_told_at_once(granted: None) -> None:
-    for error in (FileNotFoundError("no"), PermissionError("no"), ValueError("no"), GivenUpError("no")):
+    for error in (FileNotFoundError("no"), PermissionError("no"), ValueError("no"), protocol.GivenUpError("no")):
         function = Failing(1, error)
         with pytest.raises(type(error), match=r"^no$"):
             call_with_retries(function, "done")
@@ -212,7 +204,7 @@ def test_what_lasts_is_told_at_once(granted: None) -> None:
 def test_patience_ends(granted: None) -> None:
     set_options(PipelineOptions(["--store_patience=1"]))
     function = Failing(10**6)
-    with pytest.raises(GivenUpError, match=r"^reset; it was tried again for 1 seconds$"):
+    with pytest.raises(protocol.GivenUpError, match=r"^reset; it was tried again for 1 seconds$"):
         call_with_retries(function, "done")
     assert 4 <= function.asked <= 20
     set_options(PipelineOptions(["--store_patience=0"]))
@@ -276,41 +268,41 @@ def silent() -> Iterator[list[str]]:
 @pytest.mark.usefixtures("short")
 def test_a_store_that_is_silent_is_asked_once(silent: list[str]) -> None:
     set_options(PipelineOptions(silent))
-    with limit_timeouts():
-        with pytest.raises(GivenUpError, match=r"^the store has not answered for 0.2 seconds$"):
+    with protocol.limit_timeouts():
+        with pytest.raises(protocol.GivenUpError, match=r"^the store has not answered for 0.2 seconds$"):
             storage.delete_tree("s3://bucket/folder")
-        with pytest.raises(GivenUpError, match=r"^the store no longer answers$"):
+        with pytest.raises(protocol.GivenUpError, match=r"^the store no longer answers$"):
             storage.read_bytes("s3://bucket/a")
 
 
 @pytest.mark.usefixtures("short")
 def test_one_that_answers_again_is_asked_again() -> None:
     never = threading.Event()
-    with pytest.raises(GivenUpError):
-        call_with_timeout(never.wait)
-    with pytest.raises(GivenUpError):
-        call_with_timeout(str, 1)
+    with pytest.raises(protocol.GivenUpError):
+        protocol.call_with_timeout(never.wait)
+    with pytest.raises(protocol.GivenUpError):
+        protocol.call_with_timeout(str, 1)
     protocol.mark_store_responsive()
-    assert call_with_timeout(str, 1) == "1"
+    assert protocol.call_with_timeout(str, 1) == "1"
     never.set()
 
 
 @pytest.mark.usefixtures("short")
 def test_what_fails_fails_as_ever() -> None:
     with pytest.raises(ZeroDivisionError):
-        call_with_timeout(lambda: 1 / 0)
-    assert call_with_timeout(str, 1) == "1"
+        protocol.call_with_timeout(lambda: 1 / 0)
+    assert protocol.call_with_timeout(str, 1) == "1"
 
 
 @pytest.mark.usefixtures("short")
 def test_other_threads_have_time() -> None:
     """Steps that are still under way, and of several blocks the inner one does not end the outer."""
     seen: list[bool] = []
-    with limit_timeouts():
-        thread = threading.Thread(target=lambda: seen.append(has_short_timeouts()))
+    with protocol.limit_timeouts():
+        thread = threading.Thread(target=lambda: seen.append(protocol.has_short_timeouts()))
         thread.start()
         thread.join()
-        with limit_timeouts():
+        with protocol.limit_timeouts():
             pass
-        seen.append(has_short_timeouts())
-    assert [*seen, has_short_timeouts()] == [False, True, False]
+        seen.append(protocol.has_short_timeouts())
+    assert [*seen, protocol.has_short_timeouts()] == [False, True, False]

@@ -17,25 +17,14 @@ from shardmill.pipelines.jobs import launch as display
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.workers import running
 from shardmill.transforms.workers.elements import GatherFn
-from shardmill.transforms.workers.running import (
-    TWICE_THE_CORES,
-    Failure,
-    Progress,
-    ProgressReporter,
-    ReportingFn,
-    ThreadedFlatMap,
-    map_in_order,
-    read_progress,
-    report_plan,
-)
 
 
 def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:
-    report_plan(str(tmp_path), 100, 5000)
+    running.report_plan(str(tmp_path), 100, 5000)
     together = threading.Barrier(3)  # so that no thread gets the identifier of one that has ended
 
     def work() -> None:
-        reporter = ProgressReporter(str(tmp_path))
+        reporter = running.ProgressReporter(str(tmp_path))
         for _ in range(10):
             reporter.add(2, 30)
         reporter.flush()
@@ -47,47 +36,47 @@ def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
 
-    assert read_progress(str(tmp_path)) == Progress(60, 900, 100, 5000)
+    assert running.read_progress(str(tmp_path)) == running.Progress(60, 900, 100, 5000)
 
 
 def test_files_under_way_are_not_read(tmp_path: Path) -> None:
-    assert read_progress(str(tmp_path)) == Progress()
+    assert running.read_progress(str(tmp_path)) == running.Progress()
     (tmp_path / "1-2.json.tmp").write_text('{"examples": ')
 
-    assert read_progress(str(tmp_path)) == Progress()
+    assert running.read_progress(str(tmp_path)) == running.Progress()
 
 
 @pytest.mark.parametrize(
     ("counts", "phase", "line"),
     [
-        (Progress(), "listing and planning", "flowers: 7 s, listing and planning"),
-        (Progress(0, 0, 1000, 10**6), "writing", "flowers: 7 s, writing 0 of 1,000 examples"),
+        (running.Progress(), "listing and planning", "flowers: 7 s, listing and planning"),
+        (running.Progress(0, 0, 1000, 10**6), "writing", "flowers: 7 s, writing 0 of 1,000 examples"),
         (
-            Progress(500, 10**7, 1000, 10**8),
+            running.Progress(500, 10**7, 1000, 10**8),
             "writing",
             "flowers: 7 s, writing 500 of 1,000 examples (100 examples/s, 2 MB/s, 5 s left)",
         ),
         (
-            Progress(1000, 10**8, 1000, 10**8),
+            running.Progress(1000, 10**8, 1000, 10**8),
             "publishing",
             "flowers: 7 s, publishing 1,000 of 1,000 examples (200 examples/s, 20 MB/s, 0 s left)",
         ),
     ],
 )
-def test_lines_of_a_log(counts: Progress, phase: str, line: str) -> None:
+def test_lines_of_a_log(counts: running.Progress, phase: str, line: str) -> None:
     assert display.progress_phase(counts) == phase
     assert display.progress_line("flowers", counts, 7.2, 5.0) == line
 
 
 def test_no_rate_before_there_is_one() -> None:
-    assert display.progress_rate(Progress(), 5.0) == ""
-    assert display.progress_rate(Progress(5, 5), 0.0) == ""
-    assert display.progress_line("f", Progress(5, 5, 10, 10), 1.0, 0.0) == "f: 1 s, writing 5 of 10 examples"
+    assert display.progress_rate(running.Progress(), 5.0) == ""
+    assert display.progress_rate(running.Progress(5, 5), 0.0) == ""
+    assert display.progress_line("f", running.Progress(5, 5, 10, 10), 1.0, 0.0) == "f: 1 s, writing 5 of 10 examples"
 
 
 def test_a_display_without_a_terminal_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with display.ProgressDisplay(str(tmp_path), "flowers") as shown:
-        report_plan(str(tmp_path), 10, 100)
+        running.report_plan(str(tmp_path), 10, 100)
         shown.update()
 
     assert capsys.readouterr().err == ""
@@ -120,7 +109,7 @@ def graph(pipeline: beam.Pipeline) -> None:
     )
 
 
-def ran(build: Any, path: Path, *flags: str) -> Failure | None:
+def ran(build: Any, path: Path, *flags: str) -> running.Failure | None:
     """What stands in the report of a pipeline."""
     options = PipelineOptions(list(flags))
     pipeline = beam.Pipeline(runner=make_runner(options), options=options)
@@ -172,7 +161,7 @@ class FailsAtTheBeginning(FailsAtTheEnd):
 def test_the_error_is_reported(step: Any, kind: str, sentence: str, tmp_path: Path) -> None:
     found = ran(lambda pipeline: pipeline | beam.Create([1]) | "A" >> step, tmp_path / "failure")
 
-    assert found == Failure("A", kind, sentence)
+    assert found == running.Failure("A", kind, sentence)
     assert [path.name for path in tmp_path.iterdir()] == ["failure"]
 
 
@@ -182,12 +171,12 @@ def test_the_error_of_another_process_is_reported(tmp_path: Path) -> None:
 
     found = ran(lambda pipeline: pipeline | beam.Create([1]) | step, tmp_path / "failure", flag)
 
-    assert found == Failure("Fails", "UserError", "no such class")
+    assert found == running.Failure("Fails", "UserError", "no such class")
 
 
 def test_what_cannot_be_reported_is_raised_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    function = ReportingFn(beam.Map(fails(UserError("why"))).fn, "A", str(tmp_path / "file" / "failure"))
+    function = running.ReportingFn(beam.Map(fails(UserError("why"))).fn, "A", str(tmp_path / "file" / "failure"))
 
     with pytest.raises(UserError, match=r"^why$"):
         list(function.process(1))
@@ -195,7 +184,7 @@ def test_what_cannot_be_reported_is_raised_all_the_same(tmp_path: Path) -> None:
 
 def test_what_is_cancelled_is_not_why(tmp_path: Path) -> None:
     path = tmp_path / "failure"
-    function = ReportingFn(beam.Map(fails(CancelledError())).fn, "A", str(path))
+    function = running.ReportingFn(beam.Map(fails(CancelledError())).fn, "A", str(path))
 
     with pytest.raises(CancelledError):
         list(function.process(1))
@@ -217,12 +206,12 @@ def spread(number: int, factor: int) -> list[object]:
     return [number * factor, *([TaggedOutput("odd", number)] if number % 2 else [])]
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3, TWICE_THE_CORES])
+@pytest.mark.parametrize("threads", [0, 1, 3, running.TWICE_THE_CORES])
 def test_everything_comes_out_once(threads: int) -> None:
     with pipeline() as root:
         factor = root | "Factor" >> beam.Create([10])
         numbers = root | "Numbers" >> beam.Create(range(50))
-        out = numbers | beam.ParDo(ThreadedFlatMap(spread, threads), AsSingleton(factor)).with_outputs(
+        out = numbers | beam.ParDo(running.ThreadedFlatMap(spread, threads), AsSingleton(factor)).with_outputs(
             "odd", main="all"
         )
         assert_that(out["all"], equal_to([10 * n for n in range(50)]), label="All")
@@ -238,7 +227,7 @@ def fail_at_seven(number: int) -> list[int]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_error_fails_the_job(threads: int) -> None:
     with pytest.raises(ValueError, match="seven"), pipeline() as root:
-        _ = root | beam.Create(range(20)) | beam.ParDo(ThreadedFlatMap(fail_at_seven, threads))
+        _ = root | beam.Create(range(20)) | beam.ParDo(running.ThreadedFlatMap(fail_at_seven, threads))
 
 
 def test_calls_overlap() -> None:
@@ -248,7 +237,7 @@ def test_calls_overlap() -> None:
         barrier.wait()
         return [number]
 
-    function = ThreadedFlatMap(meet, 2)
+    function = running.ThreadedFlatMap(meet, 2)
     function.setup()
     function.start_bundle()
     out = [item for number in range(4) for item in function.process(number)]
@@ -277,9 +266,9 @@ def square(value: int) -> int:
 @pytest.mark.parametrize("window", [1, 2, 7, 100])
 def test_map_in_order(window: int) -> None:
     with ThreadPoolExecutor(4) as pool:
-        assert list(map_in_order(pool, square, range(50), window)) == [square(value) for value in range(50)]
-        assert list(map_in_order(pool, square, [], window)) == []
-    assert list(map_in_order(None, square, range(5), window)) == [0, 1, 4, 9, 16]
+        assert list(running.map_in_order(pool, square, range(50), window)) == [square(value) for value in range(50)]
+        assert list(running.map_in_order(pool, square, [], window)) == []
+    assert list(running.map_in_order(None, square, range(5), window)) == [0, 1, 4, 9, 16]
 
 
 def test_results_keep_their_order_when_the_first_is_last_to_end() -> None:
@@ -293,13 +282,13 @@ def test_results_keep_their_order_when_the_first_is_last_to_end() -> None:
         return value
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(map_in_order(pool, slow_first, range(8), 4)) == list(range(8))
+        assert list(running.map_in_order(pool, slow_first, range(8), 4)) == list(range(8))
 
 
 def test_map_in_order_holds_no_more_than_its_window() -> None:
     items = Counting(100)
     with ThreadPoolExecutor(2) as pool:
-        results = map_in_order(pool, square, items, 5)
+        results = running.map_in_order(pool, square, items, 5)
         for index in range(20):
             assert next(results) == square(index)
             assert items.taken <= index + 5
@@ -319,7 +308,7 @@ def test_an_error_comes_out_and_the_rest_is_cancelled() -> None:
     items = Counting(1000)
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(ValueError, match="zero"):
-            next(map_in_order(pool, fail_first, items, 5))
+            next(running.map_in_order(pool, fail_first, items, 5))
         raised.set()
     assert items.taken == 5
     assert len(calls) <= 2  # the one that failed, and the one that had begun

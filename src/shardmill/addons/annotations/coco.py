@@ -22,16 +22,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import is_unicode, plural
 from shardmill.transforms.columns.types import preview_value
-from shardmill.transforms.inputs.annotations import (
-    AnnotatedImage,
-    AnnotatedImages,
-    AnnotationSource,
-    ObjectField,
-    build_lists_of_columns,
-    is_finite_number,
-    is_integer,
-    is_number,
-)
+from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.manifest_files import common_folder
 from shardmill.transforms.inputs.summary import InputSummary
@@ -227,7 +218,7 @@ class CocoFile:
     """The contents of a COCO file, with annotations as columns of numbers.
 
     See cocodataset.org, "Data format": a `bbox` is [x, y, width, height] in pixels from the upper left corner. An
-    annotation takes 73 bytes of memory, however long its polygons are in the file.
+    annotation takes 73 bytes of memory, and the JSON of its polygons with `keeps_shapes`.
     """
 
     path: str
@@ -239,6 +230,8 @@ class CocoFile:
     ignored_keys: Counter[str] = field(default_factory=Counter)
     is_unannotated: bool = False  # True if the file has no annotations, as for test sets
     drops_boxless: bool = False  # True to leave out annotations without a box; else their images are rejects
+    keeps_shapes: bool = False  # True to keep polygons and run lengths, which all annotations then need
+    shapes: list[bytes] = field(default_factory=list)  # of each annotation, as JSON
     counts: Counter[str] = field(default_factory=Counter)  # of what was put right, by its notice
     numbers_of_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # (kind of id, text) of ids with texts
     ids: "array[int]" = field(default_factory=lambda: array("q"))  # of annotations, in file order, as all columns below
@@ -255,7 +248,7 @@ class CocoFile:
 
     def scan_annotations(self, text: str) -> bool:
         """Add annotations from their JSON text; return False, and add none, if Python is to parse them."""
-        if (found := parse_annotations(text)) is None:
+        if self.keeps_shapes or (found := parse_annotations(text)) is None:
             return False
         *columns, ignored_keys = found
         for kept, new in zip(self._columns, columns, strict=True):
@@ -265,9 +258,10 @@ class CocoFile:
 
     def add_annotations(self, items: Sequence[Any]) -> None:
         """Add items of the file's `annotations` list."""
+        known = _KNOWN_KEYS | {"segmentation"} if self.keeps_shapes else _KNOWN_KEYS
         for item in items:
-            if isinstance(item, dict) and not item.keys() <= _KNOWN_KEYS:
-                self.ignored_keys.update(key for key in item.keys() - _KNOWN_KEYS if item[key])
+            if isinstance(item, dict) and not item.keys() <= known:
+                self.ignored_keys.update(key for key in item.keys() - known if item[key])
         try:
             self._add_items(items)
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
@@ -275,7 +269,7 @@ class CocoFile:
                 item = self._with_box(self._with_numbers(item, _KINDS_OF_IDS))
                 if item is None:
                     continue
-                if problem := _find_fault(item):
+                if problem := _find_fault(item) or (self.keeps_shapes and _find_shape_fault(item)):
                     self._add_problem(item, problem)
                 else:
                     ids = {name: int(item[name]) for name in _KINDS_OF_IDS if item.get(name) is not None}
@@ -285,7 +279,7 @@ class CocoFile:
         """Add items of the file's `categories` list; raise a ValueError if one is invalid."""
         for item in items:
             item = self._with_numbers(item, {"id": "category"})
-            if not (isinstance(item, dict) and is_integer(item.get("id")) and isinstance(item.get("name"), str)):
+            if not (isinstance(item, dict) and inputs.is_integer(item.get("id")) and isinstance(item.get("name"), str)):
                 raise ValueError(f"the category {preview_value(item)} has no whole number as its id, or no name")
             number, name = int(item["id"]), item["name"]
             if self.categories.setdefault(number, name) != name:
@@ -297,7 +291,7 @@ class CocoFile:
         texts = {key: item[key] for key in kinds if isinstance(item.get(key), str) and item[key]}
         for key, text in texts.items():
             number = int(text) if text.isdecimal() and str(int(text)) == text else None
-            if number is None or not is_integer(number):
+            if number is None or not inputs.is_integer(number):
                 next_number = _FIRST_OF_TEXTS + len(self.numbers_of_texts)
                 number = self.numbers_of_texts.setdefault((kinds[key], text), next_number)
             texts[key] = number
@@ -353,9 +347,20 @@ class CocoFile:
 
     def _add_items(self, items: Sequence[Any]) -> None:
         columns = _columns(items)
+        if self.keeps_shapes:
+            if any(map(_find_shape_fault, items)):
+                raise ValueError("no shape")
+            self.shapes += [orjson.dumps(item["segmentation"]) for item in items]
         self.counts[_NO_ID] += sum(item.get("id") is None for item in items)
         for kept, new in zip(self._columns, columns, strict=True):
             kept.extend(new)
+
+    def join_shapes(self, size: tuple[int, int] | None, rows: NDArray[np.int64]) -> str:
+        """Return the text that the mask of an image is drawn from, given the rows of its annotations."""
+        if not self.keeps_shapes:
+            return ""
+        shapes = b",".join(b"[%d,%b]" % (self.category_ids[row], self.shapes[row]) for row in rows)
+        return (b'{"size":%b,"shapes":[%b]}' % (orjson.dumps(size), shapes)).decode()
 
     @property
     def _columns(self) -> tuple["array[Any]", ...]:
@@ -363,18 +368,19 @@ class CocoFile:
 
     def _add_problem(self, item: Any, problem: str) -> None:
         image_id = item.get("image_id") if isinstance(item, dict) else None
-        if is_integer(image_id):
+        if inputs.is_integer(image_id):
             self.problems.setdefault(image_id, problem)
         else:
             self.faults_without_image.append(problem)
 
 
-def read_coco(path: str, drops_boxless: bool = False) -> CocoFile:
+def read_coco(path: str, drops_boxless: bool = False, keeps_shapes: bool = False) -> CocoFile:
     """Read the COCO file at `path`; raise a UserError if there is no such file or it is not a COCO file.
 
-    With `drops_boxless`, annotations that have neither a box nor polygons are left out.
+    With `drops_boxless`, annotations that have neither a box nor polygons are left out. With `keeps_shapes`, polygons
+    and run lengths are kept.
     """
-    coco_file = CocoFile(path, drops_boxless=drops_boxless)
+    coco_file = CocoFile(path, drops_boxless=drops_boxless, keeps_shapes=keeps_shapes)
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
     with report_unreadable_flag_file("--coco", path):
         try:
@@ -402,13 +408,13 @@ def _are_polygons(value: Any) -> TypeGuard[list[list[float]]]:
         isinstance(polygon, list)
         and len(polygon) % 2 == 0
         and len(polygon) >= 6
-        and all(map(is_finite_number, polygon))
+        and all(map(inputs.is_finite_number, polygon))
         for polygon in value
     )
 
 
 def _parse_image(item: Any, position: int) -> CocoImage:
-    if not isinstance(item, dict) or not is_integer(item.get("id")):
+    if not isinstance(item, dict) or not inputs.is_integer(item.get("id")):
         return CocoImage(-1, "", None, f"image {position} of the file has no whole number as its id")
     image_id, name = int(item["id"]), item.get("file_name")
     if not isinstance(name, str) or not name.strip("/") or "\0" in name or not is_unicode(name):
@@ -416,10 +422,19 @@ def _parse_image(item: Any, position: int) -> CocoImage:
     width, height = item.get("width"), item.get("height")
     if not width and not height:
         return CocoImage(image_id, name, None)
-    if not (is_integer(width) and is_integer(height) and width > 0 and height > 0):
+    if not (inputs.is_integer(width) and inputs.is_integer(height) and width > 0 and height > 0):
         given = f"{preview_value(width)} x {preview_value(height)}"
         return CocoImage(image_id, name, None, f"its size is given as {given} pixels; expected whole numbers")
     return CocoImage(image_id, name, (int(width), int(height)))
+
+
+def _find_shape_fault(item: Any) -> str:
+    shape = item.get("segmentation")
+    counts = shape.get("counts") if isinstance(shape, dict) and "size" in shape else None
+    is_runs = isinstance(counts, str) or (isinstance(counts, list) and all(map(inputs.is_integer, counts)))
+    if is_runs or (shape and _are_polygons(shape)):
+        return ""
+    return f"annotation {preview_value(item.get('id'))} has {preview_value(shape)} for segmentation; no mask is drawn"
 
 
 def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
@@ -447,12 +462,12 @@ def _find_fault(item: Any) -> str:
         return f"an annotation is {preview_value(item)}; expected an object"
     annotation = f"annotation {preview_value(item['id'])}" if item.get("id") is not None else "an annotation without id"
     for name in _KINDS_OF_IDS:
-        if not is_integer(item.get(name)) and not (name == "id" and item.get(name) is None):
+        if not inputs.is_integer(item.get(name)) and not (name == "id" and item.get(name) is None):
             return f"{annotation} has {preview_value(item.get(name))} for {name}; expected a whole number"
     box = item.get("bbox")
-    if not (isinstance(box, list) and len(box) == 4 and all(map(is_number, box))):
+    if not (isinstance(box, list) and len(box) == 4 and all(map(inputs.is_number, box))):
         return f"{annotation} has {preview_value(box)} for bbox; expected [x, y, width, height]"
-    if not (item.get("area") is None or is_finite_number(item["area"])):
+    if not (item.get("area") is None or inputs.is_finite_number(item["area"])):
         return f"{annotation} has {preview_value(item['area'])} for area; expected a number"
     if item.get("iscrowd", 0) not in (0, 1):
         return f"{annotation} has {preview_value(item['iscrowd'])} for iscrowd; expected 0 or 1"
@@ -464,26 +479,29 @@ _MAX_PROBED_IMAGES = 20  # images that are looked for in every folder they may b
 
 
 @dataclass(frozen=True, slots=True)
-class CocoSource(AnnotationSource):
+class CocoSource(inputs.AnnotationSource):
     """COCO annotation files, each read as a stream."""
 
-    members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
+    members: ClassVar[tuple[inputs.ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
 
     files: tuple[tuple[str, str], ...]  # (split, path) of each file; the split is "" if not given
     root: str  # folder that image names are relative to
     has_explicit_root: bool = False  # True if the user gave the root
     file_root: str = ""  # images' folder relative to the file's own; "" to search for it
     drops_boxless: bool = False  # True to leave out annotations without a box
+    keeps_shapes: bool = False  # True to give images the text that masks are drawn from
 
     def list_extra_files(self) -> Iterator[str]:
         return (path for _, path in self.files)
 
-    def list_images(self) -> Iterator[AnnotatedImages | InputSummary | Reject | str]:
+    def list_images(self) -> Iterator[inputs.AnnotatedImages | InputSummary | Reject | str]:
         image_offset = 0
         for split, path in self.files:
-            coco_file = read_coco(path, self.drops_boxless)
+            coco_file = read_coco(path, self.drops_boxless, self.keeps_shapes)
             classes = tuple(coco_file.categories[number] for number in sorted(coco_file.categories))
+            drawn = coco_file.categories.keys() & coco_file.category_ids if self.keeps_shapes else ()
             yield InputSummary(class_lists={classes: (1, path)}, ignored_properties=coco_file.ignored_keys)
+            yield InputSummary(mask_classes=frozenset((number, coco_file.categories[number]) for number in drawn))
             if coco_file.is_unannotated:
                 yield f"{path} has no annotations: its {len(coco_file.images):,} images are without objects"
             for notice, number in (+coco_file.counts).items():
@@ -544,7 +562,7 @@ class CocoSource(AnnotationSource):
 
 def join_annotations(
     coco_file: CocoFile, folder: str, split: str | None, image_offset: int
-) -> Iterator[AnnotatedImages | Reject]:
+) -> Iterator[inputs.AnnotatedImages | Reject]:
     """Yield a file's images with their objects, in file order, then Rejects for annotations of missing images.
 
     `folder` is the images' folder, relative to the root; `image_offset` the number of images in earlier files.
@@ -566,8 +584,9 @@ def join_annotations(
                 yield Reject(name, place, "index", problem)
                 continue
             kept.append(index)
-            images.append(AnnotatedImage(name, place, image.size, split=split, id=image.id))
-        yield AnnotatedImages(images, _build_objects(coco_file, order, firsts[kept], lasts[kept]))
+            shapes = coco_file.join_shapes(image.size, order[firsts[index] : lasts[index]])
+            images.append(inputs.AnnotatedImage(name, place, image.size, split=split, id=image.id, shapes=shapes))
+        yield inputs.AnnotatedImages(images, _build_objects(coco_file, order, firsts[kept], lasts[kept]))
     yield from _reject_unmatched_annotations(coco_file, owners, order)
 
 
@@ -595,7 +614,7 @@ def _build_objects(
     crowds = np.frombuffer(coco_file.crowds, np.int8)[rows] != 0
     label, unknown = names.take(pa.array(labels, pa.int64())), pa.nulls(len(rows))
     columns = [label, y, x, y + height, x + width, ids, areas, crowds, *[unknown] * 3]  # as the fields of Object
-    return build_lists_of_columns(columns, lengths)
+    return inputs.build_lists_of_columns(columns, lengths)
 
 
 def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:

@@ -29,15 +29,7 @@ from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.metadata.manifest import Reject
 from shardmill.text import did_you_mean, listed, plural
-from shardmill.transforms.inputs.annotations import (
-    AnnotatedImage,
-    AnnotatedImages,
-    AnnotationSource,
-    Object,
-    ObjectField,
-    build_object_lists,
-    list_files_below,
-)
+from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import Skipped, is_file
 from shardmill.transforms.inputs.summary import InputSummary, encode_label_list
@@ -52,13 +44,13 @@ _FILE_SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".txt", ".yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class ExportSource(AnnotationSource):
+class ExportSource(inputs.AnnotationSource):
     """The export of a labelling tool: a file, or a folder of files.
 
     LabelMe's, VIA's, CreateML's and Label Studio's JSON are read here, all other formats with datumaro.
     """
 
-    members: ClassVar[tuple[ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
+    members: ClassVar[tuple[inputs.ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
 
     path: str  # file or folder of the export
     format: str  # a name in READERS or of datumaro's; "" to detect it
@@ -76,11 +68,11 @@ class ExportSource(AnnotationSource):
         """The folder of the export, and the names of all files in it; UserError if there are none."""
         if is_file(self.path):
             return posixpath.dirname(self.path) or ".", [posixpath.basename(self.path)]
-        if not (names := list_files_below(self.path, self.masks)):
+        if not (names := inputs.list_files_below(self.path, self.masks)):
             raise UserError(f"{self._flag}: there is no such file or folder")
         return self.path, names
 
-    def list_images(self) -> Iterator[AnnotatedImages | InputSummary | Reject | Skipped | str]:
+    def list_images(self) -> Iterator[inputs.AnnotatedImages | InputSummary | Reject | Skipped | str]:
         format_ = self.format or self._detect()
         export = Export()
         if format_ in READERS:
@@ -138,9 +130,9 @@ class ExportSource(AnnotationSource):
 
 def join_export(
     source: ExportSource, format_: str, export: Export
-) -> Iterator[AnnotatedImages | InputSummary | Reject | Skipped | str]:
+) -> Iterator[inputs.AnnotatedImages | InputSummary | Reject | Skipped | str]:
     """Yield the images of an export with their objects, and everything that is not used of it, counted."""
-    files = [name for name in list_files_below(source.root, source.masks) if IMAGES.accepts(name)]
+    files = [name for name in inputs.list_files_below(source.root, source.masks) if IMAGES.accepts(name)]
     finder = _ImageFinder(source.root, files)
     splits, notice = _splits(source, export.images)
     yield from export.notices
@@ -177,7 +169,7 @@ def join_export(
             f"--annotations {source.path}: none of its {plural(len(names), 'image')}, such as"
             f" {export.images[0].name!r}, is in {source.root}; give --input, the folder of the images"
         )
-    kept: list[AnnotatedImage] = []
+    kept: list[inputs.AnnotatedImage] = []
     number = 0
     for position, (found, image) in enumerate(zip(names, export.images, strict=True), 1):
         name, problem = (found, "") if found in finder.files else (image.name, found)
@@ -196,10 +188,10 @@ def join_export(
             number += 1
             objects.append(item._replace(id=number, label=item.label if has_classes else _NO_CLASS))
         split = splits.get(image.subset or "")
-        kept.append(AnnotatedImage(name, position, image.size, objects, split, label=labels[position - 1]))
+        kept.append(inputs.AnnotatedImage(name, position, image.size, objects, split, label=labels[position - 1]))
     for start in range(0, len(kept), _IMAGES_PER_BATCH):
         images = kept[start : start + _IMAGES_PER_BATCH]
-        yield AnnotatedImages(images, build_object_lists([image.objects for image in images]))
+        yield inputs.AnnotatedImages(images, inputs.build_object_lists([image.objects for image in images]))
     if finder.backslashes:
         yield f"{plural(finder.backslashes, 'file name has', 'file names have')} backslashes, which are read as /"
     if finder.unprefixed:
@@ -538,7 +530,7 @@ def _group(annotation: Any, format_: str, number: int) -> Any:
     return annotation.group, annotation.label
 
 
-def _object(parts: Sequence[Any], names: Sequence[str]) -> Object:
+def _object(parts: Sequence[Any], names: Sequence[str]) -> inputs.Object:
     """Return the object with these parts: its box if it has one, or else the box around all; the area of its shape."""
     boxes = [part for part in parts if part.type.name == "bbox"]
     shapes = [part for part in parts if part.type.name != "bbox"]

@@ -19,7 +19,8 @@ def find_source(config: "ImagesConfig") -> AnnotationSource | None:
         files = [path for _, path in config.coco]
         root = coco_root(files) if config.input is None else config.input.rstrip("/") or "/"
         drops_boxless = "drop" in (config.on_bad_box, config.unread_objects)
-        return CocoSource(config.coco, root, config.input is not None, config.file_root, drops_boxless)
+        how = (config.file_root, drops_boxless, config.added.of_objects)
+        return CocoSource(config.coco, root, config.input is not None, *how)
     if config.annotations is not None:
         name, path = config.annotations
         root = export_root(path) if config.input is None else config.input.rstrip("/") or "/"

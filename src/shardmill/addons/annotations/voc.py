@@ -9,14 +9,7 @@ from xml.etree import ElementTree
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.inputs.annotations import (
-    AnnotatedImage,
-    AnnotationFileSource,
-    ListedImage,
-    Object,
-    ObjectField,
-    list_files_below,
-)
+from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import Skipped, report_unreadable_flag_file
 from shardmill.transforms.stores import storage
@@ -36,14 +29,14 @@ _NO_ANNOTATION = "image without an annotation"
 
 
 @dataclass(frozen=True, slots=True)
-class VocSource(AnnotationFileSource):
+class VocSource(inputs.AnnotationFileSource):
     """A folder of Pascal VOC annotations, or the folder that contains it.
 
     See host.robots.ox.ac.uk/pascal/VOC/voc2012. Edges such as `xmin` are pixels counted from 1. Like TFDS and
     TensorFlow's own scripts, this divides them by the image's size without subtracting 1.
     """
 
-    members: ClassVar[tuple[ObjectField, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
+    members: ClassVar[tuple[inputs.ObjectField, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
 
     path: str  # as the user gave it
     root: str  # folder that names are relative to
@@ -51,11 +44,11 @@ class VocSource(AnnotationFileSource):
     masks: str | None = None  # folder of masks; its lists in ImageSets/Segmentation then come first
 
     def list_extra_files(self) -> Iterator[str]:
-        files = list_files_below(self.root, self.masks) if self.uses_image_sets else []
+        files = inputs.list_files_below(self.root, self.masks) if self.uses_image_sets else []
         return iter(self._split_lists(files)[1].values())
 
-    def list_images(self) -> Iterator[ListedImage | Reject | Skipped | str]:
-        files = list_files_below(self.root, self.masks)
+    def list_images(self) -> Iterator[inputs.ListedImage | Reject | Skipped | str]:
+        files = inputs.list_files_below(self.root, self.masks)
         folder = _find_annotations_folder(files)
         annotations = [name for name in files if name.lower().endswith(_XML) and _is_in_folder(name, folder)]
         annotations.sort(key=lambda name: (_find_stem(name), name))
@@ -92,7 +85,7 @@ class VocSource(AnnotationFileSource):
                 yield Reject(annotation, None, "index", f"its image, {meant[0]}, is that of {other}, too")
             else:
                 for before, split in enumerate(named.get(stem, [by_folder.get(annotation)])):
-                    yield ListedImage(meant[0], annotation, len(annotations) * before + place, split)
+                    yield inputs.ListedImage(meant[0], annotation, len(annotations) * before + place, split)
         stems = set(map(_find_stem, annotations))
         for stem in sorted(images):
             if stem in stems or stem not in named:
@@ -101,7 +94,7 @@ class VocSource(AnnotationFileSource):
             what = f"{where}/{named[stem][0]}.txt names {stem!r}, which has no annotation"
             yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
 
-    def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
+    def parse_annotation(self, data: bytes, listed_image: inputs.ListedImage) -> inputs.AnnotatedImage | Reject:
         try:
             tree = ElementTree.fromstring(data)
             if tree.tag != _ROOT:
@@ -115,7 +108,7 @@ class VocSource(AnnotationFileSource):
         ignored = [what for item in items for what in _find_ignored_tags(item)]
         if self._names_another_image((tree.findtext("filename") or "").strip(), listed_image.image):
             ignored.append("<filename>, another image's name,")
-        return AnnotatedImage(
+        return inputs.AnnotatedImage(
             listed_image.image, listed_image.position, size, objects, listed_image.split, ignored_properties=ignored
         )
 
@@ -227,7 +220,7 @@ def _parse_list(flag: str, path: str, stems: Collection[str]) -> list[str]:
     return [_find_stem(name) if name not in stems and _find_stem(name) in stems else name for name in names]
 
 
-def _parse_object(item: ElementTree.Element, number: int) -> Object:
+def _parse_object(item: ElementTree.Element, number: int) -> inputs.Object:
     label = (item.findtext("name") or "").strip()
     if not label:
         raise ValueError(f"object {number} has no name")
@@ -237,7 +230,7 @@ def _parse_object(item: ElementTree.Element, number: int) -> Object:
     top, left, bottom, right = (_parse_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
     difficult, truncated = (_is_true(item, name) for name in ("difficult", "truncated"))
     pose = (item.findtext("pose") or "").strip()
-    return Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
+    return inputs.Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
 
 
 def _find_ignored_tags(item: ElementTree.Element) -> set[str]:

@@ -13,17 +13,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, shorten
 from shardmill.transforms.columns.types import preview_value
-from shardmill.transforms.inputs.annotations import (
-    RELATIVE,
-    AnnotatedImage,
-    AnnotatedImages,
-    AnnotationFileSource,
-    ListedImage,
-    Object,
-    ObjectField,
-    build_object_lists,
-    list_files_below,
-)
+from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.summary import InputSummary
@@ -100,7 +90,7 @@ _TOOL_FILES = ("classes.txt", "notes.txt")  # what tools write into the folder o
 
 
 @dataclass(frozen=True, slots=True)
-class YoloSource(AnnotationFileSource):
+class YoloSource(inputs.AnnotationFileSource):
     """The YOLO data set that a data.yaml describes.
 
     See docs.ultralytics.com/datasets/detect. A line is `class x_center y_center width height`, as fractions of the
@@ -108,7 +98,7 @@ class YoloSource(AnnotationFileSource):
     data.yaml has a `kpt_shape`, as for poses, key points follow the box.
     """
 
-    members: ClassVar[tuple[ObjectField, ...]] = ("bbox", "label")
+    members: ClassVar[tuple[inputs.ObjectField, ...]] = ("bbox", "label")
 
     path: str  # of data.yaml
     root: str  # folder of data.yaml, which names are relative to
@@ -124,12 +114,12 @@ class YoloSource(AnnotationFileSource):
             if entry.endswith(_LIST):
                 yield self._find_path(self._resolve_entry(folder, entry))
 
-    def list_images(self) -> Iterator[AnnotatedImages | ListedImage | InputSummary | Reject | str]:
+    def list_images(self) -> Iterator[inputs.AnnotatedImages | inputs.ListedImage | InputSummary | Reject | str]:
         described = read_data_yaml(self.path)
         yield InputSummary(class_lists={described.names: (1, self.path)})
         folder = self._find_folder(described)
-        files = set(list_files_below(self.root, self.masks))
-        place, bare = 0, list[AnnotatedImage]()
+        files = set(inputs.list_files_below(self.root, self.masks))
+        place, bare = 0, list[inputs.AnnotatedImage]()
         wanted = set[str]()
         for split, entries in described.splits.items():
             for image in self._list_images(entries, folder, files):
@@ -140,9 +130,9 @@ class YoloSource(AnnotationFileSource):
                 annotation = label_file(image)
                 wanted.add(annotation)
                 if annotation in files:
-                    yield ListedImage(image, annotation, place, split)
+                    yield inputs.ListedImage(image, annotation, place, split)
                 else:
-                    bare.append(AnnotatedImage(image, place, RELATIVE, (), split))
+                    bare.append(inputs.AnnotatedImage(image, place, inputs.RELATIVE, (), split))
         if bare and len(bare) == place:
             raise UserError(
                 f"--yolo {self.path}: no image has a file of annotations; that of {bare[0].name!r} was looked for at"
@@ -163,7 +153,7 @@ class YoloSource(AnnotationFileSource):
                     f"--yolo {self.path}: {lacking}, and no image belongs to {unused[0]!r}; call it as its image, such"
                     f" as {label_file(bare[0].name)!r}, or move it out of its folder"
                 )
-            yield AnnotatedImages(bare, build_object_lists([()] * len(bare)))
+            yield inputs.AnnotatedImages(bare, inputs.build_object_lists([()] * len(bare)))
             yield f"{lacking}, and so no objects, as YOLO takes it"
         yield from (Reject(name, None, "index", "there is no image to these annotations") for name in unused)
 
@@ -171,7 +161,7 @@ class YoloSource(AnnotationFileSource):
         described = read_data_yaml(self.path)
         return replace(self, names=described.names, points=described.points)
 
-    def parse_annotation(self, data: bytes, listed_image: ListedImage) -> AnnotatedImage | Reject:
+    def parse_annotation(self, data: bytes, listed_image: inputs.ListedImage) -> inputs.AnnotatedImage | Reject:
         try:
             lines = enumerate(data.decode("utf-8-sig").split("\n"), 1)
             words = [(line.split(), number) for number, line in lines if line.strip()]
@@ -180,8 +170,13 @@ class YoloSource(AnnotationFileSource):
             return Reject(listed_image.annotation, None, "index", f"no annotation of YOLO's: {error}")
         longer = (list(map(float, line[1:])) for line, _ in words if len(line) > _WORDS_OF_A_BOX)
         ignored = [_POINTS if self.points else _describe_polygon(numbers, self.points) for numbers in longer]
-        return AnnotatedImage(
-            listed_image.image, listed_image.position, RELATIVE, objects, listed_image.split, ignored_properties=ignored
+        return inputs.AnnotatedImage(
+            listed_image.image,
+            listed_image.position,
+            inputs.RELATIVE,
+            objects,
+            listed_image.split,
+            ignored_properties=ignored,
         )
 
     def find_problem(self, summary: InputSummary) -> str:
@@ -278,7 +273,7 @@ def _describe_polygon(numbers: list[float], points: int | None) -> str:
     return _POLYGON
 
 
-def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int | None) -> Object:
+def _parse_object(words: list[str], number: int, names: tuple[str, ...], points: int | None) -> inputs.Object:
     try:
         index, *numbers = int(words[0]), *map(float, words[1:])
     except ValueError:
@@ -287,7 +282,7 @@ def _parse_object(words: list[str], number: int, names: tuple[str, ...], points:
         raise ValueError(f"line {number} {_BEYOND.format(index, len(names))}")
     if len(numbers) in (4, 4 + (points or 0)):
         x, y, width, height = numbers[:4]
-        return Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
+        return inputs.Object(names[index], y - height / 2, x - width / 2, y + height / 2, x + width / 2, number)
     if not points and (len(numbers) == 5 or (len(numbers) == 6 and words[-1].isdecimal() and numbers[-1])):
         what = "a confidence" if len(numbers) == 5 else "a confidence and a track"
         raise ValueError(f"line {number} looks like a prediction, a box with {what}; keep the first five words of each")
@@ -296,4 +291,6 @@ def _parse_object(words: list[str], number: int, names: tuple[str, ...], points:
     if points or len(numbers) < 6 or len(numbers) % 2:
         other = f"{4 + points} with its key points" if points else "the corners of a polygon"
         raise ValueError(f"line {number} has {len(numbers)} numbers; expected 4 of a box, or {other}")
-    return Object(names[index], min(numbers[1::2]), min(numbers[::2]), max(numbers[1::2]), max(numbers[::2]), number)
+    return inputs.Object(
+        names[index], min(numbers[1::2]), min(numbers[::2]), max(numbers[1::2]), max(numbers[::2]), number
+    )

@@ -94,9 +94,10 @@ class MaskCodec:
         Image.fromarray(np.asarray(image).astype(self.dtype)).save(out, "PNG")
         return out.getvalue()
 
-    def make_feature(self, name: str) -> Feature:
-        element = "" if self.dtype == "uint8" else self.dtype
-        return Feature(name, "bytes", "mask", encoding="png", role="label", element=element)
+    def make_feature(self, name: str, classes: Sequence[tuple[int, str]] = ()) -> Feature:
+        element, names = "" if self.dtype == "uint8" else self.dtype, dict(classes)
+        table = tuple(names.get(value, "") for value in range(max(names, default=-1) + 1))
+        return Feature(name, "bytes", "mask", class_names=table, encoding="png", role="label", element=element)
 
     def describe_conversion(self, source_kind: str, number: int) -> str:
         one, several = (_CONVERSIONS[source_kind].format(**words) for words in (_ONE, _SEVERAL))

@@ -15,6 +15,7 @@ from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.found_files import REVISION, FoundCompanion, MaskPattern, hash_revision, remove_suffix
 from shardmill.transforms.inputs.listing import FoundFile, is_unknown_file, list_input
+from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import file_identity
 
@@ -109,9 +110,9 @@ class MaskFolder:
         masks = ((self._names[row].as_py(), row) for row in self._order[start:stop].tolist())
         return [(mask, row) for mask, row in masks if remove_suffix(mask) == stem]
 
-    def finish(self) -> list[str]:
+    def finish(self) -> InputSummary:
         if (image := self._first_image) is None:
-            return []
+            return InputSummary()
         if not self._owners.any():
             if not (stems := self._list_stems(image)):
                 pattern = self._pattern
@@ -128,7 +129,7 @@ class MaskFolder:
         if unused:
             subject = plural(len(unused), "mask has no image, and is", "masks have no image, and are")
             notices.append(f"{subject} left out: {listed(list(map(repr, unused)), _SHOWN, ', …')}")
-        return notices
+        return InputSummary(notices=frozenset(notices))
 
 
 def _hash_stem(name: str) -> int:

@@ -16,6 +16,7 @@ from shardmill.transforms.options.declare import check_no_repeats, flag, read_op
 from shardmill.transforms.options.job_options import parse_names, parse_path
 
 if TYPE_CHECKING:
+    from shardmill.addons.masks.encoding import MaskCodec
     from shardmill.pipelines.config.images import ImagesConfig
     from shardmill.transforms.inputs.found_files import AddedCompanions
 
@@ -158,14 +159,13 @@ class MaskOptions(CompanionOptions):
         return self if masks is None else replace(self, masks=inside_archive(masks))
 
     def find_companions(self, config: "ImagesConfig") -> "AddedCompanions":
-        from shardmill.addons.masks.encoding import MaskCodec
         from shardmill.addons.masks.folder import MaskFolder
         from shardmill.transforms.inputs.found_files import AddedCompanions, Companion, companion_feature
 
         names = listed([f"{value} {name!r}" for value, (name, _) in enumerate(self.mask_colors)], 5, ", …")
         notice = f"values of masks are the places of {len(self.mask_colors):,} classes in --mask_colors: {names}"
         notices = (notice,) if self.mask_colors else ()
-        codec = MaskCodec(self.masks_seen, self.mask_dtype, tuple(color for _, color in self.mask_colors))
+        codec = self.codec
         in_columns = (Companion(companion_feature(name), name, codec, "--mask_column") for name in self.mask_column)
         if self.masks is None:
             return AddedCompanions(self.given, tuple(in_columns), notices=notices)
@@ -173,6 +173,12 @@ class MaskOptions(CompanionOptions):
         is_elsewhere = config.annotation_flag or not f"{folder}/".startswith(f"{root}/")
         finder = partial(MaskFolder, folder, self.mask_pattern, None if is_elsewhere else folder[len(root) + 1 :])
         return AddedCompanions(self.given, (Companion("mask", codec=codec), *in_columns), folder, finder, notices)
+
+    @property
+    def codec(self) -> "MaskCodec":
+        from shardmill.addons.masks.encoding import MaskCodec
+
+        return MaskCodec(self.masks_seen, self.mask_dtype, tuple(color for _, color in self.mask_colors))
 
     @property
     def given(self) -> str:
@@ -185,13 +191,13 @@ class MaskOptions(CompanionOptions):
         from shardmill.transforms.inputs.listing import is_glob
         from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 
-        given = self.given
+        given = self.given or config.added.flag  # of an add-on that draws masks
         for name, value in (
             (f"--masks_seen {self.masks_seen}", self.masks_seen),
             (f"--mask_dtype {self.mask_dtype}", self.mask_dtype != "uint8"),
-            ("--mask_colors", self.mask_colors),
+            ("--mask_colors", self.mask_colors and not self.given),
         ):
-            if value and not given:
+            if value and (not given or name == "--mask_colors"):
                 raise UserError(f"{name} is about the masks of --masks or --mask_column")
         # Annotations name the images, wherever masks are
         inside = "" if self.masks is None or config.annotation_flag else f"{self.masks.rstrip('/')}/"
@@ -200,17 +206,8 @@ class MaskOptions(CompanionOptions):
         used = [name for name in self.mask_column if name in (config.label_column, "split", *FILE_COLUMNS)]
         for is_wrong, problem in (
             (
-                given and config.stream is not None,
-                f"{config.stream} and {given.partition(' ')[0]}: the function makes the examples; leave one of them"
-                " out",
-            ),
-            (
                 self.mask_dtype == "uint8" and len(self.mask_colors) > 256,
                 f"--mask_colors has {len(self.mask_colors):,} classes; give --mask_dtype uint16",
-            ),
-            (
-                given and config.verify == "none" and not config.is_reencoding,
-                f"--verify none contradicts {given}: masks are checked by the size of their image",
             ),
             (
                 self.mask_pattern and self.masks is None,

@@ -25,13 +25,7 @@ from shardmill.metadata.tfds_metadata import TransformFile
 from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import inspection
-from shardmill.pipelines.reports.summary import (
-    human_size,
-    new_table,
-    pixel_hints,
-    splits_table,
-    table_text,
-)
+from shardmill.pipelines.reports import summary as summaries
 from shardmill.quality.stats_file import SECTIONS, FeatureSummary, StatsFile
 from shardmill.reading.dataset import Dataset, decode_record
 from shardmill.text import html_table, plural, to_printable
@@ -80,8 +74,8 @@ COMMANDS = (
     frame.Command(
         name="inspect",
         description="Show what is in a data set, or in TFRecord files: features, splits, classes, and some examples.",
-        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no"
-        " data set.",
+        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a"
+        " flag, or no data set.",
         examples=("datasets/flowers --split train --contact_sheet flowers.png", "'other/*.tfrecord' --all"),
         add_arguments=_add_arguments,
         run=frame.run_here(
@@ -169,7 +163,8 @@ class Inspection:
     def _repr_html_(self) -> str:
         manifest = self.dataset.manifest
         splits = [
-            (split.name, split.examples, len(split.shards), human_size(split.size_bytes)) for split in self.splits
+            (split.name, split.examples, len(split.shards), summaries.human_size(split.size_bytes))
+            for split in self.splits
         ]
         notes = [f"NOTE: {notice}" for notice in manifest.notices]
         tables = [
@@ -267,7 +262,7 @@ def _describe(found: Inspection) -> Iterator[str]:
     yield ""
     yield from features_table(manifest.features).split("\n")
     yield ""
-    yield from splits_table(dataset, splits).split("\n")
+    yield from summaries.splits_table(dataset, splits).split("\n")
     for number, (split, example) in enumerate(found.examples):
         yield from ("", f"Example {number}, {split}:")
         yield from inspection.example_lines(example, manifest.features)
@@ -286,15 +281,15 @@ def _describe(found: Inspection) -> Iterator[str]:
     for section in stats.sections.values() if stats is not None else ():
         yield from ("", *section.report_lines())
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
-    yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
+    yield from (f"shardmill.load: {hint}" for hint in summaries.pixel_hints(dataset))
 
 
 def features_table(features: Sequence[Feature]) -> str:
     """Return a table with a row for each feature."""
-    table = new_table([], folded=_FEATURE_COLUMNS)
+    table = summaries.new_table([], folded=_FEATURE_COLUMNS)
     for feature in features:
         table.add_row(*map(to_printable, _feature_cells(feature)))
-    return table_text(table)
+    return summaries.table_text(table)
 
 
 _FEATURE_COLUMNS = ("feature", "type", "kind", "values", "")
@@ -327,10 +322,14 @@ def _describe_classes(
     for label in labels:
         found = [stats.splits[split.name].features.get(label.name, FeatureSummary()).classes or {} for split in splits]
         order = sorted(label.class_names, key=lambda name: -sum(counts.get(name, 0) for counts in found))
-        table = new_table([label.name], [split.name for split in splits])
+        table = summaries.new_table([label.name], [split.name for split in splits])
         for name in order[:_CLASSES_SHOWN]:
             table.add_row(inspection.clip_text(to_printable(name)), *(f"{counts.get(name, 0):,}" for counts in found))
-        yield from ("", f"{plural(len(order), 'class', 'classes')} of {label.name!r}:", *table_text(table).split("\n"))
+        yield from (
+            "",
+            f"{plural(len(order), 'class', 'classes')} of {label.name!r}:",
+            *summaries.table_text(table).split("\n"),
+        )
         if more := order[_CLASSES_SHOWN:]:
             yield f"… and {plural(len(more), 'smaller class', 'smaller classes')}; --json shows all"
 

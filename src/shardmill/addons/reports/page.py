@@ -29,7 +29,7 @@ from shardmill.addons.reports.rows import (
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, page_path
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.summary import format_number, format_share, human_size
+from shardmill.pipelines.reports import summary as summaries
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import SECTIONS, FeatureSummary
 from shardmill.reading.dataset import Dataset, open_dataset
@@ -155,9 +155,9 @@ def _make_environment(letters: int) -> Environment:
         return clip_name(str(text), letters, letters // 3)  # names often share their beginning
 
     environment.filters |= {
-        "figure": format_number,
-        "share": format_share,
-        "size": human_size,
+        "figure": summaries.format_number,
+        "share": summaries.format_share,
+        "size": summaries.human_size,
         "short": short,
         "sentence": lambda text: clip_name(str(text), 4 * letters),
         "notice": lambda text: clip_name(text, _NOTICE_LETTERS),
