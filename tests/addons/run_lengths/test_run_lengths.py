@@ -99,7 +99,6 @@ def test_a_turn_that_run_lengths_do_not_tell_is_a_reject(jobs: Jobs) -> None:
 
 @pytest.fixture
 def coco() -> dict[str, Any]:
-    """A COCO file with polygons and both kinds of run lengths, and objects that overlap."""
     random = np.random.default_rng(3)
     images, annotations = list[Any](), list[Any]()
     for number, (name, mask) in enumerate(DRAWN.items(), 1):
@@ -172,7 +171,6 @@ def test_a_category_that_is_no_value_stops_the_job_and_names_the_flag(
         (f"{RUNS[7:]} --masks in/masks", "--run_lengths in/train.csv both give masks; leave one of them out"),
         (f"{RUNS[7:]} --verify none", "--verify none contradicts --run_lengths in/train.csv"),
         (f"{RUNS[7:]} --mask_colors in/c.csv", "--mask_colors is about the masks of --masks or --mask_column"),
-        ("--manifest in/m.csv --run_lengths in/train.csv", "leave out --manifest"),
         ("--input in/images --run_lengths in/c.csv", "in/c.csv: no column of the image: it has"),
         ("--input in/images --run_lengths in/other.csv", "none of the images is in it; it has 'x.png'"),
     ],
@@ -181,7 +179,6 @@ def test_flags_without_an_effect_are_mistakes(jobs: Jobs, flags: str, sentence: 
     tables = {
         "train.csv": TABLES["Airbus"][0],
         "c.csv": "name,r,g,b\nant,1,2,3\n",
-        "m.csv": "file_name\nimages/0.png\n",
         "other.csv": "ImageId,rle\nx.png,1 2\n",
         "masks/0.png": encoded(values(0)),
     }

@@ -22,6 +22,23 @@ from shardmill.pipelines.commands.convert import make_config, run_config
 from shardmill.reading.dataset import open_dataset
 from tests.support import houses
 from tests.support.command import Run, image, write_files
+from tests.support.houses import (
+    FLAGS,
+    TFT,
+    analyzed,
+    convert,
+    differing,
+    graph_bytes,
+    graph_of,
+    layer_of,
+    outputs_of,
+    parsed,
+    serialized,
+    transform_file,
+    values_of,
+    write_package,
+    write_parts,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -58,14 +75,14 @@ def test_a_recipe_takes_constants_of_its_strata_and_keeps_them_the_next_night(tm
     assert result.status == 0
     first, second = sorted(path for path in (tmp_path / "out/houses").iterdir() if path.name[0].isdigit())
     dataset = open_dataset(first)
-    train = list(map(decode_example, houses.serialized(first, "train")))
+    train = list(map(decode_example, serialized(first, "train")))
     assert sorted(int(row["label"][0]) for row in train) == [0] * 40 + [1] * 40
-    x = houses.outputs_of(first)["x"].constants
+    x = outputs_of(first)["x"].constants
     assert (x["values"], x["mean"]) == (80, pytest.approx(sum(float(row["x"][0]) for row in train) / 80))
     assert dataset.manifest.rejects["records"] == 3
-    before, after = houses.graph_bytes(first), houses.graph_bytes(second)
+    before, after = graph_bytes(first), graph_bytes(second)
     assert [name for name in before if before[name] != after[name]] == [file_names.TRANSFORM]
-    assert houses.outputs_of(second)["x"].drift["shift"] == pytest.approx(100 / x["std_dev"], rel=0.1)
+    assert outputs_of(second)["x"].drift["shift"] == pytest.approx(100 / x["std_dev"], rel=0.1)
     assert any("standard deviations above" in notice for notice in open_dataset(second).manifest.notices)
 
 
@@ -85,14 +102,14 @@ def test_no_value_of_another_split_changes_what_is_found(tmp_path: Path, run: Ru
         assert run("csv", *given, "--transform", transform, "--quiet").status == 0
         found.append(tmp_path / "out" / f"n{number}" / "1.0.0")
 
-    one, other = map(houses.graph_bytes, found)
+    one, other = map(graph_bytes, found)
     assert [name for name in one if one[name] != other[name]] == [file_names.TRANSFORM]
     mine, its = (json.loads(files[file_names.TRANSFORM]) for files in (one, other))
     for told in (mine, its):
         for output in told["outputs"]:
             output.get("vocabulary", {}).pop("unknown", None)  # which is of every split
     assert mine == its
-    vocabulary = houses.outputs_of(found[1])["word"].vocabulary
+    vocabulary = outputs_of(found[1])["word"].vocabulary
     assert vocabulary is not None
     assert vocabulary.unknown == {"test": (100, 100), "train": (100, 0)}
 
@@ -115,22 +132,20 @@ SPLITS = ("train", "test")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, houses: Path) -> Path:
     root = tmp_path_factory.mktemp("made")
-    return houses.convert(root, "csv", houses.parents[2] / "houses.csv", "--materialize", "--threads", "1")
+    return convert(root, "csv", houses.parents[2] / "houses.csv", "--materialize", "--threads", "1")
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same rows of another format, in several files, blocks and threads."""
     root = tmp_path_factory.mktemp("others")
-    return houses.convert(root, "parquet", houses.write_parts(root / "in"), "--materialize", "--threads", "3")
+    return convert(root, "parquet", write_parts(root / "in"), "--materialize", "--threads", "3")
 
 
 def written(directory: Path, split: str) -> dict[str, Any]:
     import tensorflow as tf
 
-    found: dict[str, Any] = tf.io.parse_example(
-        houses.serialized(directory, split), shardmill.feature_spec(str(directory))
-    )
+    found: dict[str, Any] = tf.io.parse_example(serialized(directory, split), shardmill.feature_spec(str(directory)))
     return found
 
 
@@ -138,17 +153,17 @@ def written(directory: Path, split: str) -> dict[str, Any]:
 def test_each_row_is_what_tfts_layer_and_the_model_alone_make_of_it(houses: Path, made: Path, split: str) -> None:
     import tensorflow as tf
 
-    found, examples = written(made, split), houses.parsed(houses, split)
+    found, examples = written(made, split), parsed(houses, split)
 
-    layer = houses.layer_of(made)
+    layer = layer_of(made)
     served = tf.saved_model.load(str(made / "transform_graph/transform_fn"))
     assert set(found) == set(layer(examples))
-    assert houses.differing(found, layer(examples)) == []
-    assert houses.differing(found, served.transform_fn(examples)) == []
+    assert differing(found, layer(examples)) == []
+    assert differing(found, served.transform_fn(examples)) == []
 
 
 def test_the_graph_is_that_of_raw_examples(houses: Path, made: Path) -> None:
-    written, told = houses.graph_bytes(houses), houses.graph_bytes(made)
+    written, told = graph_bytes(houses), graph_bytes(made)
     assert {name: data for name, data in told.items() if name != file_names.TRANSFORM} == {
         name: data for name, data in written.items() if name != file_names.TRANSFORM
     }
@@ -209,7 +224,7 @@ def source_of(directory: Path) -> Path:
 
 
 def summary_of(directory: Path) -> ModuleSummary:
-    module = houses.transform_file(directory).module
+    module = transform_file(directory).module
     assert module is not None
     return module
 
@@ -217,20 +232,20 @@ def summary_of(directory: Path) -> ModuleSummary:
 def test_the_graph_is_that_of_tft_alone_on_the_training_split(by_module: Path, tmp_path: Path) -> None:
     from tests.support.preprocessing import preprocessing_fn
 
-    alone, mine = houses.analyzed(by_module, preprocessing_fn, tmp_path), houses.graph_of(by_module)
+    alone, mine = analyzed(by_module, preprocessing_fn, tmp_path), graph_of(by_module)
     assert mine.vocabulary_by_name("city") == alone.vocabulary_by_name("city")
     assert mine.transformed_feature_spec() == alone.transformed_feature_spec()
     for split in ("train", "test"):
-        raw = houses.parsed(by_module, split)
+        raw = parsed(by_module, split)
         expected = alone.transform_features_layer()(raw)
         assert sorted(expected) == sorted(OUTPUTS)
-        assert houses.differing(expected, houses.layer_of(by_module)(raw), 1e-5, 1e-5) == []
+        assert differing(expected, layer_of(by_module)(raw), 1e-5, 1e-5) == []
 
 
 def test_examples_stay_as_they_are_and_the_version_says_what_was_found(
     by_module: Path, tmp_path: Path, run: Run
 ) -> None:
-    plain = ("csv", "--input", source_of(by_module), "--output", tmp_path, "--name", "houses", *houses.FLAGS, "--quiet")
+    plain = ("csv", "--input", source_of(by_module), "--output", tmp_path, "--name", "houses", *FLAGS, "--quiet")
     assert run(*plain).status == 0
     manifest = json.loads((by_module / file_names.MANIFEST).read_bytes())
     before = json.loads((tmp_path / "houses/1.0.0" / file_names.MANIFEST).read_bytes())
@@ -242,7 +257,7 @@ def test_examples_stay_as_they_are_and_the_version_says_what_was_found(
     }
     assert manifest["versions"]["tensorflow-transform"]
     assert any(summary_of(by_module).found in notice and "last digits" in notice for notice in manifest["notices"])
-    assert houses.transform_file(by_module).analyzed == {"train": len(houses.serialized(by_module, "train"))}
+    assert transform_file(by_module).analyzed == {"train": len(serialized(by_module, "train"))}
     assert run("verify", by_module).status == 0
 
     lines = run("inspect", by_module).out
@@ -262,7 +277,7 @@ def preprocessing_fn(inputs):
 
 def test_the_module_travels_to_workers_with_what_it_defines_and_imports(by_module: Path, tmp_path: Path) -> None:
     houses.write_parts(tmp_path / "in")
-    houses.write_package(tmp_path / "models/custom.py")
+    write_package(tmp_path / "models/custom.py")
     given = {"input": str(tmp_path / "in"), "output": str(tmp_path / "out"), "name": "houses"}
     flags = {"label": "label", "splits": "train=0.7,test=0.3", "key": "id"}
     kind, config = make_config("parquet", {**given, **flags, "module_file": tmp_path / "models/custom.py"})
@@ -271,10 +286,8 @@ def test_the_module_travels_to_workers_with_what_it_defines_and_imports(by_modul
 
     written = Path(run_config(kind.make_job, config, PipelineOptions(list(workers))).directory)
 
-    texts = {
-        split: [len(text) for text in houses.parsed(by_module, split)["text"].numpy()] for split in ("train", "test")
-    }
-    shares = houses.layer_of(written)(houses.parsed(written, "test"))["share"].numpy()
+    texts = {split: [len(text) for text in parsed(by_module, split)["text"].numpy()] for split in ("train", "test")}
+    shares = layer_of(written)(parsed(written, "test"))["share"].numpy()
     assert shares == pytest.approx([length / max(texts["train"]) for length in texts["test"]])
     recorded = json.loads((written / file_names.MANIFEST).read_bytes())["configuration"]["module_file"]["modules"]
     assert sorted(recorded) == ["analyzers/__init__.py", "analyzers/lengths.py"]
@@ -287,18 +300,18 @@ def test_lines_of_text(tmp_path: Path) -> None:
     assert cli.main(["text", *where, "--module_file", str(tmp_path / "lengths.py"), "--quiet"]) == 0
     directory = tmp_path / "out" / "lines" / "1.0.0"
 
-    raw = houses.parsed(directory, "train")
+    raw = parsed(directory, "train")
 
     lengths = np.array([len(text) for text in raw["text"].numpy()], float)
-    share = houses.layer_of(directory)(raw)["share"].numpy()
+    share = layer_of(directory)(raw)["share"].numpy()
     assert share == pytest.approx((lengths - lengths.min()) / np.ptp(lengths), abs=1e-5)
 
 
 def test_nothing_is_taken_of_other_splits_or_of_rejects(by_module: Path, tmp_path: Path) -> None:
     """Every value of another split is changed, which splits by --key do not see; a row is added that is rejected."""
     train = (
-        {int(number) for number in houses.parsed(by_module, "train")["id"].numpy()}
-        if "id" in houses.parsed(by_module, "train")
+        {int(number) for number in parsed(by_module, "train")["id"].numpy()}
+        if "id" in parsed(by_module, "train")
         else set()
     )
     table = houses.rows()
@@ -333,12 +346,12 @@ def other(value: Any) -> Any:
 def test_analyze_splits_widens_it(by_module: Path, tmp_path: Path) -> None:
     written = convert_by_module(tmp_path, "csv", source_of(by_module), "--analyze_splits", "train,test")
 
-    assert sum(houses.transform_file(written).analyzed.values()) == houses.ROWS
+    assert sum(transform_file(written).analyzed.values()) == houses.ROWS
     assert summary_of(written).found != summary_of(by_module).found
 
 
 def test_a_dry_run_says_what_is_returned(by_module: Path, tmp_path: Path, run: Run) -> None:
-    given = ("csv", "--input", source_of(by_module), "--output", tmp_path / "out", "--name", "houses", *houses.FLAGS)
+    given = ("csv", "--input", source_of(by_module), "--output", tmp_path / "out", "--name", "houses", *FLAGS)
 
     result = run(*given, "--module_file", MODULE, "--dry_run")
 
@@ -377,11 +390,11 @@ def test_a_recipe_builds_again_as_the_text_of_its_module_or_of_one_beside_it_cha
         assert run("rebuild", tmp_path / "rows.yaml").status == 0
         return sorted(path.name for path in (tmp_path / "out/rows").iterdir() if path.name[0].isdigit())
 
-    text = houses.TFT + " import names\n return {names.OUTPUT: tft.scale_to_z_score(inputs['a'])}"
+    text = TFT + " import names\n return {names.OUTPUT: tft.scale_to_z_score(inputs['a'])}"
     assert night(text, names="OUTPUT = 'a'") == ["1.0.0"]
     assert night(text, unused="x = 1") == ["1.0.0"]
     assert night(text, names="OUTPUT = 'b'") == ["1.0.0", "1.0.1"]
-    assert night(houses.TFT + " return {'a': tft.scale_to_0_1(inputs['a'])}") == ["1.0.0", "1.0.1", "1.0.2"]
+    assert night(TFT + " return {'a': tft.scale_to_0_1(inputs['a'])}") == ["1.0.0", "1.0.1", "1.0.2"]
     assert summary_of(tmp_path / "out/rows/1.0.0").found != summary_of(tmp_path / "out/rows/1.0.2").found
 
 
@@ -448,7 +461,7 @@ def test_constants_are_of_the_training_rows_whose_images_are_good(listed: Path) 
     train = [row for number, row in enumerate(manifest_rows()) if row["split"] == "train" and number != BROKEN]
     ages = np.array([30 if row["age"] is None else row["age"] for row in train], float)
     sizes = [row["size"] for row in train]
-    found = houses.outputs_of(listed)
+    found = outputs_of(listed)
 
     assert found["age"].constants["mean"] == pytest.approx(ages.mean())
     assert found["age"].constants["std_dev"] == pytest.approx(ages.std())
@@ -460,15 +473,15 @@ def test_constants_are_of_the_training_rows_whose_images_are_good(listed: Path) 
 
 
 def test_tft_applies_the_graph_to_the_examples(listed: Path) -> None:
-    raw = houses.parsed(listed, "test")
-    found = houses.layer_of(listed)(raw)
+    raw = parsed(listed, "test")
+    found = layer_of(listed)(raw)
 
-    age = houses.outputs_of(listed)["age"].constants
+    age = outputs_of(listed)["age"].constants
     named = [name.decode() for name in raw["filename"].numpy()]
     ages = [row["age"] or 30 for row in (manifest_rows()[int(name[:2])] for name in named)]
     assert found["age"].numpy() == pytest.approx([(value - age["mean"]) / age["std_dev"] for value in ages], abs=1e-5)
     assert found["image"].numpy().tolist() == raw["image"].numpy().tolist()
-    assert {len(row) for row in houses.values_of(found["size_bucket"])} == {3}
+    assert {len(row) for row in values_of(found["size_bucket"])} == {3}
 
 
 def test_load_decodes_images_beside_transformed_columns(listed: Path) -> None:
@@ -485,12 +498,10 @@ def test_examples_are_those_without_it_and_bytes_those_of_any_threads(listed: Pa
     assert run("images", *plain).status == 0
     again = build(root, "again", "--threads", "3")
 
-    records = [
-        houses.serialized(one, split) for one in (listed, root / "out/plain/1.0.0") for split in ("train", "test")
-    ]
+    records = [serialized(one, split) for one in (listed, root / "out/plain/1.0.0") for split in ("train", "test")]
     assert records[:2] == records[2:]
     assert len(records[0]) == len([row for row in manifest_rows() if row["split"] == "train"]) - 1
-    assert houses.graph_bytes(again) == houses.graph_bytes(listed)
+    assert graph_bytes(again) == graph_bytes(listed)
 
 
 def test_a_second_build_that_reads_no_file_finds_the_same(listed: Path, run: Run) -> None:
@@ -503,7 +514,7 @@ def test_a_second_build_that_reads_no_file_finds_the_same(listed: Path, run: Run
 
     record = json.loads(next((first.parent / "builds").glob("1.0.1*")).read_bytes())
     assert (record["reused"], record["read"]) == (IMAGES, 0)
-    assert houses.graph_bytes(second) == houses.graph_bytes(first)
+    assert graph_bytes(second) == graph_bytes(first)
 
 
 def test_constants_of_what_is_no_column_are_one_sentence(run: Run, tmp_path: Path) -> None:

@@ -17,6 +17,24 @@ from shardmill.transforms.shards import cuts as find_cuts
 from shardmill.transforms.shards import divisions
 from shardmill.transforms.shards.balance import example_cuts
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.shards.divisions import (
+    BIN_BITS,
+    Cuts,
+    Division,
+    Divisions,
+    FoundKeys,
+    Grouped,
+    Histogram,
+    compute_bins,
+    divide_by_bytes,
+    locate,
+    make_histogram,
+    merge_histograms,
+    pick_cuts,
+    pick_keys,
+    select_keys_in_bins,
+    to_cuts,
+)
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
@@ -29,8 +47,8 @@ TIED: Rows = [("train", 42, index * 7919 % 3001, 100) for index in range(3000)]
 DENSE: Rows = [("train", 1 << 63 | index, 0, 1 + index % 90) for index in range(3000)]
 
 
-def group(rows: Rows) -> divisions.Grouped:
-    arrays: divisions.Grouped = {}
+def group(rows: Rows) -> Grouped:
+    arrays: Grouped = {}
     for name in dict.fromkeys(row[0] for row in rows):
         keys, ties, sizes = zip(*[row[1:] for row in rows if row[0] == name], strict=True)
         arrays[name] = np.array(keys, np.uint64), np.array(ties, np.uint64), np.array(sizes, np.int64)
@@ -42,8 +60,8 @@ def batches(rows: Rows, size: int) -> list[Rows]:
     return [shuffled[start : start + size] for start in range(0, len(rows), size)]
 
 
-def run(transform: beam.PTransform[Any, Any], parts: list[Rows], check: Callable[[divisions.Divisions], None]) -> None:
-    def checked(found: list[divisions.Divisions]) -> None:
+def run(transform: beam.PTransform[Any, Any], parts: list[Rows], check: Callable[[Divisions], None]) -> None:
+    def checked(found: list[Divisions]) -> None:
         (divisions,) = found
         check(divisions)
 
@@ -53,7 +71,7 @@ def run(transform: beam.PTransform[Any, Any], parts: list[Rows], check: Callable
         assert_that(divisions, checked)
 
 
-def pairs(cuts: divisions.Cuts) -> list[tuple[int, int]]:
+def pairs(cuts: Cuts) -> list[tuple[int, int]]:
     return list(zip(cuts.keys.tolist(), cuts.ties.tolist(), strict=True))
 
 
@@ -78,7 +96,7 @@ def test_example_cuts_are_those_of_a_sort(
     monkeypatch.setattr(divisions, "GATHERED_KEYS", gathered)
     monkeypatch.setattr(divisions, "KEYS_AT_ONCE", max(1, gathered // 7))
 
-    def check(divisions: divisions.Divisions) -> None:
+    def check(divisions: Divisions) -> None:
         assert divisions.keys() == {row[0] for row in rows}
         for name, division in divisions.items():
             ordered = sorted(row[1:3] for row in rows if row[0] == name)
@@ -99,9 +117,7 @@ def test_equal_keys_are_not_gathered() -> None:
     assert divisions.select_keys_in_bins(arrays, located) == []
     ((name, (keys, counts)),) = divisions.count_repeats(arrays, located)
     assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
-    repeated = find_cuts._merge_ranks(
-        {"train": {key: [rank]}} for key, rank in divisions.pick_keys(keys, counts, name[-1])
-    )
+    repeated = find_cuts._merge_ranks({"train": {key: [rank]}} for key, rank in pick_keys(keys, counts, name[-1]))
     in_ties = divisions.locate_ties(divisions.tie_histograms(arrays, repeated)[0], repeated)
     found = divisions.select_ties_in_bins(arrays, in_ties)
     assert sum(len(part.keys) for _, part in found) < 400
@@ -130,7 +146,7 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
 def test_what_is_gathered_does_not_hang_on_what_was_counted_first() -> None:
     """A step may run again, on histograms that were merged in another order: its bins must be called the same."""
     keys = {name: np.arange(300, dtype=np.uint64) << np.uint64(55) for name in ("train", "test", "validation")}
-    counted = {name: divisions.make_histogram(found, np.ones(300, np.int64)) for name, found in keys.items()}
+    counted = {name: make_histogram(found, np.ones(300, np.int64)) for name, found in keys.items()}
     one = divisions.locate(counted, five, 1 << 18)
     other = divisions.locate(dict(reversed(counted.items())), five, 1 << 18)
     assert one == other
@@ -149,7 +165,7 @@ def test_cuts_at_the_ends_and_equal_ones() -> None:
     rows = [(name, key, 0, 10) for name in ("none", "first", "twice", "end", "all") for key in range(3)]
     keys, ties = np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64)
 
-    def check(divisions: divisions.Divisions) -> None:
+    def check(divisions: Divisions) -> None:
         parts = {name: division.cuts.find_parts(keys, ties).tolist() for name, division in divisions.items()}
         assert parts == {"none": [0, 0, 0], "first": [1, 1, 1], "twice": [0, 0, 2], "end": [0, 0, 0], "all": [0, 2, 2]}
 
@@ -163,10 +179,10 @@ def three(_: str, examples: int, __: int) -> int:
 @pytest.mark.parametrize("size", [370, 10_000])
 @pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE], ids=["spread", "tied", "dense"])
 def test_byte_cuts_balance_bytes(rows: Rows, size: int) -> None:
-    def check(divisions: divisions.Divisions) -> None:
+    def check(divisions: Divisions) -> None:
         for name, (keys, ties, sizes) in group(rows).items():
             division = divisions[name]
-            assert pairs(division.cuts) == pairs(divisions.divide_by_bytes(keys, ties, sizes, 3).cuts)
+            assert pairs(division.cuts) == pairs(divide_by_bytes(keys, ties, sizes, 3).cuts)
             weights = np.bincount(division.cuts.find_parts(keys, ties), sizes)
             assert len(weights) == division.parts == 3
             assert weights.max() - weights.min() <= sizes.max()
@@ -176,20 +192,20 @@ def test_byte_cuts_balance_bytes(rows: Rows, size: int) -> None:
 
 @pytest.mark.parametrize("transform", [FindExampleCuts(group, five), FindByteCuts(group, three)])
 def test_nothing_to_divide(transform: beam.PTransform[Any, Any]) -> None:
-    def check(divisions: divisions.Divisions) -> None:
+    def check(divisions: Divisions) -> None:
         assert divisions == {}
 
     run(transform, [], check)
 
 
 def test_parts_of_a_division() -> None:
-    assert divisions.Division(0, 0, divisions.to_cuts([])).parts == 0
-    assert divisions.Division(5, 10, divisions.to_cuts([])).parts == 1
-    assert divisions.Division(5, 10, divisions.to_cuts([(1, 0), (2, 0)])).parts == 3
+    assert Division(0, 0, to_cuts([])).parts == 0
+    assert Division(5, 10, to_cuts([])).parts == 1
+    assert Division(5, 10, to_cuts([(1, 0), (2, 0)])).parts == 3
 
 
 TOP = (1 << 64) - 1
-BIN = 1 << 64 - divisions.BIN_BITS
+BIN = 1 << 64 - BIN_BITS
 
 Pair = tuple[int, int]
 
@@ -205,25 +221,25 @@ def arrays(pairs: list[Pair]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([key for key, _ in pairs], np.uint64), np.array([tie for _, tie in pairs], np.uint64)
 
 
-def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) -> divisions.Cuts:
+def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) -> Cuts:
     """What FindExampleCuts does, without Beam: histograms merged in `order`, then the keys of the bins that are cut."""
-    counted = [divisions.make_histogram(keys, np.ones(len(keys), np.int64)) for keys, _ in map(arrays, batches)]
-    merged = divisions.Histogram(np.empty(0, np.uint32), np.empty(0, np.int64), 0)
+    counted = [make_histogram(keys, np.ones(len(keys), np.int64)) for keys, _ in map(arrays, batches)]
+    merged = Histogram(np.empty(0, np.uint32), np.empty(0, np.int64), 0)
     for index in order:
-        merged = divisions.merge_histograms([counted[index], merged])
-    located = divisions.locate({"all": merged}, lambda _, examples, __: example_cuts(examples, shards), merged.total)
-    found: dict[int, list[divisions.FoundKeys]] = {}
+        merged = merge_histograms([counted[index], merged])
+    located = locate({"all": merged}, lambda _, examples, __: example_cuts(examples, shards), merged.total)
+    found: dict[int, list[FoundKeys]] = {}
     for index in order:
-        for number, keys in divisions.select_keys_in_bins(grouped(batches[index]), located):
+        for number, keys in select_keys_in_bins(grouped(batches[index]), located):
             found.setdefault(number, []).append(keys)
-    return divisions.to_cuts(reversed([pair for parts in found.values() for _, pair in divisions.pick_cuts(parts)]))
+    return to_cuts(reversed([pair for parts in found.values() for _, pair in pick_cuts(parts)]))
 
 
-def grouped(pairs: list[Pair]) -> divisions.Grouped:
+def grouped(pairs: list[Pair]) -> Grouped:
     return {"all": (*arrays(pairs), np.ones(len(pairs), np.int64))}
 
 
-def as_pairs(cuts: divisions.Cuts) -> list[Pair]:
+def as_pairs(cuts: Cuts) -> list[Pair]:
     return list(zip(cuts.keys.tolist(), cuts.ties.tolist(), strict=True))
 
 
@@ -257,32 +273,23 @@ def test_equal_keys_are_cut_by_their_ties(key: int) -> None:
 def test_bins_are_the_leading_bits() -> None:
     keys = np.array([0, BIN - 1, BIN, TOP - BIN, TOP - BIN + 1, TOP], np.uint64)
 
-    assert divisions.compute_bins(keys).tolist() == [
-        0,
-        0,
-        1,
-        (1 << divisions.BIN_BITS) - 2,
-        (1 << divisions.BIN_BITS) - 1,
-        (1 << divisions.BIN_BITS) - 1,
-    ]
-    assert divisions.compute_bins(keys).dtype == np.uint32
+    assert compute_bins(keys).tolist() == [0, 0, 1, (1 << BIN_BITS) - 2, (1 << BIN_BITS) - 1, (1 << BIN_BITS) - 1]
+    assert compute_bins(keys).dtype == np.uint32
 
 
 @given(st.lists(st.lists(st.tuples(KEYS, st.integers(0, 10**12)), max_size=20), max_size=5), st.randoms())
 @settings(max_examples=60)
 def test_merge_knows_no_order(batches: list[list[tuple[int, int]]], random: object) -> None:
-    def of(rows: list[tuple[int, int]]) -> divisions.Histogram:
-        return divisions.make_histogram(
+    def of(rows: list[tuple[int, int]]) -> Histogram:
+        return make_histogram(
             np.array([key for key, _ in rows], np.uint64), np.array([size for _, size in rows], np.int64)
         )
 
     whole = of([row for batch in batches for row in batch])
     shuffled = list(batches)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    merged = divisions.merge_histograms(map(of, shuffled))
-    nested = divisions.merge_histograms(
-        [divisions.merge_histograms(map(of, batches[:2])), divisions.merge_histograms(map(of, batches[2:]))]
-    )
+    merged = merge_histograms(map(of, shuffled))
+    nested = merge_histograms([merge_histograms(map(of, batches[:2])), merge_histograms(map(of, batches[2:]))])
 
     for other in (merged, nested):
         assert other.bins.tolist() == whole.bins.tolist()
@@ -304,17 +311,15 @@ def test_merge_knows_no_order(batches: list[list[tuple[int, int]]], random: obje
     ],
 )
 def test_a_cut_starts_the_next_part(cuts: list[Pair], pairs: list[Pair], parts: list[int]) -> None:
-    assert divisions.to_cuts(cuts).find_parts(*arrays(pairs)).tolist() == parts
+    assert to_cuts(cuts).find_parts(*arrays(pairs)).tolist() == parts
 
 
 @pytest.mark.parametrize("number", [100, 100_000])
 def test_merged_histograms_are_that_of_all_keys(number: int) -> None:
     rng = np.random.default_rng(number)
     keys, sizes = rng.integers(0, TOP, number, np.uint64, endpoint=True), rng.integers(1, 99, number)
-    whole = divisions.make_histogram(keys, sizes)
-    merged = divisions.merge_histograms(
-        divisions.make_histogram(keys[part], sizes[part]) for part in np.array_split(np.arange(number), 7)
-    )
+    whole = make_histogram(keys, sizes)
+    merged = merge_histograms(make_histogram(keys[part], sizes[part]) for part in np.array_split(np.arange(number), 7))
 
     assert (merged.bins.tolist(), merged.counts.tolist()) == (whole.bins.tolist(), whole.counts.tolist())
     assert (merged.bins.dtype, merged.counts.dtype, merged.size_bytes) == (
