@@ -17,14 +17,7 @@ from shardmill.data.media import UnsupportedWavError, WavError, WavHeader, decod
 from shardmill.installed import install_hint
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
-from shardmill.transforms.files.encoding import (
-    TFDS_CANNOT,
-    Encoded,
-    FileEncoder,
-    LabelledStats,
-    ManifestColumns,
-    file_features,
-)
+from shardmill.transforms.files import encoding as file_encoding
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.statistics.files import ClassNames, SplitStats, summarize_labels
 from shardmill.transforms.statistics.images import NumberStats
@@ -89,7 +82,7 @@ def read_by_soundfile(data: bytes, problem: str) -> tuple[WavHeader, np.ndarray]
 
 
 @dataclass(slots=True)
-class AudioStats(LabelledStats):
+class AudioStats(file_encoding.LabelledStats):
     """Statistics of WAV files; exact in any order of merging."""
 
     sizes: NumberStats = field(default_factory=NumberStats)  # bytes as stored
@@ -125,7 +118,7 @@ class AudioStats(LabelledStats):
 
 
 @dataclass(frozen=True)
-class AudioEncoder(FileEncoder):
+class AudioEncoder(file_encoding.FileEncoder):
     """Encoder of WAV files as tf.train.Example, with the features sample_rate, channels and frames."""
 
     refusal = WavError
@@ -134,9 +127,9 @@ class AudioEncoder(FileEncoder):
     root: str  # folder that names are relative to
     decode: bool = False  # True to store samples as float32; else the file's bytes
     renames: Renames = NO_RENAMES  # of features
-    columns: ManifestColumns = ()  # of a manifest
+    columns: file_encoding.ManifestColumns = ()  # of a manifest
 
-    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> file_encoding.Encoded:
         data = storage.read_bytes(path) if data is None else data
         try:
             wav = read_header(data)
@@ -150,23 +143,23 @@ class AudioEncoder(FileEncoder):
         value = decode_samples(data, wav).astype("<f4").tobytes() if self.decode else data
         return self._make_encoded(value, wav, is_decodable(data))
 
-    def remember(self, encoded: Encoded) -> str:
+    def remember(self, encoded: file_encoding.Encoded) -> str:
         """Return the header's values and whether tf.audio.decode_wav takes the file, as JSON."""
         wav, decodable = encoded.stats_data
         return json.dumps([*astuple(wav), decodable])
 
-    def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
+    def recall(self, value: bytes, remembered: str, record: bytes = b"") -> file_encoding.Encoded:
         *header, decodable = json.loads(remembered)
         return self._make_encoded(value, WavHeader(*header), decodable)
 
-    def _make_encoded(self, value: bytes, wav: WavHeader, decodable: bool) -> Encoded:
+    def _make_encoded(self, value: bytes, wav: WavHeader, decodable: bool) -> file_encoding.Encoded:
         numbers = (("sample_rate", wav.sample_rate), ("channels", wav.channels), ("frames", wav.frames))
         entries = (
             example.encode_entry(self.renames(name), example.encode_int64_feature([number])) for name, number in numbers
         )
-        return Encoded(value, b"".join(entries), (wav, decodable))
+        return file_encoding.Encoded(value, b"".join(entries), (wav, decodable))
 
-    def as_columns(self, encoded: Encoded) -> dict[str, Any]:
+    def as_columns(self, encoded: file_encoding.Encoded) -> dict[str, Any]:
         """Return the file's bytes, or its float32 samples of shape (frames,) or (frames, channels), and its header."""
         wav: WavHeader = encoded.stats_data[0]
         value: Any = encoded.value
@@ -180,7 +173,7 @@ class AudioEncoder(FileEncoder):
         """Return the header of a list of floats if samples are stored."""
         return example.floats_entry_header(name, size) if self.decode else super().entry_header(name, size)
 
-    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> AudioStats:
+    def count(self, files: Sequence[file_encoding.Encoded], labels: Counter[int]) -> AudioStats:
         stats = AudioStats(labels=labels)
         for file in files:
             wav, decodable = file.stats_data
@@ -202,7 +195,7 @@ class AudioEncoder(FileEncoder):
             # Set an encoding only if tf.audio.decode_wav reads all 16-bit files, or none of them: readers rely on it.
             encoding = (_find_single_value(total.encodings) or "") if total.odd["pcm16"] == 0 else ""
             audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
-        features = file_features(layout, summary.records, audio, ("sample_rate", "channels", "frames"))
+        features = file_encoding.file_features(layout, summary.records, audio, ("sample_rate", "channels", "frames"))
         return features, audio_notices(total, self.decode)
 
 
@@ -231,7 +224,9 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
     encodings = ", ".join(sorted(stats.encodings))
     if len(stats.channels) > 1 or len(stats.encodings) > 1 or "float32" in stats.encodings or stats.odd["pcm16"]:
         why = f"the files are {encodings}, of {' or '.join(map(str, sorted(stats.channels)))} channels"
-        notices.append(f"{TFDS_CANNOT} the audio as one feature, for {why}; it gives each file's bytes; {REMEDY}")
+        notices.append(
+            f"{file_encoding.TFDS_CANNOT} the audio as one feature, for {why}; it gives each file's bytes; {REMEDY}"
+        )
     return notices
 
 

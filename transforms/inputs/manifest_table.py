@@ -15,17 +15,10 @@ import pyarrow.compute as pc
 
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
+from shardmill.transforms.columns import types as column_types
 from shardmill.transforms.columns.arrow import as_text, convert_batch, split_text, to_batch
 from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.columns.example_encoding import encode_framed
-from shardmill.transforms.columns.types import (
-    ColumnType,
-    DeclaredColumn,
-    DeclaredObjects,
-    Inferred,
-    Spelling,
-    preview_value,
-)
 from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Remarks, Undecodable
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
@@ -226,7 +219,7 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
 
     JSON lines are judged by the first row with an object, among the first 10,000.
     """
-    declared: DeclaredObjects | None = None
+    declared: column_types.DeclaredObjects | None = None
     names: tuple[str, ...] = ()
     if manifest_format(path) == "parquet":
         found = _find_in_parquet(path)
@@ -241,7 +234,7 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
     return ObjectsColumn.from_declaration(declared, names, f"--manifest {path}") if declared is not None else None
 
 
-def _find_in_parquet(path: str) -> DeclaredColumn | None:
+def _find_in_parquet(path: str) -> column_types.DeclaredColumn | None:
     try:
         with OpenedParquet(FileRef(path, path, storage.size(path))) as opened:
             return opened.declared.get(COLUMN)
@@ -250,7 +243,7 @@ def _find_in_parquet(path: str) -> DeclaredColumn | None:
         return None
 
 
-def _find_in_json_lines(path: str) -> DeclaredObjects | None:
+def _find_in_json_lines(path: str) -> column_types.DeclaredObjects | None:
     keys: set[str] = set()
     with storage.open_read(path) as raw:
         for line in islice(raw, _MAX_PROBED_ROWS):
@@ -267,8 +260,8 @@ def _find_in_json_lines(path: str) -> DeclaredObjects | None:
             label = item.get(label_key(keys))
             first = next(iter(label), None) if isinstance(label, list) else label
             if first is not None:
-                return DeclaredObjects(tuple(sorted(keys)), is_integer(first))
-    return DeclaredObjects(tuple(sorted(keys)), False) if keys else None
+                return column_types.DeclaredObjects(tuple(sorted(keys)), is_integer(first))
+    return column_types.DeclaredObjects(tuple(sorted(keys)), False) if keys else None
 
 
 @contextmanager
@@ -317,7 +310,7 @@ def _unreadable_error(path: str, reason: str) -> UserError:
 class ManifestColumns:
     """The columns of manifests."""
 
-    types: Mapping[str, ColumnType] = field(default_factory=dict)  # of all columns that are read
+    types: Mapping[str, column_types.ColumnType] = field(default_factory=dict)  # of all columns that are read
     kept: tuple[str, ...] = ()  # further columns, in addition to files, labels and splits
     notices: tuple[str, ...] = ()  # messages for the end of the job
 
@@ -332,7 +325,7 @@ def infer_columns(
     """
     forbidden = names.reserved_names(reserved)
     roles = names.role_columns
-    inferred, notices = Inferred(), list[str]()
+    inferred, notices = column_types.Inferred(), list[str]()
     headers: list[tuple[str, ...] | None] = []
     for manifest in manifests:
         path = manifest.path
@@ -368,10 +361,10 @@ def infer_columns(
         if name not in (*roles, *compared) and names.keeps(name)
     }
     label = inferred.types.get(names.label_column)
-    text = ColumnType("bytes", None, 0)
+    text = column_types.ColumnType("bytes", None, 0)
     read = {name: text for name in (*roles, *compared) if name in inferred.types}
     if label is not None and label.length is not None:
-        read[names.label_column] = ColumnType("bytes", -1, 0)
+        read[names.label_column] = column_types.ColumnType("bytes", -1, 0)
     about_roles = [f"column {name!r} " for name in roles]
     found = inferred.findings.find(Remarks).rows.items()
     remarks = Remarks({text: at for text, at in found if not any(role in text for role in about_roles)})
@@ -411,10 +404,12 @@ def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:
     return names.objects_column is None and set(SIZE_COLUMNS) <= set(reserved)
 
 
-def _settle(column: ColumnType, asked: str | None) -> ColumnType:
+def _settle(column: column_types.ColumnType, asked: str | None) -> column_types.ColumnType:
     settled = column.settle()
     dtype: Any = settled.dtype if asked is None else asked
-    return replace(settled, dtype=dtype, spelling=Spelling(0))  # so that the layout does not settle it again
+    return replace(
+        settled, dtype=dtype, spelling=column_types.Spelling(0)
+    )  # so that the layout does not settle it again
 
 
 def _without_backslashes(name: str, folder: str, names: ManifestNames, findings: ManifestFindings) -> str:
@@ -564,11 +559,11 @@ def _number_reject(reject: Reject, place: int) -> Reject:
 def _parse_label(value: bytes | list[bytes] | None, separator: str) -> str | None:
     if isinstance(value, list):
         if b"" in value:
-            raise ValueError(f"label {preview_value(list(map(as_text, value)))} has an empty name in it")
+            raise ValueError(f"label {column_types.preview_value(list(map(as_text, value)))} has an empty name in it")
         return summary.encode_label_list(map(as_text, value))
     label = as_text(value) if value else None
     if label is not None and summary.is_encoded_list(label):
-        raise ValueError(f"label {preview_value(label)} begins with a NUL character")
+        raise ValueError(f"label {column_types.preview_value(label)} begins with a NUL character")
     return summary.encode_label_list(split_text(label or "", separator)) if separator else label
 
 
