@@ -293,9 +293,9 @@ def write_page_data(folder: Path) -> Path:
             "depth/1.png": depth_of(image(1)),
             "ships/train/1.jpg": image(1),
             "ships/train.csv": b"ImageId,EncodedPixels\n1.jpg,1 3 9 2\n",
-            "ships/polygons.json": b'{"images": [{"id": 1, "file_name": "train/1.jpg"}], "categories": [{"id": 3, "name"'
-            b': "ship"}], "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [0, 0, 4, 4], "segmentation"'
-            b": [[0, 0, 4, 0, 4, 4]]}]}",
+            "ships/polygons.json": b'{"images": [{"id": 1, "file_name": "train/1.jpg"}], "categories": [{"id": 3,'
+            b'"name": "ship"}], "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [0, 0, 4, 4],'
+            b'"segmentation": [[0, 0, 4, 0, 4, 4]]}]}',
             "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",

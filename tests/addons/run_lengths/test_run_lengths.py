@@ -52,9 +52,8 @@ def test_rows_of_run_lengths_are_drawn_in_one_mask(jobs: Jobs, case: str) -> Non
     text, found = TABLES[case]
     built = jobs.build(RUNS, files={**PICTURES, "train.csv": text})
 
-    masks = masks_of(built)
-    assert masks.keys() == DRAWN.keys()
-    for name, mask in masks.items():
+    assert masks_of(built).keys() == DRAWN.keys()
+    for name, mask in masks_of(built).items():
         np.testing.assert_array_equal(mask, DRAWN[name] if 2 in found else np.minimum(DRAWN[name], 1))
     (feature,) = (one for one in built.manifest.features if one.name == "mask")
     names = ("", "ant", "bee") if case == "clouds" else ("", "1", "2")
