@@ -46,8 +46,8 @@ def write_stream(path: str, chunks: Iterable[bytes], size_bytes: int) -> None:
         raise
 
 
-# Bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and has no limit for its output
-_INPUT = 16 << 10
+_INPUT = 16 << 10  # bytes given to a decompressor at once
+_ZSTD_INPUT = 128, 2 << 10  # least and most to that of zstd, which makes up to 128 KiB of four, without a limit
 _OUTPUT = 1 << 20  # bytes asked of one at once, if it takes a limit
 
 
@@ -73,6 +73,7 @@ class _Member:
     """A decompressor of one gzip, bzip2 or zstd member; a compressed file may hold several."""
 
     needs_input = True  # False if it holds output back
+    input_bytes = _INPUT  # that it takes at once
     promised_bytes = 0  # decompressed size that the header gives; 0 if none
 
     def __init__(self, stream: Any) -> None:
@@ -105,20 +106,17 @@ class _Bzip2(_Member):
 
 
 class _Zstandard(_Member):
+    input_bytes = _ZSTD_INPUT[0]
     _has_begun = False
 
     def decompress(self, data: bytes) -> bytes:
         if not self._has_begun and data:
             self._has_begun = True
-            self.promised_bytes = _zstd_content_size(data)
-        return self._stream.decompress(data)
-
-
-def _zstd_content_size(data: bytes) -> int:
-    try:
-        return max(zstandard.frame_content_size(data), 0)
-    except zstandard.ZstdError:
-        return 0
+            with suppress(zstandard.ZstdError):
+                self.promised_bytes = max(zstandard.frame_content_size(data), 0)
+        output: bytes = self._stream.decompress(data)
+        self.input_bytes = min(2 * self.input_bytes, _ZSTD_INPUT[1]) if len(output) < _OUTPUT else _ZSTD_INPUT[0]
+        return output
 
 
 _Kind = tuple[str, Callable[[], _Member]]  # name and maker of a decompressor
@@ -225,7 +223,7 @@ class Decompressed(io.BufferedIOBase):
             member = cast(_Member, self._member)
             output = self._decompress(member)
             if member.eof:
-                self._input = member.unused_data
+                self._input = member.unused_data + self._input
                 self._member = None
             if output:
                 self.decompressed_bytes += len(output)
@@ -236,7 +234,7 @@ class Decompressed(io.BufferedIOBase):
         if member.needs_input and not self._input and not self._fill():
             promised = member.promised_bytes and self._member_start + member.promised_bytes
             raise self._fail(f"the {self._kind} data ends too early", promised, is_cut=True)
-        data = self._input if member.needs_input else b""
+        data = self._input[: member.input_bytes] if member.needs_input else b""
         self._input = self._input[len(data) :]
         try:
             output = member.decompress(data)

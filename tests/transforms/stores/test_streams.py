@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from shardmill import _native
 from shardmill.transforms.stores.streams import (
+    Decompressed,
     TruncatedError,
     file_identity,
     is_compressed,
@@ -228,3 +229,17 @@ def test_compiled_spans_are_within_their_buffers(columns: list[list[int]]) -> No
         assert target[place : place + size].tobytes() == data[offset : offset + size]
     if done < len(files):
         assert files[done] == 1 or offsets[done] + sizes[done] > len(data)
+
+
+@pytest.mark.parametrize(("suffix", "mebibytes"), [(".gz", 16), (".bz2", 16), (".zst", 256)])
+def test_a_compression_bomb_is_read_in_small_pieces(tmp_path: Path, suffix: str, mebibytes: int) -> None:
+    """256 MiB of zstd in 8 KiB, after data that grows the input which is taken at once: that piece alone is large."""
+    data = random.Random(0).randbytes(1 << 18) + bytes(mebibytes << 20)
+    path, name = write(tmp_path, f"bomb{suffix}", COMPRESS[suffix](data) + COMPRESS[suffix](b"more"))  # two members
+
+    with open_decompressed(path, name) as stream:
+        assert isinstance(stream, Decompressed)
+        *others, second, largest = sorted(len(piece) for piece in iter(stream._read_more, b""))
+    assert sum(others) + second + largest == len(data) + len(b"more")
+    assert second <= 8 << 20
+    assert largest <= 65 << 20
