@@ -54,7 +54,8 @@ ROOMS = (
     Room("transforms/stores", 3, 3_890),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_370),  # limits of rejects, texts of options
     Room("transforms/columns", 5, 3_510),  # a sample of the numbers that float32 merges, Arrow batches of examples
-    Room("transforms/workers", 5, 1_400),  # worker processes
+    Room("transforms/workers", 5, 780),
+    Room("transforms/execution", 6, 680),
     Room("transforms/formats", 6, 6_810),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_480),  # columns of wide tables are counted together
     Room("transforms/values", 7, 2_580),  # a module of --module_file brings those beside it

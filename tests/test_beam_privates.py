@@ -14,7 +14,7 @@ from apache_beam.typehints import decorators
 from apache_beam.utils import interactive_utils
 
 from shardmill.pipelines.jobs.launch import cache_signatures
-from shardmill.transforms.workers.running import ReportingFn, report_failures
+from shardmill.transforms.execution.running import ReportingFn, report_failures
 
 ROOT = Path(__file__).resolve().parent.parent
 PATHS = [
@@ -30,8 +30,8 @@ USED = {
 }
 # What has no underscore where it is used, or is a method that Beam looks for, by words of the line that does
 RELIED_ON = {
-    "def _inspect_process": "transforms/workers/running.py",
-    "step.fn = ": "transforms/workers/running.py",
+    "def _inspect_process": "transforms/execution/running.py",
+    "step.fn = ": "transforms/execution/running.py",
     ".get_signature": "pipelines/jobs/launch.py",
     ".get_dofn_specs": "pipelines/jobs/launch.py",
     '"_check_fn_use_yield_and_return"': "pipelines/jobs/launch.py",

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -189,9 +188,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return self.text
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.text)}</pre>"
 
 
 def convert(command: str, *, beam_options: Sequence[str] = (), progress: bool = False, **options: Any) -> "Published":

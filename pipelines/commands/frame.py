@@ -20,7 +20,6 @@ from shardmill.pipelines.config.flags import (
     log_options,
 )
 from shardmill.pipelines.reports import log
-from shardmill.text import html_table
 from shardmill.transforms.options.declare import options_of
 
 if TYPE_CHECKING:
@@ -69,9 +68,6 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         return "\n".join([self.text, *self.warnings])
-
-    def _repr_html_(self) -> str:
-        return html_table(self.text, [], [], self.warnings)
 
 
 def run_here(

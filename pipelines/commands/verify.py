@@ -24,13 +24,13 @@ from shardmill.pipelines.jobs.outcome import repair
 from shardmill.pipelines.jobs.runner import scratch_folder
 from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset
-from shardmill.text import html_table, plural
+from shardmill.text import plural
+from shardmill.transforms.execution.running import report_plan
 from shardmill.transforms.publishing import verification
 from shardmill.transforms.publishing.catalog import is_failed_folder, open_version
 from shardmill.transforms.publishing.lease import Owner, read_holder
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.workers.running import report_plan
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -119,10 +119,6 @@ class Verification:
 
     def __repr__(self) -> str:
         return "\n".join([self.text, *map(str, self.faults), *self.notices])
-
-    def _repr_html_(self) -> str:
-        rows = [(fault.file, fault.message) for fault in self.faults]
-        return html_table(self.text, ["file", "fault"] if rows else [], rows, self.notices)
 
 
 def verify(

@@ -18,7 +18,7 @@ from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.reading.dataset import open_dataset
-from shardmill.text import html_table, to_printable
+from shardmill.text import to_printable
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
@@ -181,22 +181,15 @@ class Versions:
         table = new_table(["version", "published"], ["examples", "size"], ["named by", "checks"])
         for row in self.rows:
             table.add_row(*_version_cells(row))
-        return "\n".join([table_text(table), *self._notes()])
-
-    def _repr_html_(self) -> str:
-        columns = ["version", "published", "examples", "size", "named by", "checks"]
-        return html_table(self.directory, columns, map(_version_cells, self.rows), self._notes())
+        if any(row.latest and row.published for row in self.rows):
+            return table_text(table)
+        named = f"LATEST names {self.latest}, which is not published" if self.latest else "there is no LATEST"
+        return f"{table_text(table)}\n{to_printable(f'NOTE: {named}')}"
 
     @property
     def content(self) -> list[dict[str, Any]]:
         """Return the rows as JSON-ready data."""
         return [asdict(row) for row in self.rows]
-
-    def _notes(self) -> list[str]:
-        if any(row.latest and row.published for row in self.rows):
-            return []
-        named = f"LATEST names {self.latest}, which is not published" if self.latest else "there is no LATEST"
-        return [to_printable(f"NOTE: {named}")]
 
 
 def versions(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()) -> Versions:

@@ -18,6 +18,7 @@ from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_man
 from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
+    from shardmill.transforms.execution.running import Threads
     from shardmill.transforms.files.references import PlanOptions
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.found_files import AddedCompanions, Companion
@@ -43,6 +44,7 @@ def inside_archive(path: str) -> str:
         return path  # the check of the input reports it
 
 
+_LOCK_SHARE = 0.33  # part of the core time of writing images under Python's lock (bench_lock.py)
 _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
 
 
@@ -94,13 +96,13 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return self.reuse != NO
 
     @property
-    def read_threads(self) -> int:
-        """Return the number of threads per worker that read and encode; 0 means the number of its cores."""
-        # Small local files take microseconds to read, so more threads would only contend for the interpreter.
-        # Decoding runs outside it.
-        if self.is_remote:
-            return self.threads or _REMOTE_THREADS
-        return self.threads if self.is_decoding else self.threads or 1
+    def read_threads(self) -> "Threads":
+        """Return the threads per worker that read and encode, which worker processes may replace."""
+        from shardmill.transforms.execution.running import Threads  # which imports Beam
+
+        # Small local files take microseconds to read: threads would contend for the interpreter, as decoding does not.
+        number, lock_share = (_REMOTE_THREADS, 0.0) if self.is_remote else (int(not self.is_decoding), _LOCK_SHARE)
+        return Threads(self.threads or number, lock_share)
 
     @property
     def files_per_task(self) -> int:

@@ -362,9 +362,7 @@ class BuildOutputOptions(LogOptions):
     """Output options of a command that builds a version."""
 
     json: bool = flag(False, "Print only the build record to stdout, as one line of JSON", affects_output=False)
-    verbose: bool = flag(
-        False, "Print all code that reads the data set, as with its first version", affects_output=False
-    )
+    verbose: bool = flag(False, "Print all code that reads the data, as with its first version", affects_output=False)
 
 
 def log_options(args: argparse.Namespace) -> LogOptions:

@@ -163,7 +163,7 @@ class JobConfig(
     )
     workers: int = flag(
         0,
-        "Number of processes that decode images and call functions of --map, or auto; for the local runner",
+        "Number of processes that read, encode and write, or auto; for the local runner",
         parse=_parse_workers,
         check=lambda workers: None if 0 <= workers <= MAX_THREADS else f"expected auto, or 1 to {MAX_THREADS}",
         group="run",

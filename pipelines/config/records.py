@@ -20,6 +20,7 @@ from shardmill.transforms.options.job_options import CONTENT, SplitOptions, pars
 
 if TYPE_CHECKING:
     from shardmill.transforms.columns.types import ScalarType
+    from shardmill.transforms.execution.running import Threads
     from shardmill.transforms.findings import Findings
     from shardmill.transforms.formats.format import RecordFormat
     from shardmill.transforms.inputs.listing import RecordFiles
@@ -350,13 +351,13 @@ class RecordsConfig(RecordOptions):
         return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.rename_features(features)), self.analyzed_splits)
 
     @property
-    def read_threads(self) -> int:
-        """Return the number of threads per worker that read and encode, for ThreadedFlatMap."""
+    def read_threads(self) -> "Threads":
+        """Return the threads per worker that read and encode, which worker processes may replace."""
+        from shardmill.transforms.execution.running import TWICE_THE_CORES, Threads
         from shardmill.transforms.stores.storage import is_local
-        from shardmill.transforms.workers.running import TWICE_THE_CORES
 
-        waits = not all(map(is_local, (self.directory, *self.inputs)))
-        return self.threads or (TWICE_THE_CORES if waits else 0)
+        number = 0 if all(map(is_local, (self.directory, *self.inputs))) else TWICE_THE_CORES
+        return Threads(self.threads or number, self.format.lock_share)
 
     @property
     def run_size(self) -> "RunSize":

@@ -148,7 +148,7 @@ def plan_files(
     planned = resolved["planned"]
     if config.group_by == CONTENT:
         make_encoder = route.make_encoder or (lambda _: route.encoder)
-        work = (make_encoder, config.split_seed, config.files_per_task, config.read_threads)
+        work = (make_encoder, config.split_seed, config.files_per_task, config.read_threads.number)
         planned = planned | "GroupByContent" >> GroupByContent(layout, *work)
     if config.stratify_by is not None:
         names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)
@@ -204,7 +204,7 @@ def build_files(
     sides = (AsSingleton(summary), describe, route.observer, content, config.analysis, config.line_resolver)
     how: dict[str, Any] = {
         "analysis": config.analysis,
-        "lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0,
+        "encoding_lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0,
     }
     how |= {"source": source, "threads": config.read_threads}
     return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_files, sides, **how)

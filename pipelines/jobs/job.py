@@ -33,6 +33,7 @@ from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.execution.pool import open_workers
 from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES, describe_foreign_format
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
@@ -48,7 +49,6 @@ from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
 from shardmill.transforms.values.graph_process import prestarted
 from shardmill.transforms.values.options import is_making_graph
-from shardmill.transforms.workers.processes import open_workers
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
@@ -425,11 +425,12 @@ def run_conversion(
 
 def _opened_workers(config: JobConfig, options: PipelineOptions) -> AbstractContextManager[None]:
     """Return a context with worker processes for the steps that Beam's local runner runs in this process."""
-    modules = () if config.stream is None else (config.stream.offloaded,)
+    modules = ["shardmill.transforms.files.shards", "shardmill.transforms.records.staging"]
+    modules += [] if config.stream is None else [config.stream.offloaded]
     is_in_process = options.view_as(DirectOptions).direct_running_mode != "multi_processing"
     if not (runner.is_local(options) and is_in_process):
         return nullcontext()
-    return open_workers(config.workers, ("shardmill.transforms.files.shards", *modules))
+    return open_workers(config.workers, modules)
 
 
 def _abandon(

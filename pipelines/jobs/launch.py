@@ -37,78 +37,49 @@ from rich.table import Column
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, LINE_BREAK, JobError, UserError
 from shardmill.pipelines.config.beam_flags import CachedOptions
-from shardmill.pipelines.jobs.runner import (
-    WorkerProcesses,
-    check_running_mode,
-    dataflow_refusal,
-    has_local_workers,
-    hold_log_level,
-    is_local,
-    make_runner,
-    replace_attribute,
-    scratch_folder,
-    server_timeout_s,
-    submission_message,
-)
+from shardmill.pipelines.jobs import runner
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.log import is_json, log_progress
 from shardmill.text import html_table
+from shardmill.transforms.execution import running
 from shardmill.transforms.stores import patience, storage
 from shardmill.transforms.stores.storage import hold_shared
-from shardmill.transforms.workers.running import (
-    FAILURE_FILE,
-    Failure,
-    ReportingFn,
-    read_failure,
-    read_progress,
-    report_failures,
-    started_path,
-)
-from shardmill.transforms.workers.running import Progress as Counts
 
 # Words of Flink's errors, and of workers that it has not what they need for, and what to do
-_FLINK_REMEDIES = (
-    (
-        "No module named 'shardmill",
+_FLINK_REMEDIES = {
+    "No module named 'shardmill": (
         "its workers have no shardmill; let their image, or their pool's Python, have shardmill"
-        f" {shardmill.__version__}, as this one, or give --setup_file",
+        f" {shardmill.__version__}, as this one, or give --setup_file"
     ),
-    (
-        "No module named 'apache_beam",
+    "No module named 'apache_beam": (
         "its workers have no Beam; let their image, or their pool's Python, have apache-beam"
-        f" {metadata.version('apache-beam')}",
+        f" {metadata.version('apache-beam')}"
     ),
-    (
-        "java.io.InvalidClassException",
+    "java.io.InvalidClassException": (
         "the job server is for another version of Flink than the cluster's; use the one for the cluster, such as"
-        " apache/beam_flink1.19_job_server for Flink 1.19",
+        " apache/beam_flink1.19_job_server for Flink 1.19"
     ),
-    (
-        "Insufficient number of network buffers",
+    "Insufficient number of network buffers": (
         "Flink's TaskManagers have too few network buffers for it; let taskmanager.memory.network.min and"
-        " taskmanager.memory.network.max be 256m, or more, in their configuration, or give a smaller --parallelism",
+        " taskmanager.memory.network.max be 256m, or more, in their configuration, or give a smaller --parallelism"
     ),
-    (
-        "OutOfMemoryError: Direct buffer memory",
+    "OutOfMemoryError: Direct buffer memory": (
         "Flink's TaskManagers have too little direct memory, of which each job on the same TaskManager keeps some for a"
-        " while; let taskmanager.memory.framework.off-heap.size be 512m in their configuration, or start them anew",
+        " while; let taskmanager.memory.framework.off-heap.size be 512m in their configuration, or start them anew"
     ),
-    (
-        "OutOfMemoryError: Metaspace",
+    "OutOfMemoryError: Metaspace": (
         "Flink's TaskManagers have too little memory for classes, of which each job on the same TaskManager keeps some"
-        " for a while; let taskmanager.memory.jvm-metaspace.size be 512m in their configuration, or start them anew",
+        " for a while; let taskmanager.memory.jvm-metaspace.size be 512m in their configuration, or start them anew"
     ),
-    (
-        "java.net.ConnectException",
+    "java.net.ConnectException": (
         "nobody listens where its workers are to be started; start a pool of workers at --environment_config, next to"
-        " each TaskManager",
+        " each TaskManager"
     ),
-    (
-        "NoResourceAvailableException",
+    "NoResourceAvailableException": (
         "Flink has too few free slots for it; start more TaskManagers, raise taskmanager.numberOfTaskSlots, or give a"
-        " smaller --parallelism",
+        " smaller --parallelism"
     ),
-)
+}
 
 
 # What apitools and Beam's readers of BigQuery quote of an answer of Google's
@@ -121,10 +92,10 @@ _ANALYSIS_STEP = "AnalyzeModule/"  # the steps of TensorFlow Transform
 _SHOWN_LETTERS = 300  # letters of what TensorFlow says
 
 
-def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
+def error_to_raise(error: BaseException, failure: running.Failure | None) -> Exception:
     """Return the error to show for what a runner raised: our own errors with their message, else a JobError.
 
-    A failing step reports its `failure` (transforms.workers.running). If it could not, or if no step failed, only the
+    A failing step reports its `failure` (transforms.execution.running). If it could not, or if no step failed, only the
     runner's `error` is left. In the launcher's process Beam makes it from the step's exception; elsewhere it has the
     runner's own words.
     """
@@ -138,7 +109,7 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
         return JobError(f"the job failed in step {failure.step}: {failure.sentence}")
     if isinstance(error, (UserError, JobError)):
         return next(one for one in _iterate_causes(error) if type(one) is type(error))
-    for words, remedy in _FLINK_REMEDIES:
+    for words, remedy in _FLINK_REMEDIES.items():
         if words in str(error):
             return JobError(f"the job failed: {remedy}")
     if (found := _GOOGLE_REASON.search(str(error))) is not None:
@@ -148,7 +119,7 @@ def error_to_raise(error: BaseException, failure: Failure | None) -> Exception:
     return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
 
 
-def _shorten_analysis_error(failure: Failure) -> str:
+def _shorten_analysis_error(failure: running.Failure) -> str:
     """Return TensorFlow's message without its batch of examples and its node."""
     found = re.search(r'apply the transformation: "(.*)"\. Batch instances:', failure.sentence)
     message = found[1] if found else failure.sentence
@@ -210,7 +181,7 @@ class ProgressDisplay:
 
     def update(self) -> None:
         """Show the current progress, or that the job runs: the pages of a remote runner show its progress."""
-        counts = None if self._folder is None else read_progress(self._folder)
+        counts = None if self._folder is None else running.read_progress(self._folder)
         now = time.monotonic()
         if counts is not None and counts.planned_examples and self._writing_since is None:
             self._writing_since = now
@@ -276,21 +247,21 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     )
 
 
-def progress_phase(counts: Counts, phase: str = "writing") -> str:
+def progress_phase(counts: running.Progress, phase: str = "writing") -> str:
     """Return the job's current phase; `phase` is the one in which the planned examples are counted."""
     if not counts.planned_examples:
         return f"encoding, {counts.staged:,} records" if counts.staged else "listing and planning"
     return phase if counts.examples < counts.planned_examples or phase != "writing" else "publishing"
 
 
-def progress_rate(counts: Counts, seconds: float) -> str:
+def progress_rate(counts: running.Progress, seconds: float) -> str:
     """Return examples and megabytes per second, as text."""
     if not counts.examples or seconds <= 0:
         return ""
     return f"{counts.examples / seconds:,.0f} examples/s, {counts.size_bytes / seconds / 1e6:,.0f} MB/s"
 
 
-def progress_line(title: str, counts: Counts, elapsed: float, writing: float, phase: str = "writing") -> str:
+def progress_line(title: str, counts: running.Progress, elapsed: float, writing: float, phase: str = "writing") -> str:
     """Return one log line of progress."""
     text = f"{title}: {elapsed:.0f} s, {progress_phase(counts, phase)}"
     if not counts.planned_examples:
@@ -325,12 +296,12 @@ def _cache_results() -> Iterator[None]:
     with ExitStack() as stack:
         for module in _MODULES:
             cached = _wrap_with_cache(module.get_signature, _function_of, _SIGNATURES)
-            stack.enter_context(replace_attribute(module, "get_signature", cached))
+            stack.enter_context(runner.replace_attribute(module, "get_signature", cached))
         cached = _wrap_with_cache(userstate.get_dofn_specs, _methods_of, {})
-        stack.enter_context(replace_attribute(userstate, "get_dofn_specs", cached))
-        stack.enter_context(replace_attribute(core, "_check_fn_use_yield_and_return", lambda _: False))
+        stack.enter_context(runner.replace_attribute(userstate, "get_dofn_specs", cached))
+        stack.enter_context(runner.replace_attribute(core, "_check_fn_use_yield_and_return", lambda _: False))
         no_stack = classmethod(lambda *_, **__: [])
-        stack.enter_context(replace_attribute(decorators.IOTypeHints, "_make_origin", no_stack))
+        stack.enter_context(runner.replace_attribute(decorators.IOTypeHints, "_make_origin", no_stack))
         yield
 
 
@@ -357,7 +328,7 @@ def _function_of(method: Any) -> FunctionType | None:
 
 def _methods_of(dofn: beam.DoFn) -> tuple[Any, ...]:
     """Return what decides the state and timers of a DoFn: its class, and the methods and names of its attributes."""
-    inner = dofn.wrapped if isinstance(dofn, ReportingFn) else dofn
+    inner = dofn.wrapped if isinstance(dofn, running.ReportingFn) else dofn
     held = (value.__func__ for value in vars(inner).values() if isinstance(value, MethodType))
     return type(dofn), type(inner), *vars(inner), *held
 
@@ -377,23 +348,23 @@ class JobWatch:
         self._report, self._options = report, options  # the path to which failing steps write their error
         # Set once the cluster has requested a worker here, whose first step may take its time
         self._worker_requested = worker_requested
-        self.works_here = has_local_workers(options)  # the job's workers end with the launcher
+        self.works_here = runner.has_local_workers(options)  # the job's workers end with the launcher
         portable = options.view_as(PortableOptions)
-        self._patience = server_timeout_s(portable, _START_TIMEOUT_S)
+        self._patience = runner.server_timeout_s(portable, _START_TIMEOUT_S)
         self._has_begun = portable.environment_type not in _STARTED_BY_OTHERS
         self._since = self._last = time.monotonic()
 
-    def look(self) -> Failure | JobError | None:
+    def look(self) -> running.Failure | JobError | None:
         """Return the reason to cancel the job: an error that a retry cannot fix, or that no worker has begun."""
         now = time.monotonic()
         if now - self._last < WATCH_INTERVAL_S:
             return None
         self._last = now
-        failure = read_failure(self._report)
+        failure = running.read_failure(self._report)
         if failure is not None and failure.kind in ERRORS_BY_NAME:
             return failure
         if not self._has_begun:
-            self._has_begun = self._worker_requested.is_set() or storage.exists(started_path(self._report))
+            self._has_begun = self._worker_requested.is_set() or storage.exists(running.started_path(self._report))
             if not self._has_begun and now - self._since > self._patience:
                 return JobError(f"{self._describe_idle_cluster()}; the job was cancelled")
         return None
@@ -429,18 +400,18 @@ def run_pipeline(
     error of a failing step to the folder `shared`. Raises the UserError or JobError of a step, and a JobError for
     anything else that stopped the pipeline.
     """
-    check_running_mode(options)
-    local, watch = is_local(options), None
+    runner.check_running_mode(options)
+    local, watch = runner.is_local(options), None
     with ExitStack() as stack:
         stack.enter_context(cache_signatures())
         stack.enter_context(hold_shared("notebook", _hide_notebook))
         folder = workers = None
-        scratch = stack.enter_context(scratch_folder("progress"))
+        scratch = stack.enter_context(runner.scratch_folder("progress"))
         if local:
             folder = scratch
             # Beam says nothing of a failing step, which is reported once, by us; until its workers have ended
-            stack.enter_context(hold_log_level("apache_beam", logging.CRITICAL))
-            workers = stack.enter_context(WorkerProcesses())
+            stack.enter_context(runner.hold_log_level("apache_beam", logging.CRITICAL))
+            workers = stack.enter_context(runner.WorkerProcesses())
         else:
             from shardmill.pipelines.jobs.local_cluster import loopback_workers, own_job_server  # imports all runners
 
@@ -448,15 +419,15 @@ def run_pipeline(
             watch = partial(JobWatch, options=options, worker_requested=worker_requested)
             options = stack.enter_context(loopback_workers(options, worker_requested))
             # Beam logs what Dataflow refuses as critical, which is reported once, by us
-            stack.enter_context(hold_log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
+            stack.enter_context(runner.hold_log_level("apache_beam.runners.dataflow", logging.CRITICAL + 1))
         # Steps of a local job in this process are patient, as long as any such job runs
         stack.enter_context(hold_shared("patience", patience.withdraw_at_exit))
         build(pipeline := _make_pipeline(options, scratch, workers), folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
-        report = storage.join(place, FAILURE_FILE) if (place := folder or shared) is not None else None
+        report = storage.join(place, running.FAILURE_FILE) if (place := folder or shared) is not None else None
         if report is not None:
-            report_failures(pipeline, report, reports_start=not local)
+            running.report_failures(pipeline, report, reports_start=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title, phase), report, looking, options)
 
@@ -470,13 +441,15 @@ def _hide_notebook() -> Iterator[None]:
     """
     with ExitStack() as stack:
         for module in (beam.pipeline, interactive_utils):
-            stack.enter_context(replace_attribute(module, "is_in_ipython", lambda: False))
+            stack.enter_context(runner.replace_attribute(module, "is_in_ipython", lambda: False))
         yield
 
 
-def _make_pipeline(options: PipelineOptions, scratch: str, workers: WorkerProcesses | None = None) -> beam.Pipeline:
+def _make_pipeline(
+    options: PipelineOptions, scratch: str, workers: runner.WorkerProcesses | None = None
+) -> beam.Pipeline:
     try:
-        pipeline = beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(CachedOptions))
+        pipeline = beam.Pipeline(runner=runner.make_runner(options, workers), options=options.view_as(CachedOptions))
     except ValueError as error:  # an option that is missing, or no good, for this runner
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
     os.rmdir(pipeline.local_tempdir)
@@ -492,18 +465,18 @@ def _run_with_progress(
     options: PipelineOptions,
 ) -> None:
     failure: list[BaseException] = []
-    running: list[tuple[Any, JobWatch | None]] = []
+    launched: list[tuple[Any, JobWatch | None]] = []
 
     def work() -> None:
-        with hold_log_level("apache_beam", logging.CRITICAL) if is_local(options) else nullcontext():
+        with runner.hold_log_level("apache_beam", logging.CRITICAL) if runner.is_local(options) else nullcontext():
             run()
 
     def run() -> None:
         try:
             result = pipeline.run()
-            if (said := submission_message(result, options)) is not None:
+            if (said := runner.submission_message(result, options)) is not None:
                 log.info(said)
-            running.append((result, looking() if looking is not None else None))
+            launched.append((result, looking() if looking is not None else None))
             result.wait_until_finish()
         except BaseException as error:  # handed to the main thread, whatever it is
             failure.append(error)
@@ -517,20 +490,20 @@ def _run_with_progress(
                 thread.join(_POLL_S)
                 if shown is not None:
                     shown.update()
-                for result, watch in running:
+                for result, watch in launched:
                     if watch is not None and (why := watch.look()) is not None:
                         _cancel(result)
                         own, reported = (why, None) if isinstance(why, JobError) else (JobError(), why)
                         raise error_to_raise(own, reported)
         except KeyboardInterrupt:
-            for result, watch in running:
+            for result, watch in launched:
                 if watch is not None and watch.works_here:
                     _cancel(result)
             raise
         if failure:
-            if (refused := dataflow_refusal(failure[0], options)) is not None:
+            if (refused := runner.dataflow_refusal(failure[0], options)) is not None:
                 raise refused from failure[0]
-            raise error_to_raise(failure[0], None if report is None else read_failure(report)) from failure[0]
+            raise error_to_raise(failure[0], None if report is None else running.read_failure(report)) from failure[0]
 
 
 def _cancel(result: Any) -> None:

@@ -18,6 +18,7 @@ from shardmill.pipelines.jobs import graph_steps, skeleton
 from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_and_last
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred, format_shape
+from shardmill.transforms.execution.running import Threads
 from shardmill.transforms.features.rows import Written
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.inputs.record_blocks import Task
@@ -43,6 +44,9 @@ from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
 
+# Parts of the core time of writing shards under Python's lock (bench_lock.py). TensorFlow, which each process would
+# have to import, releases it.
+_LOCK_SHARE, _GRAPH_LOCK_SHARE = 0.26, 0.01
 _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
 
 
@@ -130,7 +134,8 @@ def _build(
         config,
     )
     at_once = SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE
-    how = {"source": source, "threads": config.threads, "shards_at_once": at_once}
+    threads = Threads(config.threads, _GRAPH_LOCK_SHARE if config.materialize else _LOCK_SHARE)
+    how = {"source": source, "threads": threads, "shards_at_once": at_once}
     return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_records, sides, **how)
 
 
@@ -193,7 +198,8 @@ def _describe_records(
     layout, divisions, shards = written.layout, written.divisions, written.shards
     table, analysis = config.table_options, config.analysis
     assembly = config.assembly
-    staged = get_single(all_staged, stage_runs.StagedFindings()).in_order_of(layout.splits)
+    staged = get_single(all_staged, stage_runs.StagedFindings())
+    staged.stats = {split: staged.stats[split] for split in layout.splits if split in staged.stats} | staged.stats
     indexed = layout.input_counts
     findings = reduce(Findings.merge, findings_of_stream, Findings()).merge(staged.findings)
     if not staged.record_count and not indexed.rejected:

@@ -18,6 +18,7 @@ from shardmill.data.features import Features, Renames
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.reports.summary import dry_run_rejects
 from shardmill.text import to_printable
+from shardmill.transforms.execution.running import report_plan
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.publishing import publish
 from shardmill.transforms.publishing.description import Build, PublishOptions
@@ -28,7 +29,6 @@ from shardmill.transforms.shards.writing import REJECTS, WriteShards
 from shardmill.transforms.statistics.files import SplitStats, merge_by_split, rename_stats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.rejects import RejectsPart
-from shardmill.transforms.workers.running import report_plan
 
 Layout = TypeVar("Layout")
 

@@ -16,6 +16,7 @@ from apache_beam.pvalue import AsSingleton
 
 import shardmill.transforms.workers.elements  # noqa: F401, registers the coder of batches
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, split_large_batch
+from shardmill.transforms.execution.running import map_in_order
 from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder
 from shardmill.transforms.files.references import shard_columns
 from shardmill.transforms.files.shards import Task, make_empty_stored, size_bytes, split_into_tasks
@@ -28,7 +29,6 @@ from shardmill.transforms.shards.divisions import Divisions, Grouped
 from shardmill.transforms.stores.patience import call_with_retries
 from shardmill.transforms.workers.elements import GatherFn
 from shardmill.transforms.workers.resources import core_count, memory_budget
-from shardmill.transforms.workers.running import map_in_order
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out

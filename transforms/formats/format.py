@@ -245,6 +245,7 @@ class RecordFormat(Protocol):
     """
 
     infers_with_index: ClassVar[bool] = False  # True if `index_and_infer` reads a file once for both
+    lock_share: ClassVar[float] = 0.25  # part of its core time under Python's lock (bench_lock.py), see `offload`
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all."""

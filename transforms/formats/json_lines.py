@@ -405,6 +405,8 @@ class ObjectsFormat(RecordFormat):
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values: JSON scalar or any text
     nesting: Nesting = NO_NESTING  # how nested values are stored
 
+    lock_share = 0.7
+
     @abstractmethod
     def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects | Reject, ObjectFields]]:
         """Yield some objects of a block at a time, or a Reject, and the objects seen in their images."""

@@ -73,6 +73,7 @@ class TarFormat(RecordFormat):
     locates_images: bool = False  # rows have IMAGE_OFFSET and IMAGE_COLUMN
 
     infers_with_index = True
+    lock_share = 0.4
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         """Yield blocks of whole samples; damage is left to `read`, so the last block ends where the file does.

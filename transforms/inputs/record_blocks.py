@@ -15,6 +15,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
 from shardmill.transforms.columns.types import Inferred, ValuesOf
+from shardmill.transforms.execution.running import ONE_A_CORE, ThreadedFlatMap, Threads
 from shardmill.transforms.formats.format import (
     BlockRef,
     FileRef,
@@ -32,7 +33,6 @@ from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
 from shardmill.transforms.workers.rejects import OTHER_COLUMNS, RejectsPart
-from shardmill.transforms.workers.running import ThreadedFlatMap
 
 InferredColumns = tuple[tuple[str, ...] | None, tuple[ValuesOf, ...]]  # columns and values, as `RecordFormat.infer` has
 _BLOCK_BYTES = 200  # of a serialized BlockRef without its names
@@ -88,7 +88,7 @@ class IndexBlocks(beam.PTransform):
     kind: FileKind  # kind of files to look for in a folder
     format: RecordFormat  # of the records
     task_size: Callable[[int], int]  # approximate bytes of a task, from the bytes of all files
-    threads: int = 0  # indexing threads of a worker, see ThreadedFlatMap
+    threads: Threads = ONE_A_CORE  # that index files
     roles: FolderRoles | None = None  # folder roles of --folders, if given
     rules: FileRules = FileRules()  # what to do with single files
     temporary: str | None = None  # temporary directory of the job; None in a dry run

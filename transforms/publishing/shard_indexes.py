@@ -19,6 +19,7 @@ from shardmill.filesystem import ChecksummedFile
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import INDEX_DIR
 from shardmill.reading.dataset import Dataset, open_dataset, read_shard
+from shardmill.transforms.execution.running import map_in_order
 from shardmill.transforms.publishing import lease, publication
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.publishing.publication import Move
@@ -26,7 +27,6 @@ from shardmill.transforms.shards.sources import IndexPiece, ShardInfo
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import write_stream
 from shardmill.transforms.workers.resources import core_count
-from shardmill.transforms.workers.running import map_in_order
 
 LIST_PATH = f"{INDEX_DIR}/{shard_index.INDEX_FILE}"
 _THREADS = 16  # files that are read at once

@@ -34,6 +34,7 @@ from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.plain_examples import ExampleDecoder
 from shardmill.text import to_printable
+from shardmill.transforms.execution.running import ThreadedFlatMap, Threads, find_reporter, map_in_order
 from shardmill.transforms.files.image_codec import check_decodes, measure_image
 from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.files.image_headers import check_structure, read_header
@@ -44,7 +45,6 @@ from shardmill.transforms.publishing.shard_indexes import LIST_PATH, bounds_path
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import Spread
-from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap, map_in_order
 
 MAX_RECORD_FAULTS = 20  # of a shard; a data set of the wrong kind has one in every record
 _READ_BYTES = 1 << 20  # at once
@@ -88,29 +88,25 @@ class _VerifyShardFn(ThreadedFlatMap):
         threads: int,
         progress_folder: str | None,
     ) -> None:
-        super().__init__(self._verify, threads)
+        super().__init__(self._verify, Threads(threads))
         self._dataset, self._decode, self._index, self._progress_folder = dataset, decode, index, progress_folder
 
     def setup(self) -> None:
         super().setup()
         self._checkers = ThreadPoolExecutor(self._threads, "shardmill-verify") if self._threads > 1 else None
-        self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
         super().teardown()
         if self._checkers is not None:
             self._checkers.shutdown(cancel_futures=True)
 
-    def finish_bundle(self) -> Iterator[Any]:
-        yield from super().finish_bundle()
-        if self._progress is not None:
-            self._progress.flush()
-
     def _verify(self, element: tuple[str, ShardEntry]) -> list[tuple[str, list[Fault]]]:
         split_name, shard = element
-        report = self._progress.add if self._progress is not None else None
-        index = self._index.get(shard.file)
+        reporter = find_reporter(self._progress_folder) if self._progress_folder else None
+        report, index = None if reporter is None else reporter.add, self._index.get(shard.file)
         faults = verify_shard(self._dataset, split_name, shard, self._decode, self._checkers, report, index)
+        if reporter is not None:
+            reporter.flush()
         return [(shard.file, faults)]
 
 

@@ -1,5 +1,6 @@
 """PTransforms over all records: infer types, analyze, encode into runs, and cut runs into slices."""
 
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,12 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from numpy.typing import NDArray
 
-import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts
 from shardmill.transforms.columns.types import Inferred, ValuesOf
+from shardmill.transforms.execution.pool import call_everywhere
+from shardmill.transforms.execution.running import ONE_A_CORE, ThreadedFlatMap, Threads, find_reporter
 from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.files.image_features import Formats, count_deep_pngs, count_formats
 from shardmill.transforms.findings import Findings, Mergeable, merged
@@ -62,7 +64,6 @@ from shardmill.transforms.values.user_module import PreprocessingModule
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, in_global_window
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 from shardmill.transforms.workers.resources import container_bytes, memory_budget
-from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap
 
 _MAX_ROWS_HELD = 1 << 20  # held at once: 24 MB
 
@@ -164,11 +165,6 @@ class StagedFindings(Mergeable):
     gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
     findings: Findings = field(default_factory=Findings)  # about the rows
 
-    def in_order_of(self, splits: Sequence[str]) -> "StagedFindings":
-        """Return self, with the statistics in the order of `splits`, not in that of merging."""
-        self.stats = {split: self.stats[split] for split in splits if split in self.stats} | self.stats
-        return self
-
     def absorb(self, other: "StagedFindings") -> None:
         """Add the findings of `other`, which nobody else uses."""
         for split in other.stats.keys() - self.stats.keys():
@@ -198,16 +194,14 @@ class StageRuns(beam.PTransform):
     temporary: str  # the job's temporary directory
     strata: beam.PCollection[Divisions] | None = None  # cuts of the strata, if splits depend on them
     repeated: beam.PCollection[RepeatedKeys] | None = None  # records to reject, if any
-    threads: int = 0  # per worker, see ThreadedFlatMap
+    threads: Threads = ONE_A_CORE
     progress_folder: str | None = None  # where workers on the launcher's machine report, or None
 
     def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # StagedRuns; Beam reads annotations as element types
-        stage = _StageFn(partial(call_with_retries, stage_task, self.staging), self.threads, self.progress_folder)
-        strata = [AsSingleton(self.strata)] if self.strata else []
-        repeated = AsSingleton(self.repeated) if self.repeated else None
-        staged = pcoll | "StageTask" >> beam.ParDo(
-            stage, AsSingleton(self.layout), self.temporary, repeated, *strata
-        ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
+        stage = _StageFn(partial(call_with_retries, stage_and_keep, self.staging, self.progress_folder), self.threads)
+        repeated, strata = (AsSingleton(part) if part else None for part in (self.repeated, self.strata))
+        par_do = beam.ParDo(stage, AsSingleton(self.layout), self.temporary, repeated, strata)
+        staged = pcoll | "StageTask" >> par_do.with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
         merge = beam.CombineGlobally(MergeFn(StagedFindings)).without_defaults()
         return StagedRuns(staged[_RUNS], staged[REJECTS], staged[STAGED] | "Merge" >> merge, staged[WEIGHED])
 
@@ -220,7 +214,7 @@ class KeyStrata(beam.PTransform):
     layout: beam.PCollection[TableLayout]
     temporary: str
     repeated: beam.PCollection[RepeatedKeys] | None = None  # records to reject, if any
-    threads: int = 0
+    threads: Threads = ONE_A_CORE
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
         key = ThreadedFlatMap(partial(key_task, self.staging), self.threads)
@@ -235,7 +229,7 @@ class FindRepeatedKeys(beam.PTransform):
     staging: Staging
     layout: beam.PCollection[TableLayout]
     temporary: str
-    threads: int = 0
+    threads: Threads = ONE_A_CORE
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[RepeatedKeys]:
         read = ThreadedFlatMap(partial(read_keys_of_task, self.staging), self.threads)
@@ -247,39 +241,48 @@ class FindRepeatedKeys(beam.PTransform):
 
 
 class _StageFn(ThreadedFlatMap):
-    """DoFn that merges the findings of a bundle's tasks, some hundred kilobytes each, before it emits them."""
-
-    def __init__(self, function: Any, threads: int, progress_folder: str | None) -> None:
-        super().__init__(function, threads)
-        self._progress_folder = progress_folder
-
-    def setup(self) -> None:
-        super().setup()
-        self._progress = ProgressReporter(self._progress_folder, "staged") if self._progress_folder else None
+    """DoFn that emits the findings of a bundle's tasks once, merged in the processes that staged the tasks."""
 
     def start_bundle(self) -> None:
         super().start_bundle()
-        self._staged = StagedFindings()
+        self._bundle = uuid.uuid4().hex
 
-    def process(self, element: Any, layout: TableLayout, temporary: str, repeated: Any, *strata: Any) -> Iterator[Any]:
-        """Start a task with the statistics of this bundle so far, into which its own will be merged."""
-        side = (layout, temporary, repeated, strata[0] if strata else None, self._staged.stats)
-        yield from super().process(element, *side)
+    def process(self, element: Any, *side: Any) -> Iterator[Any]:
+        yield from super().process(element, *side, self._bundle)
 
     def finish_bundle(self) -> Iterator[Any]:
         yield from super().finish_bundle()
-        yield in_global_window(TaggedOutput(STAGED, self._staged))
-        if self._progress is not None:
-            self._progress.flush()
+        staged = StagedFindings()
+        for found in call_everywhere(take_kept, self._bundle):
+            staged.absorb(found)
+        yield in_global_window(TaggedOutput(STAGED, staged))
 
-    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
-        for item in items:
-            if isinstance(item, StagedFindings):
-                self._staged.absorb(item)
-                if self._progress is not None:
-                    self._progress.add(item.record_count, 0)
-            else:
-                yield item
+
+_kept: dict[str, StagedFindings] = {}  # of the tasks that this process has staged, by bundle
+_keeping = threading.Lock()
+
+
+def stage_and_keep(
+    staging: Staging, progress_folder: str | None, task: Task, *arguments: Any
+) -> list[Run | TaggedOutput]:
+    """Encode one task; return its runs and rejects, and keep its findings, some 100 KB, until `take_kept`."""
+    layout, temporary, repeated, strata, bundle = arguments
+    with _keeping:
+        kept = _kept.setdefault(bundle, StagedFindings())
+    items, found = stage_task(staging, task, layout, temporary, repeated, strata, kept.stats)
+    if progress_folder is not None:
+        reporter = find_reporter(progress_folder, "staged")
+        reporter.add(found.record_count, 0)
+        reporter.flush()
+    with _keeping:
+        kept.absorb(found)
+    return items
+
+
+def take_kept(bundle: str) -> StagedFindings:
+    """Return the findings of the tasks of a bundle that this process has staged, and keep them no longer."""
+    with _keeping:
+        return _kept.pop(bundle, None) or StagedFindings()
 
 
 def stage_task(
@@ -287,11 +290,11 @@ def stage_task(
     task: Task,
     layout: TableLayout,
     temporary: str,
-    repeated: RepeatedKeys | None = None,
-    strata: Divisions | None = None,
-    known: Mapping[str, TableStats] | None = None,
-) -> list[Run | TaggedOutput | StagedFindings]:
-    """Encode one task; return its runs, rejects and findings, whose statistics are merged into those `known`."""
+    repeated: RepeatedKeys | None,
+    strata: Divisions | None,
+    known: Mapping[str, TableStats],
+) -> tuple[list[Run | TaggedOutput], StagedFindings]:
+    """Encode one task; return its runs and rejects, and its findings, whose statistics are merged into `known` ones."""
     out: list[Any] = []
     staged, size = StagedFindings(), 0
     max_run_bytes = staging.run_size(total_bytes(task[0].file))
@@ -338,7 +341,7 @@ def stage_task(
         out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
         if gatherer is not None:
             staged.gathered.merge(gatherer.close())
-        return [*out, staged]
+        return out, staged
 
 
 # Of images that stay in their files. From an SSD, 25 KiB pieces in random places came at 314 MB/s, those of 512 KiB at
@@ -438,7 +441,7 @@ class SliceRuns(beam.PTransform):
     """Divide runs among shards: Runs -> (shard, batch of slices) for each shard that has records in a run."""
 
     divisions: beam.PCollection[Divisions]  # side input: cuts of each split
-    threads: int = 0  # per worker, see ThreadedFlatMap
+    threads: Threads = ONE_A_CORE
 
     def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[tuple[ShardKey, pa.RecordBatch]]:
         slices = pcoll | "Slice" >> beam.ParDo(ThreadedFlatMap(slice_run, self.threads), AsSingleton(self.divisions))
@@ -462,7 +465,7 @@ class InferColumns(beam.PTransform):
     format: RecordFormat  # format of the records
     columns: Sequence[str] | None = None  # columns to infer; None for all
     values_of: Sequence[ValuesOf] = ()  # columns whose distinct values are collected
-    threads: int = 0  # per worker, see ThreadedFlatMap
+    threads: Threads = ONE_A_CORE
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
         infer = partial(infer_columns_of_task, self.format, self.columns, self.values_of)
@@ -485,7 +488,7 @@ class CountKinds(beam.PTransform):
     """Count feature kinds: Tasks -> one Kinds of all records, or none if there are no tasks."""
 
     format: RecordFormat  # format of the records, which has a column `record`
-    threads: int = 0  # per worker, see ThreadedFlatMap
+    threads: Threads = ONE_A_CORE
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Kinds]:
         counted = pcoll | "Count" >> beam.ParDo(ThreadedFlatMap(partial(_count_kinds, self.format), self.threads))

@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
+from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Threads
 from shardmill.transforms.shards.balance import count_shared_keys
 from shardmill.transforms.shards.divisions import (
     BinRanks,
@@ -36,7 +37,6 @@ from shardmill.transforms.shards.divisions import (
     tie_histograms,
 )
 from shardmill.transforms.workers.resources import release_freed_memory
-from shardmill.transforms.workers.running import ThreadedFlatMap
 
 Histograms = dict[Any, Histogram]  # by group
 _REPEATED = "repeated"
@@ -55,7 +55,7 @@ class FindExampleCuts(beam.PTransform):
 
     group: Callable[[Any], Grouped]  # returns the keys of a batch or run by group
     ranks_of: RanksOf  # ranks at which a group is cut, from its examples and bytes
-    threads: int = 1  # threads that call `group`; see ThreadedFlatMap
+    threads: Threads = INLINE  # that call `group`
     most_keys: int = MOST_KEYS  # largest number of keys in a gathered bin
     # False if few records share a key, as for files: half as many steps, each of which costs time at a job's start. A
     # key that does repeat then only takes memory where its bin is gathered.
@@ -114,7 +114,7 @@ class FindByteCuts(beam.PTransform):
 
     group: Callable[[Any], Grouped]  # returns the keys of a batch or run by group
     parts_of: Callable[[Any, int, int], int]  # number of parts, from the group, its examples and bytes
-    threads: int = 1  # threads that call `group`; see ThreadedFlatMap
+    threads: Threads = INLINE  # that call `group`
     # divides a group, given keys, ties, sizes and number of parts
     divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division] = divide_by_bytes
     # singleton: bytes of each group, if not the sum of sizes
@@ -140,7 +140,7 @@ class FindKeyCuts(beam.PTransform):
 
     group: Callable[[Any], Grouped]  # returns the distinct keys of a batch or run by group
     ranks_of: RanksOf  # ranks at which a group is cut, from its keys and bytes
-    threads: int = 1  # threads that call `group`; see ThreadedFlatMap
+    threads: Threads = INLINE  # that call `group`
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather the keys and cut the groups."""

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,12 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
-import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.data.codecs import PLAIN_CODEC, Codec
 from shardmill.data.shard_index import TEXT_SUFFIX, IndexBuilder
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import ShardName, shard_prefix
+from shardmill.transforms.execution.pool import count_usable_workers, offload
+from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Threads, find_reporter, map_in_order
 from shardmill.transforms.shards.balance import ShardKey
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import PIECE_SUFFIX, IndexPiece, PieceWriter, ShardInfo, ShardSource
@@ -35,10 +36,8 @@ from shardmill.transforms.stores.patience import call_with_retries
 from shardmill.transforms.values import analyzers
 from shardmill.transforms.values.analyzers import Analysis, Gatherer
 from shardmill.transforms.workers.elements import in_global_window
-from shardmill.transforms.workers.processes import offload
 from shardmill.transforms.workers.rejects import RejectsWriter
 from shardmill.transforms.workers.resources import core_count
-from shardmill.transforms.workers.running import ProgressReporter, ThreadedFlatMap, map_in_order
 
 
 def get_sink(write: beam.io.WriteToTFRecord) -> FileBasedSink:
@@ -85,8 +84,9 @@ class TemporaryFile:
 
 
 REJECTS = "rejects"
-# Local disks want large writes. What is this large is not copied to others before.
-_WRITE_BYTES = 1 << 18
+_COUNTERS = "examples_written", "records_rejected", "bytes_written", "files_reused"
+_WRITE_BYTES = 1 << 18  # to a local disk at once; larger chunks are not copied before
+_SHARDS_A_WORKER = 2  # from which worker processes write whole shards: with fewer, most would wait for the last shard
 _PART_BYTES = 8 << 20  # stores take what they are given as a request
 # The folders of what is remembered of files, of what they hold, of observations of images, and of where records are
 _PIECES, _CONTENTS, _OBSERVED, _INDEXES = "files", "contents", "observed", "positions"
@@ -105,12 +105,12 @@ class WriteShards(beam.io.WriteToTFRecord):
     temporary: str  # directory of the shards until publishing, which checks and renames them
     codec: Codec = PLAIN_CODEC
     template: str = file_names.DEFAULT_TEMPLATE  # of the shards' names
-    threads: int = 1  # that encode in each worker; 1 encodes in the threads that write shards, 0 uses all cores
+    threads: Threads = INLINE  # that encode in each worker; 1 encodes in the threads that write shards
     progress_folder: str | None = None  # in which workers on the launcher's machine report progress
     analysis: Analysis | None = None  # inputs of --transform constants to gather from the chunks' columns
     shards_at_once: int = SHARDS_AT_ONCE  # that each worker writes
     index: bool = False  # write the positions of the records, too
-    lock_share: float = 0.0  # part of the time of encoding under Python's lock, see `offload`; 0 keeps it in threads
+    encoding_lock_share: float = 0.0  # of encoding, which worker processes may do for few shards; see `offload`
 
     def __post_init__(self) -> None:
         path = storage.join(self.directory, self.name)
@@ -118,16 +118,11 @@ class WriteShards(beam.io.WriteToTFRecord):
         uncompressed = CompressionTypes.UNCOMPRESSED
         super().__init__(path, file_name_suffix=self.codec.suffix, compression_type=uncompressed)
         naming = partial(ShardName, self.name, codec=self.codec, template=self.template)
-        self._write = _WriteShardFn(
-            get_sink(self),
-            naming,
-            self.threads,
-            self.progress_folder,
-            self.analysis,
-            self.shards_at_once,
-            self.index,
-            self.lock_share,
+        threads = self.threads if storage.is_local(self.temporary) else self.threads._replace(lock_share=0.0)
+        writer = _ShardWriter(
+            get_sink(self), naming, self.progress_folder, self.analysis, self.index, self.encoding_lock_share
         )
+        self._write = _WriteShardFn(writer, threads, self.shards_at_once)
 
     # Any: batches, or what the source unpacks
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[Any]]]) -> Any:
@@ -137,44 +132,39 @@ class WriteShards(beam.io.WriteToTFRecord):
 
 
 class _WriteShardFn(ThreadedFlatMap):
-    """Writes several shards at a time; shared threads encode their records ahead."""
+    """Writes several shards at a time; shared threads encode their records ahead, or a worker process writes each."""
 
-    def __init__(
-        self,
-        sink: FileBasedSink,
-        naming: Callable[[str, int, int], ShardName],  # given the split, shard and number of shards
-        threads: int,
-        progress_folder: str | None,
-        analysis: Analysis | None,
-        shards_at_once: int,
-        index: bool,
-        lock_share: float,
-    ) -> None:
-        super().__init__(partial(call_with_retries, self._write_shard), shards_at_once)
-        self._sink, self._naming = sink, naming
-        self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
-        self._has_index, self._encoding_lock_share = index, lock_share
-        self._examples = Metrics.counter("shardmill", "examples_written")
-        self._rejected = Metrics.counter("shardmill", "records_rejected")
-        self._bytes = Metrics.counter("shardmill", "bytes_written")
-        self._reused = Metrics.counter("shardmill", "files_reused")
+    def __init__(self, writer: "_ShardWriter", threads: Threads, shards_at_once: int) -> None:
+        super().__init__(writer.write, Threads(shards_at_once, threads.lock_share))
+        self._writer, self._wanted_encoders, self._shards_at_once = writer, threads.number, shards_at_once
+        self._counters = [Metrics.counter("shardmill", name) for name in _COUNTERS]
 
     def setup(self) -> None:
         super().setup()
         prepare_clients()
-        self._ended = threading.Event()
-        encoders = self._wanted_encoders or core_count()  # of the worker, not of the launcher
-        self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
-        self._window = encoders + 1
+        count = self._wanted_encoders or core_count()  # of the worker, not of the launcher
+        self._encoders = encoders = ThreadPoolExecutor(count, "shardmill-encode") if count > 1 else None
+        self._here = replace(self._writer, encoders=encoders, window=count + 1, ended=threading.Event())
+        self._turns = threading.Semaphore(self._shards_at_once)
         self._syncing = ThreadPoolExecutor(SHARDS_AT_ONCE, "shardmill-sync-shards")
-        self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
-        self._ended.set()  # where the job failed, shards may be under way
+        self._here.ended.set()  # where the job failed, shards may be under way
         super().teardown()
         self._syncing.shutdown(cancel_futures=True)
         if self._encoders is not None:
             self._encoders.shutdown(cancel_futures=True)
+
+    def choose(self, side: tuple[Any, ...]) -> tuple[Callable[..., list[Any]], float]:
+        """Write whole shards in worker processes if there are enough; else threads of this process share each shard."""
+        shards = sum(division.parts for division in side[0].values())
+        if 0 < _SHARDS_A_WORKER * count_usable_workers(self.threads.lock_share) <= shards:
+            return partial(call_with_retries, self._writer.write), self.threads.lock_share
+        return self._write_here, 0.0
+
+    def _write_here(self, *arguments: Any) -> list[Any]:
+        with self._turns:
+            return call_with_retries(self._here.write, *arguments)
 
     def process(self, element: tuple[ShardKey, Iterable[Any]], *side: Any) -> Iterator[Any]:
         shard, parts = element
@@ -192,8 +182,6 @@ class _WriteShardFn(ThreadedFlatMap):
         self._sync()
         while self._under_way:
             yield from map(in_global_window, map(self._count_progress, self._under_way.popleft().result()))
-        if self._progress is not None:
-            self._progress.flush()
 
     def emit(self, items: Iterable[Any]) -> Iterator[Any]:
         """Emit rejects at once, and shards after they are synced to disk; other shards are written meanwhile."""
@@ -215,40 +203,54 @@ class _WriteShardFn(ThreadedFlatMap):
 
     def _count_progress(self, info: ShardInfo) -> ShardInfo:
         # Beam's metrics do not work in the thread that wrote the shard.
-        self._examples.inc(info.examples)
-        self._rejected.inc(info.rejected)
-        self._bytes.inc(info.size_bytes)
-        if info.piece is not None:
-            self._reused.inc(info.piece.reused)
+        reused = 0 if info.piece is None else info.piece.reused
+        for counter, count in zip(self._counters, (info.examples, info.rejected, info.size_bytes, reused), strict=True):
+            counter.inc(count)
         return info
 
-    def _write_shard(
+
+@dataclass(frozen=True)
+class _ShardWriter:
+    """Writes a shard with threads of the process that has set them; a copy in a worker process has none."""
+
+    sink: FileBasedSink
+    naming: Callable[[str, int, int], ShardName]  # given the split, shard and number of shards
+    progress_folder: str | None
+    analysis: Analysis | None
+    has_index: bool
+    encoding_lock_share: float
+    encoders: ThreadPoolExecutor | None = None
+    window: int = 1  # tasks encoded ahead
+    ended: Any = None  # an event that is set once the job has ended
+
+    def write(
         self,
         element: tuple[ShardKey, list[Any]],
         divisions: Divisions,
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
     ) -> list[Any]:
+        """Write the shard of (shard, its batches); return its rejects and ShardInfo."""
         (split, shard), parts = element
-        name = self._naming(split, shard, divisions[split].parts)
+        name = self.naming(split, shard, divisions[split].parts)
         planned, tasks = source.plan(parts)
-        encode = offload(source.encode, self._encoding_lock_share) if self._encoding_lock_share else source.encode
+        encode = offload(source.encode, self.encoding_lock_share)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
         # attempts apart: a retried or speculative one must never write to another's file.
         attempt = f"{shard:05d}-{uuid.uuid4().hex}"
-        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(name.name, split, name.codec)}-{attempt}")
+        file = TemporaryFile(self.sink, temporary, f"{shard_prefix(name.name, split, name.codec)}-{attempt}")
         output = _ShardFile(file, name.codec, _WRITE_BYTES if storage.is_local(temporary) else _PART_BYTES)
         stats: SplitStats | None = None
         examples = framed_bytes = made_of = 0
         is_made_of_others, noted = False, Counter[str]()
         rejects, rejected = RejectsWriter(temporary), 0
         pieces, contents, observations = PieceWriter(), ContentsWriter(), list[tuple[int, Any]]()
-        positions = IndexBuilder() if self._has_index else None
-        gatherer = (
-            Gatherer(self._analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if self._analysis else None
-        )
+        progress = find_reporter(self.progress_folder) if self.progress_folder else None
+        positions = IndexBuilder() if self.has_index else None
+        folder = storage.join(temporary, analyzers.GATHERED_FOLDER)
+        gatherer = Gatherer(self.analysis, folder) if self.analysis else None
         try:
-            for chunk in map_in_order(self._encoders, encode, tasks, self._window):
+            for chunk in map_in_order(self.encoders, encode, tasks, self.window):
                 output.write(chunk.framed)
                 if positions is not None:
                     positions.add(chunk.framed)
@@ -271,11 +273,13 @@ class _WriteShardFn(ThreadedFlatMap):
                 made_of += chunk.examples if chunk.input_records is None else chunk.input_records
                 rejects.add(chunk.rejects)
                 rejected += len(chunk.rejects)
-                if self._ended.is_set():
+                if self.ended is not None and self.ended.is_set():
                     raise CancelledError
-                if self._progress is not None:
-                    self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
+                if progress is not None:
+                    progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
             output.finish()
+            if progress is not None:
+                progress.flush()
         except BaseException:
             with suppress(Exception):  # which would hide why it is abandoned
                 file.abandon()

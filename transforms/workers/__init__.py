@@ -1,1 +1,1 @@
-"""Threads, memory, progress and rejects of Beam workers."""
+"""Memory, elements and rejects of Beam workers."""

@@ -13,30 +13,6 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
 from shardmill.transforms.findings import merged
-from shardmill.transforms.workers.resources import null_columns
-
-# Others, such as timestamps of a time zone, have no alias
-_FLAT_TYPES = {pa.type_for_alias(alias) for alias in ("bool", "float", "double", "string", "binary")}
-_FLAT_TYPES |= {pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_EMPTY_TYPE = b"type"  # key of a field's metadata: the type of a column that has no value
-
-
-def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with columns of type null in place of numbers, texts and bytes without a value."""
-    for index, (field, column) in enumerate(zip(batch.schema, batch.columns, strict=True)):
-        if field.type in _FLAT_TYPES and column.null_count == len(column) and field.nullable and not field.metadata:
-            empty = pa.field(field.name, pa.null(), metadata={_EMPTY_TYPE: str(field.type).encode()})
-            batch = batch.set_column(index, empty, pa.nulls(len(batch)))
-    return batch
-
-
-def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch that `_without_nulls` was given. Its columns without a value share their memory."""
-    fields = {index: field for index, field in enumerate(batch.schema) if _EMPTY_TYPE in (field.metadata or {})}
-    kinds = [pa.type_for_alias((field.metadata or {})[_EMPTY_TYPE].decode()) for field in fields.values()]
-    for (index, field), column in zip(fields.items(), null_columns(kinds, len(batch)), strict=True):
-        batch = batch.set_column(index, pa.field(field.name, column.type), column)
-    return batch
 
 
 class RecordBatchCoder(beam.coders.Coder):
@@ -50,7 +26,6 @@ class RecordBatchCoder(beam.coders.Coder):
     _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs require
 
     def encode(self, value: pa.RecordBatch) -> bytes:
-        value = _without_nulls(value)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_batch(value)
@@ -61,7 +36,7 @@ class RecordBatchCoder(beam.coders.Coder):
     def decode(self, encoded: bytes) -> pa.RecordBatch:
         (size,) = self._SIZE.unpack_from(encoded)
         stream = self._CODEC.decompress(memoryview(encoded)[self._SIZE.size :], size)
-        return _with_nulls(pa.ipc.open_stream(stream).read_next_batch())
+        return pa.ipc.open_stream(stream).read_next_batch()
 
     def estimate_size(self, value: pa.RecordBatch) -> int:
         """Return the approximate size; by default Beam would encode the batch several times per step for this."""

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import google_crc32c
@@ -31,6 +32,7 @@ _HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times a
 READ_BYTES = 4 << 20  # of all that is merged, read ahead
 _LEAST_BYTES = 4 << 10  # of each
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_rank_loss = attrgetter("counted_records", "size_bytes")
 PlaceOf = Callable[[int], tuple[str, int]]
 
 
@@ -92,10 +94,6 @@ class Losses:
             f"{self}; such as {self.largest_uncertain.source!r}: {self.largest_uncertain.reason}; mend the files or"
             " leave them out, or give --on_damaged_file reject to go without what cannot be read"
         )
-
-
-def _rank_loss(reject: Reject) -> tuple[int, int]:
-    return reject.counted_records, reject.size_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from apache_beam.transforms.window import WindowedValue
 
 from shardmill.pipelines import cli
 from shardmill.pipelines.jobs import launch
+from shardmill.transforms.execution.running import report_failures
 from shardmill.transforms.workers.elements import in_global_window
-from shardmill.transforms.workers.running import report_failures
 from tests.support.command import Run, local_files
 from tests.support.golden_cases import CASES, DIGESTS, command
 from tests.support.golden_inputs import write_inputs

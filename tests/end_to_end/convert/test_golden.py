@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shardmill.transforms.records import staging
+from shardmill.transforms.shards import writing
 from tests.support.golden_cases import CALLS, CASES, DIGESTS, digests
 from tests.support.golden_inputs import write_inputs
 
@@ -33,6 +34,16 @@ def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.M
     monkeypatch.chdir(inputs)
 
     assert digests(case) == GOLDEN[case]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_worker_processes_do_not_show(case: str, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(inputs)
+    monkeypatch.setattr(writing, "_SHARDS_A_WORKER", 0)  # so that they write all shards
+    workers = "7" if len(case) % 2 else "2"
+
+    assert digests(case, "--workers", workers, output="workers") == GOLDEN[case]
 
 
 def test_images_left_in_tars_do_not_show(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

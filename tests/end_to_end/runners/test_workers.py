@@ -7,32 +7,34 @@ from typing import Any
 
 import pytest
 
-from shardmill.transforms.workers import processes
-from shardmill.transforms.workers.processes import WorkerPool
+from shardmill.transforms.execution import pool as pools
+from shardmill.transforms.execution.pool import WorkerPool
 from tests.support.command import Process, Run, image_tree, write_files
 from tests.support.golden_cases import digests_in
 from tests.support.processes import is_there
 
 pytestmark = pytest.mark.slow
-# A worker process is one whose program was given by -c
+# A worker process is forked from the launcher, or one whose program was given by -c
 MODULE = """
-import os, re, signal, sys, time
+import multiprocessing, os, re, signal, sys, time
+
+is_worker = bool(multiprocessing.parent_process()) or sys.argv[0] == "-c" or sys.argv[0].endswith("worker.py")
 
 def kill(row):
-    if sys.argv[0] == "-c":
+    if is_worker:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.02)
     return row
 
 def hold(row):
-    if sys.argv[0] == "-c" or sys.argv[0].endswith("worker.py"):
+    if is_worker:
         open(f"FOLDER/pid-{os.getpid()}", "w").close()
         re.match("(a|aa)+$", "a" * 60 + "b")  # keeps Python's lock for years
     time.sleep(0.02)
     return row
 
 def wait(row):
-    if sys.argv[0] == "-c":
+    if is_worker:
         open(f"FOLDER/pid-{os.getpid()}", "w").close()
         time.sleep(600)
     time.sleep(0.02)
@@ -42,7 +44,7 @@ def wait(row):
 
 def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     started, calls = list[int](), list[int]()
-    start, call = WorkerPool._start, processes._Worker.call
+    start, call = WorkerPool._start, pools._Worker.call
 
     def start_and_wait(pool: WorkerPool) -> None:
         started.append(pool.count)
@@ -55,9 +57,9 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path, run: Run, m
         return call(*words)
 
     monkeypatch.setattr(WorkerPool, "_start", start_and_wait)
-    monkeypatch.setattr(processes._Worker, "call", count_call)
-    monkeypatch.setattr(processes, "core_count", lambda: 3)
-    monkeypatch.setattr(processes, "START_AFTER_S", 1e-9)
+    monkeypatch.setattr(pools._Worker, "call", count_call)
+    monkeypatch.setattr(pools, "core_count", lambda: 3)
+    monkeypatch.setattr(pools, "START_AFTER_S", 1e-9)
     images = write_files(tmp_path / "images", image_tree(("cat", "dog"), 80))
     (tmp_path / "rows.csv").write_text("n,word\n" + "".join(f"{n},w{n % 3}\n" for n in range(4000)))
     (tmp_path / "user.py").write_text("def double(row):\n    return {**row, 'n': 2 * row['n']}\n")

@@ -13,9 +13,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from shardmill.pipelines.jobs import launch
 from shardmill.pipelines.jobs.launch import progress_line, progress_phase
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.execution.running import Progress
 from shardmill.transforms.publishing.verification import find_dataset_faults
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.running import Progress
 from tests.support.command import Run, check_failure, check_mistake, image, write_files
 from tests.support.masks import png_header
 from tests.support.reading import copy, flip, make

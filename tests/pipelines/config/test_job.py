@@ -127,13 +127,13 @@ DEFAULT = ShardCount(size_bytes=DEFAULT_SHARD_SIZE)
         ({}, "reencode", None),
         ({"image_format": "jpeg", "jpeg_quality": 80}, "reencode", Reencode("jpeg", quality=80)),
         ({"resize": (4, 5), "resize_mode": "cover"}, "reencode", Reencode("", (4, 5), "cover")),
-        ({}, "read_threads", 1),
-        ({"threads": 5}, "read_threads", 5),
-        ({"verify": "decode"}, "read_threads", 0),  # as many as the worker has cores
-        ({"image_format": "png", "threads": 3}, "read_threads", 3),
-        ({"input": "gs://bucket/photos/*.jpg"}, "read_threads", 64),
-        ({"manifest": "m.csv", "allow_outside": True}, "read_threads", 64),
-        ({"masks": "gs://bucket/masks"}, "read_threads", 64),
+        ({}, "read_threads.number", 1),
+        ({"threads": 5}, "read_threads.number", 5),
+        ({"verify": "decode"}, "read_threads.number", 0),  # as many as the worker has cores
+        ({"image_format": "png", "threads": 3}, "read_threads.number", 3),
+        ({"input": "gs://bucket/photos/*.jpg"}, "read_threads.number", 64),
+        ({"manifest": "m.csv", "allow_outside": True}, "read_threads.number", 64),
+        ({"masks": "gs://bucket/masks"}, "read_threads.number", 64),
         ({}, "resolve_options.record_bytes", None),
     ],
 )

@@ -11,11 +11,11 @@ from shardmill.flag_values import OptionValueError
 from shardmill.pipelines.config.record_options import read_schema
 from shardmill.pipelines.config.records import RecordsConfig, parse_inputs
 from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.execution.running import TWICE_THE_CORES
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.documents import DocumentsFormat
 from shardmill.transforms.formats.lines import LinesFormat
 from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, TableEncoder
-from shardmill.transforms.workers.running import TWICE_THE_CORES
 from tests.support.command import write_files
 
 LOCAL, REMOTE = "/data/rows.csv", "gs://bucket/rows.csv"
@@ -48,10 +48,10 @@ def test_rows_are_encoded_and_records_passed(kind: str, encoder: type, records: 
         ("csv", {}, "quote_char", '"'),
         ("csv", {"quote": ""}, "quote_char", ""),
         ("csv", {"quote": "'"}, "quote_char", "'"),
-        ("csv", {"input": LOCAL, "output": "/out"}, "read_threads", 0),
-        ("csv", {"input": REMOTE, "output": "/out"}, "read_threads", TWICE_THE_CORES),
-        ("csv", {"input": LOCAL, "output": "s3://bucket/out"}, "read_threads", TWICE_THE_CORES),
-        ("csv", {"input": REMOTE, "output": "s3://bucket/out", "threads": 3}, "read_threads", 3),
+        ("csv", {"input": LOCAL, "output": "/out"}, "read_threads.number", 0),
+        ("csv", {"input": REMOTE, "output": "/out"}, "read_threads.number", TWICE_THE_CORES),
+        ("csv", {"input": LOCAL, "output": "s3://bucket/out"}, "read_threads.number", TWICE_THE_CORES),
+        ("csv", {"input": REMOTE, "output": "s3://bucket/out", "threads": 3}, "read_threads.number", 3),
     ],
 )
 def test_what_is_derived(kind: str, values: dict[str, Any], name: str, derived: object) -> None:

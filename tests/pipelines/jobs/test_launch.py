@@ -29,10 +29,10 @@ from shardmill.errors import ERRORS_BY_NAME, JobError, UserError
 from shardmill.pipelines.commands import convert
 from shardmill.pipelines.jobs import launch, runner
 from shardmill.pipelines.jobs.launch import cache_signatures, error_to_raise, progress_columns
+from shardmill.transforms.execution.running import Failure, ReportingFn
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.stores import patience
-from shardmill.transforms.workers.running import Failure, ReportingFn
 from tests.support import typed_api
 from tests.support.command import Run, tree_bytes, write_files
 from tests.support.jobs import Jobs

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.errors import JobError, UserError
 from shardmill.pipelines.jobs import launch
 from shardmill.pipelines.jobs.launch import JobWatch, error_to_raise
-from shardmill.transforms.workers.running import Failure, ThreadedFlatMap, started_path, write_failure
+from shardmill.transforms.execution.running import Failure, ThreadedFlatMap, started_path, write_failure
 
 FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
 AT_ONCE = ["--job_server_timeout", "0"]

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.example_decoding import KindCount
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.columns.types import ColumnType, Inferred
-from shardmill.transforms.findings import Findings, PassedOver, merged
+from shardmill.transforms.findings import Findings, PassedOver
 from shardmill.transforms.formats.format import Rows, split_rows, widen_block
 from shardmill.transforms.records import shard_sources
 from shardmill.transforms.records import staging as stage_runs
@@ -150,13 +150,6 @@ def test_merging_changes_no_element() -> None:
     for element in elements:
         again = combine.add_input(again, element)
     assert again.stats["train"].summary() == merged.stats["train"].summary()
-
-
-def test_statistics_are_in_the_order_of_splits_not_of_merging() -> None:
-    later, earlier = StagedFindings(stats={"test": TableStats()}), StagedFindings(stats={"train": TableStats()})
-    both = reduce(merged, [later, earlier], StagedFindings())
-    assert list(both.in_order_of(("train", "validation", "test")).stats) == ["train", "test"]
-    assert list(both.in_order_of(("test",)).stats) == ["test", "train"]
 
 
 def test_what_nobody_else_holds_is_taken_as_it_is() -> None:

@@ -27,6 +27,7 @@ from shardmill.data.tfrecord import is_valid_record
 from shardmill.metadata.file_names import TEMP_PREFIX, ShardName
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
+from shardmill.transforms.execution.running import Progress, Threads, read_progress
 from shardmill.transforms.files.encoding import TextFileEncoder
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
@@ -37,7 +38,6 @@ from shardmill.transforms.shards.sources import EncodedChunk, FileIndex, Indexed
 from shardmill.transforms.shards.writing import REJECTS, TemporaryFile, WriteShards, get_sink
 from shardmill.transforms.statistics.files import ImageStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.running import Progress, read_progress
 from tests.support.builds import rejects_in
 
 
@@ -200,7 +200,7 @@ def names(codec: Codec, data: bytes) -> list[str]:
 @pytest.mark.parametrize("codec", CODECS.values())
 def test_shards(images: Path, tmp_path: Path, codec: Codec) -> None:
     (tmp_path / "progress").mkdir()
-    infos = write_all(images, tmp_path / "out", codec, progress_folder=str(tmp_path / "progress"), threads=1)
+    infos = write_all(images, tmp_path / "out", codec, progress_folder=str(tmp_path / "progress"), threads=Threads(1))
     size_bytes = sum(info.size_bytes for info in infos)
     progress = read_progress(str(tmp_path / "progress"))
     assert progress == Progress(FILES, size_bytes if codec is PLAIN_CODEC else progress.size_bytes)
@@ -221,7 +221,7 @@ def test_shards(images: Path, tmp_path: Path, codec: Codec) -> None:
         assert isinstance(info.stats, ImageStats)
         assert info.stats.formats == {"png": info.examples}
     for threads, files_per_task in [(4, 1), (0, 8)]:
-        again = write_all(images, tmp_path / str(threads), codec, files_per_task, threads=threads)
+        again = write_all(images, tmp_path / str(threads), codec, files_per_task, threads=Threads(threads))
         assert [Path(info.temporary).read_bytes() for info in again] == [
             Path(info.temporary).read_bytes() for info in infos
         ]
@@ -255,7 +255,9 @@ def write_two(source: Any, output: Path, threads: int) -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
         elements = pipeline | "Shards" >> beam.Create(ELEMENTS[1:])
-        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary_in(output), threads=threads)
+        _ = elements | WriteShards(
+            str(output), "photos", source, divisions, temporary_in(output), threads=Threads(threads)
+        )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -289,7 +291,7 @@ class InThisThread(list[pa.RecordBatch]):
 
 def test_groups_are_read_in_the_thread_they_are_given_to(images: Path, tmp_path: Path) -> None:
     source = FileShards(ImageEncoder(str(images)))
-    function = WriteShards(str(tmp_path), "photos", source, None, "", threads=2)._write
+    function = WriteShards(str(tmp_path), "photos", source, None, "", threads=Threads(2))._write
     function.setup()
     function.start_bundle()
     side = (DIVISIONS, temporary_in(tmp_path), source)

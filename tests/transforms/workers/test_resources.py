@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shardmill.transforms.execution.running import ThreadedFlatMap
 from shardmill.transforms.workers import resources
 from shardmill.transforms.workers.resources import Budget, Spool, container_bytes, core_count
-from shardmill.transforms.workers.running import ThreadedFlatMap
 from tests.support.command import Run, npy, write_files
 
 
@@ -144,7 +144,7 @@ def test_the_least_limit_counts(
 
 
 def test_threads_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.workers.running.core_count", lambda: 3)
+    monkeypatch.setattr("shardmill.transforms.execution.running.core_count", lambda: 3)
     mapped = ThreadedFlatMap(lambda item: [item])
     mapped.setup()
     assert mapped._threads == 3

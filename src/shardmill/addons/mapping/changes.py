@@ -23,6 +23,7 @@ from shardmill.pipelines.config.records import FormatSpec, RecordsConfig, make_s
 from shardmill.pipelines.jobs.graph_steps import check_files
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.execution.running import ThreadedFlatMap
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import RecordFormat
@@ -38,7 +39,6 @@ from shardmill.transforms.records.encoding import RecordEncoder
 from shardmill.transforms.records.staging import InferColumns
 from shardmill.transforms.values.options import DeclaredOptions
 from shardmill.transforms.workers.elements import MergeFn, Spread, get_single
-from shardmill.transforms.workers.running import ThreadedFlatMap
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ _LOCK_SHARE = 0.87
 
 
 def _call(map_element: Callable[..., list[Any]], config: FilesConfig | RecordsConfig, side: Any) -> beam.ParDo:
-    call = ThreadedFlatMap(map_element, config.read_threads, lock_share=_LOCK_SHARE)
+    call = ThreadedFlatMap(map_element, config.read_threads._replace(lock_share=_LOCK_SHARE))
     return beam.ParDo(call, side).with_outputs(REJECTS, FINDINGS, main="tasks")
 
 

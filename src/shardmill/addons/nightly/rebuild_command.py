@@ -29,7 +29,7 @@ from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines.commands.frame import Command, raise_job_errors, to_words
 from shardmill.pipelines.config.flags import Parser, add_flags, beam_options
 from shardmill.pipelines.reports import log
-from shardmill.text import html_table, to_printable
+from shardmill.text import to_printable
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import using_options
@@ -231,20 +231,13 @@ class Rebuilt:
         return tuple(dict.fromkeys(found))
 
     def __repr__(self) -> str:
-        return "\n".join([f"{self.name} {self.version}: {self.status}", self.reason, *self._details()])
-
-    def _repr_html_(self) -> str:
-        title = f"{self.name} {self.version}: {self.status}"
-        rows = list(self.splits.items())
-        return html_table(title, ["split", "examples"] if rows else [], rows, [self.reason, *self._details()])
-
-    def _details(self) -> list[str]:
+        head = [f"{self.name} {self.version}: {self.status}", self.reason]
         if self.status == "planned":
-            return [line for message in self.messages for line in message.splitlines()]
+            return "\n".join([*head, *self.messages])
         counts = ", ".join(f"{examples:,} in {split}" for split, examples in self.splits.items())
         findings = (check for check in self.record.checks if check.get("severity") in ("warn", "error"))
         checks = [f"{check['severity']}: {check['check']}: {check['sentence']}" for check in findings]
-        return [*filter(None, [counts, self.record.since]), *checks]
+        return "\n".join([*head, *filter(None, [counts, self.record.since]), *checks])
 
 
 def rebuild(

@@ -18,7 +18,6 @@ from shardmill.metadata import file_names
 from shardmill.pipelines.commands import frame
 from shardmill.pipelines.config.flags import Parser, add_flags
 from shardmill.pipelines.reports import log
-from shardmill.text import html_table
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores import storage
 
@@ -83,9 +82,6 @@ class Retained:
 
     def __repr__(self) -> str:
         return "\n".join([*self.messages, *self.problems])
-
-    def _repr_html_(self) -> str:
-        return html_table("Retention", [], [[message] for message in self.messages], self.problems)
 
 
 def retain(

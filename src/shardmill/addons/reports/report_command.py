@@ -19,7 +19,7 @@ from shardmill.quality.checks import run_checks
 from shardmill.quality.difference import Difference, describe_changes, find_differences
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
-from shardmill.text import html_table, to_printable
+from shardmill.text import to_printable
 from shardmill.transforms.options.job_options import CheckOptions
 from shardmill.transforms.publishing.catalog import (
     find_version_folder,
@@ -114,23 +114,11 @@ class Report:
         return f"{self.content['name']} {self.content['version']}, {self.content['verdict']['words']}"
 
     def __repr__(self) -> str:
-        findings = [f"{severity}: {check}: {sentence}" for severity, check, sentence in self._findings()]
-        return "\n".join([self.text, *self._notes(), *findings])
-
-    def _repr_html_(self) -> str:
-        rows = self._findings()
-        return html_table(self.text, ["severity", "check", "finding"] if rows else [], rows, self._notes())
-
-    def _findings(self) -> list[tuple[str, str, str]]:
-        checks = self.content["verdict"]["checks"]
-        return [
-            (check["severity"], check["check"], check["sentence"])
-            for check in checks
-            if check["severity"] in ("warn", "error")
-        ]
-
-    def _notes(self) -> list[str]:
-        return [note for note in (self.content["verdict"]["checked"], self.content["changes"]["since"]) if note]
+        verdict = self.content["verdict"]
+        found = [check for check in verdict["checks"] if check["severity"] in _FINDINGS]
+        findings = [f"{check['severity']}: {check['check']}: {check['sentence']}" for check in found]
+        notes = filter(None, (verdict["checked"], self.content["changes"]["since"]))
+        return "\n".join([self.text, *notes, *findings])
 
 
 def report(
@@ -210,13 +198,6 @@ class Comparison:
 
     def __repr__(self) -> str:
         return self.text
-
-    def _repr_html_(self) -> str:
-        before, after = self.content["old"]["splits"], self.content["new"]["splits"]
-        rows = [(split, before.get(split, "-"), after.get(split, "-")) for split in dict.fromkeys([*before, *after])]
-        findings = [f"{one.severity}: {one.check}: {one.sentence}" for one in self.checks if one.severity in _FINDINGS]
-        notes = [self.content["since"], *findings]
-        return html_table(f"{self.old} -> {self.new}", ["split", self.old, self.new], rows, notes)
 
 
 _FINDINGS = ("warn", "error")

@@ -12,10 +12,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import JobError, UserError
+from shardmill.transforms.execution import pool as pools
+from shardmill.transforms.execution.pool import WorkerPool, offload, open_workers, worker_count
 from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import using_options
-from shardmill.transforms.workers import processes
-from shardmill.transforms.workers.processes import WorkerPool, offload, open_workers, worker_count
 
 MODULES = (__name__,)
 GIB = 1 << 30
@@ -85,7 +85,7 @@ def test_processes_from_their_start_to_their_end() -> None:
         open_workers(2, MODULES),
         ThreadPoolExecutor(2) as threads,
     ):
-        pool = processes._pool
+        pool = pools._pool
         assert pool is not None
         with pool._changed:
             assert pool._changed.wait_for(lambda: pool._ready or pool._failure is not None, 200)
@@ -124,8 +124,8 @@ def test_processes_that_the_job_chooses(
     monkeypatch: pytest.MonkeyPatch, cores: int, lock_share: float, spent_s: float, has_started: bool
 ) -> None:
     started = []
-    monkeypatch.setattr(processes, "core_count", lambda: cores)
-    monkeypatch.setattr(processes, "START_AFTER_S", spent_s)
+    monkeypatch.setattr(pools, "core_count", lambda: cores)
+    monkeypatch.setattr(pools, "START_AFTER_S", spent_s)
     monkeypatch.setattr(WorkerPool, "_start", lambda pool: started.append(pool.count))
     with open_workers(0, MODULES):
         call = offload(where, lock_share)

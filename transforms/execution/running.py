@@ -10,21 +10,35 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import chain, islice
 from traceback import format_exception_only
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.json_values import parse_json
+from shardmill.transforms.execution.pool import count_usable_workers, offload
 from shardmill.transforms.stores import patience, storage
 from shardmill.transforms.stores.protocol import os_error_text
 from shardmill.transforms.workers.elements import in_global_window
-from shardmill.transforms.workers.processes import offload
 from shardmill.transforms.workers.resources import core_count
 
 TWICE_THE_CORES = -2  # of the worker: where threads wait for a store about as long as they work
+
+
+class Threads(NamedTuple):
+    """How many threads of a worker call a function: 1 calls inline, 0 is one a core, TWICE_THE_CORES two a core.
+
+    With a `lock_share`, worker processes may call the function instead; see `offload`.
+    """
+
+    number: int = 1
+    lock_share: float = 0.0
+
+
+INLINE, ONE_A_CORE = Threads(1), Threads(0)
 
 
 class ThreadedFlatMap(beam.DoFn):
@@ -34,20 +48,30 @@ class ThreadedFlatMap(beam.DoFn):
     All outputs are emitted before the bundle ends, so a repeated bundle repeats them all.
     """
 
-    def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0, lock_share: float = 0.0) -> None:
-        """Call `function`, which must not be a generator: that would not run in a thread.
-
-        Of `threads`, 1 calls inline, 0 uses as many as the worker has cores, TWICE_THE_CORES twice as many. With a
-        `lock_share`, the function may be called in worker processes; see `offload`.
-        """
-        self._function, self._wanted_threads, self._lock_share = function, threads, lock_share
+    def __init__(self, function: Callable[..., Iterable[Any]], threads: Threads = ONE_A_CORE) -> None:
+        """Call `function`, which must not be a generator: that would not run in a thread."""
+        self._function, self.threads = function, threads
 
     def setup(self) -> None:
-        self._threads = {0: core_count(), TWICE_THE_CORES: 2 * core_count()}.get(
-            self._wanted_threads, self._wanted_threads
-        )
+        wanted, lock_share = self.threads
+        threads = {0: core_count(), TWICE_THE_CORES: 2 * core_count()}.get(wanted, wanted)
+        workers = count_usable_workers(lock_share)
+        self._threads = max(threads, workers)
         self._pool = ThreadPoolExecutor(self._threads, "shardmill-map") if self._threads > 1 else None
-        self._call = offload(self._function, self._lock_share) if self._lock_share else self._function
+        self._window = self._threads + workers  # so that a slow call leaves the other processes something to do
+        self._side: tuple[Any, ...] | None = None
+
+    def bind(self, side: tuple[Any, ...]) -> Callable[[Any], Iterable[Any]]:
+        """Return the function of one element; worker processes get side inputs once, with the function."""
+        if self._side is None or any(one is not other for one, other in zip(side, self._side, strict=True)):
+            self._side = side
+            function, lock_share = self.choose(side)
+            self._call = offload(lambda element: function(element, *side), lock_share)
+        return self._call
+
+    def choose(self, side: tuple[Any, ...]) -> tuple[Callable[..., Iterable[Any]], float]:
+        """Return the function to call with `side`, and its share of time under Python's lock."""
+        return self._function, self.threads.lock_share
 
     def teardown(self) -> None:
         if self._pool is not None:
@@ -58,11 +82,12 @@ class ThreadedFlatMap(beam.DoFn):
 
     def process(self, element: Any, *side: Any) -> Iterator[Any]:
         """Start the call for `element`, and emit the results of earlier calls that must be awaited first."""
+        call = self.bind(side)
         if self._pool is None:
-            yield from self.emit(self._call(element, *side))
+            yield from self.emit(call(element))
             return
-        self._pending.append(self._pool.submit(self._call, element, *side))
-        while len(self._pending) > self._threads:
+        self._pending.append(self._pool.submit(call, element))
+        while len(self._pending) > self._window:
             yield from self.emit(self._pending.popleft().result())
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -144,6 +169,12 @@ class ProgressReporter:
 
     def _write(self) -> None:
         _write(self._path, {self._counter: self._examples, "size_bytes": self._bytes})
+
+
+@cache
+def find_reporter(folder: str, counter: str = "examples") -> ProgressReporter:
+    """Return the reporter of this process."""
+    return ProgressReporter(folder, counter)
 
 
 def report_plan(folder: str, examples: int, size_bytes: int) -> None:

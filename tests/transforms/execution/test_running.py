@@ -1,4 +1,4 @@
-"""Tests of transforms/workers/running.py."""
+"""Tests of transforms/execution/running.py."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from shardmill.errors import ChecksError, UserError
 from shardmill.pipelines.jobs import launch as display
 from shardmill.pipelines.jobs.runner import make_runner
-from shardmill.transforms.workers import running
+from shardmill.transforms.execution import running
 from shardmill.transforms.workers.elements import GatherFn
 
 
@@ -211,9 +211,9 @@ def test_everything_comes_out_once(threads: int) -> None:
     with pipeline() as root:
         factor = root | "Factor" >> beam.Create([10])
         numbers = root | "Numbers" >> beam.Create(range(50))
-        out = numbers | beam.ParDo(running.ThreadedFlatMap(spread, threads), AsSingleton(factor)).with_outputs(
-            "odd", main="all"
-        )
+        out = numbers | beam.ParDo(
+            running.ThreadedFlatMap(spread, running.Threads(threads)), AsSingleton(factor)
+        ).with_outputs("odd", main="all")
         assert_that(out["all"], equal_to([10 * n for n in range(50)]), label="All")
         assert_that(out["odd"], equal_to(list(range(1, 50, 2))), label="Odd")
 
@@ -227,7 +227,7 @@ def fail_at_seven(number: int) -> list[int]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_error_fails_the_job(threads: int) -> None:
     with pytest.raises(ValueError, match="seven"), pipeline() as root:
-        _ = root | beam.Create(range(20)) | beam.ParDo(running.ThreadedFlatMap(fail_at_seven, threads))
+        _ = root | beam.Create(range(20)) | beam.ParDo(running.ThreadedFlatMap(fail_at_seven, running.Threads(threads)))
 
 
 def test_calls_overlap() -> None:
@@ -237,7 +237,7 @@ def test_calls_overlap() -> None:
         barrier.wait()
         return [number]
 
-    function = running.ThreadedFlatMap(meet, 2)
+    function = running.ThreadedFlatMap(meet, running.Threads(2))
     function.setup()
     function.start_bundle()
     out = [item for number in range(4) for item in function.process(number)]

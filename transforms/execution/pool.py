@@ -9,7 +9,9 @@ function that keeps Python's lock would not let them notice.
 """
 
 import ctypes
+import gc
 import importlib
+import multiprocessing
 import os
 import pickle
 import signal
@@ -22,18 +24,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from shardmill.errors import JobError
 from shardmill.transforms.stores.storage import hold_shared
 from shardmill.transforms.workers.resources import BASE_BYTES, container_bytes, core_count
 
-START_AFTER_S = 4.0  # core seconds of calls in the launcher until worker processes start: twice what their start takes
+START_AFTER_S = 3.0  # core seconds of calls in the launcher until worker processes start: twice what their start takes
 _EXIT_TIMEOUT_S = 10.0
-_WATCH_INTERVAL_S = 0.2
-_WATCHES = (signal.SIGALRM, signal.SIGTERM)  # signals at which the process above the workers may kill them
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_PROGRAM = "import sys; from shardmill.transforms.workers.processes import main; main(*sys.argv[1:])"
+_PROGRAM = "import sys; from shardmill.transforms.execution.pool import main; main(*sys.argv[1:])"
 _ENDED = (
     "a worker process ended before it answered: it was killed, perhaps for lack of memory, or it crashed; fewer"
     " --workers need less memory"
@@ -41,50 +44,86 @@ _ENDED = (
 
 
 def worker_count(requested: int, cores: int, memory_bytes: int) -> int:
-    """Return how many worker processes a job may have: as many as requested, or for 0 one for each core.
+    """Return how many worker processes a job has: as many as requested, or for 0 one for each core that fit in memory.
 
-    A chosen number fits into the memory, with the launcher. A single process would only replace the launcher's
-    threads, so the result is then 1, which means none.
+    A single process would only replace the launcher's threads, so 1 means none.
     """
     return requested or max(min(cores, memory_bytes // BASE_BYTES - 1), 1)
-
-
-class _EndedError(Exception):
-    """A worker process has ended."""
 
 
 class _Worker:
     """A connection to one worker process, and the functions that the process already has."""
 
     def __init__(self, end: socket.socket) -> None:
-        self.end = end
         self.connection = Connection(os.dup(end.fileno()))
         self.known: set[bytes] = set()
 
-    def call(self, token: bytes, function: bytes, arguments: tuple[Any, ...]) -> Any:
-        """Return the result of the pickled `function`; raises what it raises, and _EndedError."""
-        try:
-            self.connection.send_bytes(token)
-            if token not in self.known:
-                self.connection.send_bytes(function)
-                self.known.add(token)
-            self.connection.send_bytes(pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
-            is_error, result = pickle.loads(self.connection.recv_bytes())
-        except (EOFError, OSError):
-            raise _EndedError from None
-        if is_error:
-            raise result
-        return result
+    def call(self, token: bytes, function: bytes, arguments: bytes) -> bytes:
+        """Return the answer to a call of the pickled `function`; raises EOFError or OSError once the process ended."""
+        self.connection.send_bytes(token)
+        if token not in self.known:
+            self.connection.send_bytes(function)
+            self.known.add(token)
+        self.connection.send_bytes(arguments)
+        return self.connection.recv_bytes()
+
+
+class _Helper:
+    """The process that forks the workers, and their connections.
+
+    If this process has one thread only, the helper is forked from it, and shares what is imported. Otherwise it is a
+    program of its own, which imports the modules again.
+    """
+
+    def __init__(self, count: int, modules: Sequence[str]) -> None:
+        ours, theirs = zip(*(socket.socketpair() for _ in range(count + 1)), strict=True)
+        for end in (*ours, *theirs):
+            end.setblocking(True)  # unlike other sockets after socket.setdefaulttimeout, which some libraries call
+        self._control, *self._ends = ours
+        descriptors = [end.fileno() for end in theirs]
+        arguments = ",".join(modules), *map(str, descriptors)
+        if _has_one_thread():
+            fork = multiprocessing.get_context("fork").Process(target=_run_fork, args=(ours, *arguments), daemon=True)
+            fork.start()
+            self._wait: Callable[[float], object] = fork.join
+        else:
+            path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+            program = subprocess.Popen(
+                [sys.executable, "-P", "-c", _PROGRAM, *arguments],
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+            )
+            self._wait = program.wait
+        for end in theirs:
+            end.close()
+
+    def start(self) -> list[_Worker]:
+        """Let the helper fork the workers."""
+        self._control.send(b"s")
+        return [_Worker(end) for end in self._ends]
+
+    def end(self) -> None:
+        """End the processes, and wait for their end."""
+        for end in (self._control, *self._ends):
+            with suppress(OSError):  # it has ended
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        with suppress(subprocess.TimeoutExpired):  # a disk holds one
+            self._wait(_EXIT_TIMEOUT_S)
+
+
+def _has_one_thread() -> bool:
+    """Return True if a fork of this process loses no thread, but that in which the allocator returns memory."""
+    names = [Path(task, "comm").read_text().strip() for task in Path("/proc/self").glob("task/*")]  # on Linux
+    return threading.active_count() == 1 and len([name for name in names if name != "jemalloc_bg_thd"]) == 1
 
 
 class WorkerPool:
     """Worker processes that are started when they pay off; any thread may call functions in them."""
 
     def __init__(self, count: int, modules: Sequence[str], start_after_s: float) -> None:
-        """Start `count` processes once calls in this process have taken `start_after_s` core seconds; at once for 0.
-
-        They have imported `modules`.
-        """
+        """Start `count` processes that import `modules` once calls here have taken `start_after_s` core seconds."""
         self.count, self._modules = count, modules
         self._start_after_s = start_after_s
         self._changed = threading.Condition()
@@ -93,7 +132,8 @@ class WorkerPool:
         self._failure: JobError | None = None
         self._ready = self._closed = False
         self._spent_s = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._helper = _Helper(count, modules) if _has_one_thread() else None
+        self._has_started = False
         if not start_after_s:
             self._start()
 
@@ -102,30 +142,39 @@ class WorkerPool:
         """Return True if the job decides whether the processes start."""
         return self._start_after_s > 0
 
-    @property
-    def has_started(self) -> bool:
-        return self._process is not None
-
     def call(self, token: bytes, function: Callable[..., Any], pickled: bytes, arguments: tuple[Any, ...]) -> Any:
-        """Call a function in an idle process, or in this thread until the processes are ready."""
+        """Call a function in an idle process; in this thread until processes that the job chooses are ready."""
+        if self.is_chosen and not self._ready and self._failure is None:
+            return self._call_here(function, arguments)
+        return self._call_in(None, token, pickled, arguments)
+
+    def _call_in(self, worker: _Worker | None, token: bytes, pickled: bytes, arguments: tuple[Any, ...]) -> Any:
+        """Call a function in one worker, by default in the first that is idle."""
         with self._changed:
-            is_ready = self._ready
-            if is_ready:
-                self._changed.wait_for(lambda: self._idle or self._failure is not None)
+            self._changed.wait_for(lambda: self._failure or (worker in self._idle if worker else self._idle))
             if self._failure is not None:
                 raise self._failure
-            worker = self._idle.pop() if is_ready else None
-        if worker is None:
-            return self._call_here(function, arguments)
+            worker = worker or self._idle[-1]
+            self._idle.remove(worker)
         try:
-            return worker.call(token, pickled, arguments)
-        except _EndedError:
+            answer = worker.call(token, pickled, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
+        except (EOFError, OSError):
             self._fail(JobError(_ENDED))
             raise JobError(_ENDED) from None
         finally:
             with self._changed:
                 self._idle.append(worker)
-                self._changed.notify()
+                self._changed.notify_all()
+        is_error, result = pickle.loads(answer)
+        if is_error:
+            raise result
+        return result
+
+    def call_each(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+        """Call a function of a module once in each process, after its other calls; in none before all are ready."""
+        pickled = pickle.dumps(function)
+        workers = self._workers if self._ready else []
+        return [self._call_in(worker, pickled, pickled, arguments) for worker in workers]
 
     def _call_here(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         start = time.thread_time()
@@ -134,7 +183,7 @@ class WorkerPool:
         finally:
             with self._changed:
                 self._spent_s += time.thread_time() - start
-                if self._spent_s >= self._start_after_s and not self.has_started and not self._closed:
+                if self._spent_s >= self._start_after_s and not self._has_started and not self._closed:
                     self._start()
 
     def _fail(self, error: JobError) -> None:
@@ -143,20 +192,9 @@ class WorkerPool:
             self._changed.notify_all()
 
     def _start(self) -> None:
-        ours, theirs = zip(*(socket.socketpair() for _ in range(self.count)), strict=True)
-        path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
-        for end in (*ours, *theirs):
-            end.setblocking(True)  # unlike other sockets after socket.setdefaulttimeout, which some libraries call
-        descriptors = [end.fileno() for end in theirs]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, str(os.getpid()), ",".join(self._modules), *map(str, descriptors)],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            pass_fds=descriptors,
-        )
-        for end in theirs:
-            end.close()
-        self._workers = [_Worker(end) for end in ours]
+        self._has_started = True
+        self._helper = self._helper or _Helper(self.count, self._modules)
+        self._workers = self._helper.start()
         threading.Thread(target=self._wait_until_ready, name="shardmill-workers", daemon=True).start()
 
     def _wait_until_ready(self) -> None:
@@ -180,15 +218,8 @@ class WorkerPool:
         with self._changed:
             self._closed = True
         self._fail(JobError("the worker processes ended with their job"))
-        if self._process is None:
-            return
-        for worker in self._workers:
-            with suppress(OSError):  # it has ended
-                worker.end.shutdown(socket.SHUT_RDWR)
-            worker.end.close()
-        self._process.terminate()  # which kills its workers
-        with suppress(subprocess.TimeoutExpired):  # a disk holds one
-            self._process.wait(_EXIT_TIMEOUT_S)
+        if self._helper is not None:
+            self._helper.end()
 
 
 _pool: WorkerPool | None = None
@@ -221,15 +252,23 @@ def _hold_pool(count: int, modules: Sequence[str], start_after_s: float) -> Iter
         pool.close()
 
 
+def count_usable_workers(lock_share: float) -> int:
+    """Return how many worker processes may call a function that `offload` gets with this `lock_share`; 0 for none."""
+    pool = _pool
+    if pool is None or not lock_share or (pool.is_chosen and lock_share * core_count() < 1):
+        return 0
+    return pool.count
+
+
 def offload(function: Callable[..., Any], lock_share: float) -> Callable[..., Any]:
     """Return a function that calls `function`, with the same arguments, in a worker process if there are any.
 
     The function, its arguments and its result must be picklable. `lock_share` is the part of its core time for which it
     holds Python's lock. Threads use at most 1 / `lock_share` cores: if there are fewer, processes that were not
-    requested would not help.
+    requested would not help. With 0 the function is returned as it is.
     """
     pool = _pool
-    if pool is None or (pool.is_chosen and lock_share * core_count() < 1):
+    if pool is None or not count_usable_workers(lock_share):
         return function
     from apache_beam.internal.cloudpickle import cloudpickle  # of functions that have no name in a module, too
 
@@ -238,40 +277,47 @@ def offload(function: Callable[..., Any], lock_share: float) -> Callable[..., An
     return lambda *arguments: pool.call(token, function, pickled, arguments)
 
 
-def main(launcher: str, modules: str, *descriptors: str) -> None:
+def call_everywhere(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Return the results of `function(*arguments)` in this process and in each worker process that has started."""
+    pool = _pool
+    return [function(*arguments), *([] if pool is None else pool.call_each(function, arguments))]
+
+
+def _run_fork(ends: Sequence[socket.socket], *arguments: str) -> None:
+    """Run `main` in a fork of the launcher, which alone keeps its `ends` of the connections."""
+    gc.freeze()  # which leaves the launcher's memory shared
+    for end in ends:
+        end.close()
+    main(*arguments)
+    os._exit(0)
+
+
+def main(modules: str, control: str, *descriptors: str) -> None:
     """Import modules, fork a worker for each connection, and kill all of them once the launcher has ended."""
-    workers: set[int] = set()
-
-    def end_with_launcher(number: int, _: object) -> None:
-        if number == signal.SIGTERM or os.getppid() != int(launcher):
-            for worker in workers:
-                os.kill(worker, signal.SIGKILL)
-                os.waitpid(worker, 0)
-            os._exit(0)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the launcher, which ends the workers
-    for number in _WATCHES:
-        signal.signal(number, end_with_launcher)
-    signal.setitimer(signal.ITIMER_REAL, _WATCH_INTERVAL_S, _WATCH_INTERVAL_S)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):  # which end the launcher, and it ends the workers
+        signal.signal(number, signal.SIG_IGN)
+    if not os.read(int(control), 1):  # the job has ended
+        return
     for module in modules.split(","):
         importlib.import_module(module)
+    pa.set_cpu_count(1)  # for each worker has one core
+    pa.set_io_thread_count(1)
     connections = [Connection(int(descriptor)) for descriptor in descriptors]
+    workers = []
     for connection in connections:
-        worker = os.fork()
-        if worker == 0:
-            for number in _WATCHES:  # a fork has no timer
-                signal.signal(number, signal.SIG_DFL)
+        workers.append(os.fork())
+        if workers[-1] == 0:
             for other in connections:
                 if other is not connection:
                     other.close()
             _serve(connection)
-        workers.add(worker)
     for connection in connections:
         connection.close()
-    with suppress(ChildProcessError):
-        while True:
-            workers.discard(os.wait()[0])
-    signal.setitimer(signal.ITIMER_REAL, 0)  # before Python, at its end, takes the handlers away
+    os.read(int(control), 1)  # returns once the launcher has ended, or its job
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
 
 
 def _serve(connection: Connection) -> None:

@@ -1,0 +1,1 @@
+"""Threads and worker processes that call the functions of steps, with their progress and errors."""
