@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from shardmill.errors import JobError
 from shardmill.transforms.stores.storage import hold_shared
-from shardmill.transforms.workers.resources import BASE_BYTES, container_bytes, core_count
+from shardmill.transforms.workers.resources import BASE_BYTES, container_bytes, core_count, sharing
 
 START_AFTER_S = 3.0  # core seconds of calls in the launcher until worker processes start: twice what their start takes
 _EXIT_TIMEOUT_S = 10.0
@@ -301,6 +301,7 @@ def main(modules: str, control: str, *descriptors: str) -> None:
         return
     for module in modules.split(","):
         importlib.import_module(module)
+    sharing.processes = len(descriptors)
     pa.set_cpu_count(1)  # for each worker has one core
     pa.set_io_thread_count(1)
     connections = [Connection(int(descriptor)) for descriptor in descriptors]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 import pyarrow as pa
 
@@ -110,6 +111,7 @@ def _read_quota(words: Sequence[str]) -> Iterator[float]:
         yield int(words[0]) / int(words[1])
 
 
+sharing = SimpleNamespace(processes=1)  # worker processes that share the container's memory
 BASE_BYTES = 300 << 20  # of Python, Beam, Arrow and what describes the work, before any record is read
 LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
 
@@ -118,7 +120,7 @@ def memory_budget() -> Budget:
     """Return the budget from which readers, encoders and mergers of this process take bytes for their records."""
     from shardmill.transforms.workers.memory_options import worker_memory_bytes  # which imports Beam
 
-    return _budget(worker_memory_bytes() or container_bytes() // core_count())
+    return _budget(worker_memory_bytes() or container_bytes() // max(core_count(), sharing.processes))
 
 
 def find_memory_problem(size_bytes: int, copies: int) -> str:

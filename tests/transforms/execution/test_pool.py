@@ -16,6 +16,7 @@ from shardmill.transforms.execution import pool as pools
 from shardmill.transforms.execution.pool import WorkerPool, offload, open_workers, worker_count
 from shardmill.transforms.stores.beam_filesystems import process_options
 from shardmill.transforms.stores.clients import using_options
+from shardmill.transforms.workers.resources import BASE_BYTES, container_bytes, core_count, memory_budget
 
 MODULES = (__name__,)
 GIB = 1 << 30
@@ -75,6 +76,15 @@ def timeout_of_sockets() -> Iterator[None]:
     socket.setdefaulttimeout(5)
     yield
     socket.setdefaulttimeout(before)
+
+
+def budget_bytes() -> int:
+    return memory_budget().size_bytes
+
+
+def test_more_processes_than_cores_share_the_memory() -> None:
+    with open_workers(core_count() + 5, MODULES):
+        assert offload(budget_bytes, 0.5)() == container_bytes() // (core_count() + 5) - BASE_BYTES
 
 
 @pytest.mark.usefixtures("timeout_of_sockets")
