@@ -50,7 +50,7 @@ ROOMS = (
     Room("src/shardmill/data", 1, 2_960),  # examples are decoded by columns, indexes of shards, ArrayRecord
     Room("src/shardmill/metadata", 2, 1_630),  # features of TFDS
     Room("src/shardmill/quality", 3, 2_550),  # statistics of wide tables
-    Room("src/shardmill/reading", 4, 3_680),  # random access, orders, slices, reading ahead
+    Room("src/shardmill/reading", 4, 3_670),  # random access, orders, slices, reading ahead
     Room("transforms/stores", 3, 3_890),  # checksums of whole objects, faults of Azure, ranges for readers
     Room("transforms/options", 4, 1_370),  # limits of rejects, texts of options
     Room("transforms/columns", 5, 3_510),  # a sample of the numbers that float32 merges, Arrow batches of examples
@@ -68,14 +68,15 @@ ROOMS = (
     Room("transforms/records", 12, 2_350),  # repeated keys, ties by content, values that stay in input files
     Room("transforms/publishing", 12, 3_030),  # accepted versions, retention, indexes of shards
     Room("pipelines/config", 13, 2_890),  # data sets as input of reshard, rows
-    Room("pipelines/reports", 14, 760),  # classes before and now, short notices
+    Room("pipelines/reports", 14, 730),  # classes before and now, short notices
     Room("pipelines/jobs", 15, 4_510),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 1_550),  # with the functions for Python, of which no room counted the module
     Room("src/shardmill/addons/mapping", 18, 1_480),
     Room("src/shardmill/addons/annotations", 18, 2_550),
     Room("src/shardmill/addons/near_duplicates", 18, 480),
-    Room("src/shardmill/addons/nightly", 18, 2_680),
-    Room("src/shardmill/addons/reports", 18, 2_430),  # contact sheets, the page, and the commands that show data sets
+    Room("src/shardmill/addons/nightly", 18, 2_670),
+    Room("src/shardmill/addons/reports", 18, 2_390),  # contact sheets, the page, and the commands that show data sets
+    Room("src/shardmill/addons/samples", 18, 100),
     Room("src/shardmill/addons/sql", 18, 870),
     Room("src/shardmill/addons/masks", 18, 560),
     Room("src/shardmill/addons/run_lengths", 18, 420),
@@ -95,6 +96,7 @@ ADD_ON_WORDS = {
     "nightly": ("nightly", "retention", "rebuild"),
     "run_lengths": ("runlength", "drawingcodec", "draw_shape", "masks_of"),
     "reports": ("contact_sheet", "picture_finder", "render_page", "report_content"),
+    "samples": ("write_sample", "selftest"),
     "sql": ("sql", "bigquery", "database"),
     "times": ("parse_timestamps", "read_times", "time_changes", "timechanges", "naive"),
     "sequences": ("sequence_by", "sequencing", "gather_rows"),

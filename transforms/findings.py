@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 from shardmill.errors import UserError
 from shardmill.flag_values import assign, quote
@@ -96,43 +96,7 @@ class Occurrences(NamedTuple):
         return Occurrences(self.number + other.number, min(self.first, other.first))
 
 
-class TableFlags(Protocol):
-    """The flags that sentences about rows depend on: those of `layout.options.TableOptions`."""
-
-    @property
-    def source(self) -> str:
-        """The name of the input in messages."""
-
-    @property
-    def plural(self) -> str:
-        """The name of its files in messages."""
-
-    @property
-    def encoding(self) -> str | None:
-        """The text encoding of --encoding; None if it is not given."""
-
-    @property
-    def missing(self) -> Sequence[str]:
-        """The texts that mean a missing value; () for formats without such texts."""
-
-    @property
-    def has_json_columns(self) -> bool:
-        """True if there is a flag --json_columns."""
-
-    def has_open_type(self, column: str) -> bool:
-        """Return True if neither a schema nor a flag decides a column's type."""
-
-    def missing_remedy(self) -> str:
-        """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
-
-    def float_remedy(self, column: str) -> str:
-        """Return the flags for a column whose numbers float32 changes."""
-
-    def reject_flag(self, rejects: int, rows: int) -> str:
-        """Return the flag that lets a job publish without so many of its rows; "" if none is needed."""
-
-    def extra_column_notices(self, names: Iterable[str]) -> list[str]:
-        """Return a notice of columns that neither a schema nor a flag names."""
+TableFlags = Any  # layout.options.TableOptions, of a floor above this one: what sentences about rows depend on
 
 
 class Finding(MergeableValue):

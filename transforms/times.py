@@ -108,7 +108,6 @@ def _parse_groups(fields: pa.StructArray) -> Moments:
 
 
 def _number(texts: pa.Array) -> Numbers:
-    """Return the numbers written by digits; 0 for empty texts."""
     digits = pc.ascii_ltrim(texts.view(pa.large_string()), "+")
     number: Numbers = pc.if_else(pc.equal(digits, ""), "0", digits).cast(pa.int64()).to_numpy()
     return number

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from shardmill.addons.registry import ADD_ONS, CONVERTING, LOOKING, MANAGING, Entry
+from shardmill.addons.registry import ADD_ONS, CONVERTING, LOOKING, MANAGING, PROGRAM, Entry
 from shardmill.installed import importing_beam
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {  # by the headings of `shardmill --hel
             "publish a version that failed its checks, as it is", f"{_IN}.versions", ("accept", "Accepted")
         ),
     },
-    "This program": {
+    PROGRAM: {
         "completion": Entry("print the script that completes this command line in a shell", "shardmill.pipelines.cli")
     },
 }

@@ -28,13 +28,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster 
 GOLDEN = json.loads(DIGESTS.read_text())
 # Cases of golden_cases with the parallelism that they run with; those on Flink as it comes are as many as its
 # TaskManagers have memory for, one right after the other, see docs/flink.md
-AS_IT_COMES = (
-    ("images-stratified", 4),
-    ("csv-label", 4),
-    ("images-by-bytes", 3),
-    ("reshard", 4),
-    ("text-files", 1),
-)
+AS_IT_COMES = (("images-stratified", 4), ("csv-label", 4), ("images-by-bytes", 3), ("reshard", 4), ("text-files", 1))
 MORE = (
     ("arrays", 3),
     ("csv-by-bytes", 1),

@@ -431,10 +431,7 @@ def json_state(folder: Path) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (
-            {"batch_size": 4, "rank": 0, "world_size": 5},
-            "world_size is 5, more ranks than the 4 examples",
-        ),
+        ({"batch_size": 4, "rank": 0, "world_size": 5}, "world_size is 5, more ranks than the 4 examples"),
         ({"rank": 2, "world_size": 2}, "rank is 2; expected 0 to 1"),
         ({"rank": 2}, "give both rank and world_size, or neither"),
         ({"batch_size": 104}, "a batch has 104 examples, and there are 103; remainder='drop' leaves out all"),

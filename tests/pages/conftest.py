@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import write_page_data
+from shardmill.addons.samples.commands import KINDS, write_sample
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page_data(tmp_path_factory.mktemp("data"))
+    folder = tmp_path_factory.mktemp("data")
+    for kind in KINDS:
+        write_sample(kind, str(folder))
+    return folder
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import shardmill
 from shardmill.pipelines.cli import parsers
 from tests.support.command import REPOSITORY, Run
-from tests.support.pages import PAGES, README, anchors, blocks, headings, run_blocks
+from tests.support.pages import PAGES, README, anchors, blocks, commands, headings, run_blocks, run_command
 
 DESIGN = REPOSITORY / "docs" / "design.md"
 SECTIONS = ["Why", "Install and first result", "My data looks like this", "Read it", "Nightly rebuild", "On a cluster"]
@@ -74,8 +74,7 @@ def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.stem, marks=() if page == README else pytest.mark.slow) for page in PAGES],
+    "page", [pytest.param(page, id=page.stem, marks=() if page == README else pytest.mark.slow) for page in PAGES]
 )
 @pytest.mark.tensorflow
 def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
@@ -84,6 +83,21 @@ def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
     if page == README:
         accuracy = defined["history"].history["accuracy"]
         assert accuracy[0] < 0.8 < 0.9 < accuracy[-1]
+
+
+@pytest.mark.parametrize("page", [page for page in TASKS if "```sh\n" in page.read_text()], ids=lambda page: page.stem)
+@pytest.mark.tensorflow
+def test_the_first_commands_run_as_they_stand(
+    page: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an empty folder: the first command, and the next one if the first writes samples."""
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        if block.file_name is not None:
+            Path(block.file_name).write_text(block.text)
+    first, *more = commands(next(block for block in blocks(page) if block.language == "sh"))
+    for words, comment in (first, *more[: first[0][1] == "sample"]):
+        run_command(words, comment, run)
 
 
 # What the comparison denies, and the word of a command, flag or function that would make it false

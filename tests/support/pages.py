@@ -18,17 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tifffile
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from shardmill.pipelines import cli
 from shardmill.pipelines.config.beam_flags import beam_parser
 from shardmill.pipelines.jobs.registry import KINDS
 from tests.support import exports, framed_records
 from tests.support.archives import tar, zipped
-from tests.support.command import REPOSITORY, Run, image, write_files
+from tests.support.command import REPOSITORY, Run, write_files
 from tests.support.detection import draw, scenes, write_coco, write_masks, write_voc, write_yolo
 from tests.support.masks import encoded
-from tests.support.sounds import wav
+from tests.support.sounds import scipy_wav
 from tests.support.tokenizer_files import tokenizer_json
 
 README = REPOSITORY / "README.md"
@@ -218,6 +218,52 @@ def write_pets(path: Path, images: list[bytes]) -> None:
     pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
 
 
+def draw_pet(number: int) -> tuple[Image.Image, Image.Image]:
+    """Draw the head of a cat, or of a dog for even numbers; return it with its mask: 1 on the head, 2 on the ears."""
+    random = np.random.default_rng(number)
+    size = (64, 48)
+    picture, mask = Image.new("RGB", size, tuple(random.integers(150, 230, 3).tolist())), Image.new("L", size)
+    (x, y), fur = random.integers((24, 22), (40, 28)).tolist(), tuple(random.integers(30, 140, 3).tolist())
+    for image, head, ear in ((picture, fur, tuple(value // 2 for value in fur)), (mask, 1, 2)):
+        draw = ImageDraw.Draw(image)
+        draw.ellipse((x - 14, y - 12, x + 14, y + 16), head)
+        for side in (-1, 1):
+            if number % 2:
+                draw.polygon([(x + side * 13, y - 18), (x + side * 3, y - 10), (x + side * 13, y - 2)], ear)
+            else:
+                draw.ellipse((x + side * 14 - 5, y - 8, x + side * 14 + 5, y + 14), ear)
+    for side in (-6, 6):
+        ImageDraw.Draw(picture).ellipse((x + side - 2, y - 2, x + side + 2, y + 2), "white", "black")
+    return picture, mask
+
+
+def pet(number: int) -> bytes:
+    """Return the picture as a JPEG file."""
+    out = io.BytesIO()
+    draw_pet(number)[0].save(out, "JPEG")
+    return out.getvalue()
+
+
+def pet_mask(number: int) -> bytes:
+    """Return its mask as a PNG file."""
+    return encoded(np.asarray(draw_pet(number)[1]))
+
+
+def digit(number: int) -> bytes:
+    """Return a PNG file of the last digit of a number."""
+    picture, out = Image.new("L", (32, 32)), io.BytesIO()
+    x, y, size = np.random.default_rng(number).integers((4, 0, 22), (12, 6, 30)).tolist()
+    ImageDraw.Draw(picture).text((x, y), str(number % 10), 255, ImageFont.load_default(size))
+    picture.save(out, "PNG")
+    return out.getvalue()
+
+
+def tone(number: int) -> bytes:
+    """Return a WAV file: a tenth of a second of a tone, higher for higher numbers."""
+    wave = np.sin(np.arange(800) * 2 * np.pi * (200 + 40 * number) / 8000)
+    return scipy_wav((wave * 20_000).astype(np.int16))
+
+
 def moving_image() -> bytes:
     """An animation of two frames."""
     frames = [Image.new("L", (8, 8), level) for level in (1, 200)]
@@ -248,9 +294,18 @@ def houses() -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
+_PETS, _DOINGS, _WHERE = (
+    ("cat", "dog"),
+    ("sleeps", "eats", "runs", "plays", "waits"),
+    ("home", "outside", "here", "there"),
+)
+REVIEWS = [f"the {pet} {doing} {where}" for pet in _PETS for doing in _DOINGS for where in _WHERE]
+VOCABULARY = ("the", *_PETS, *_DOINGS, *_WHERE)
+
+
 def write_page_data(folder: Path) -> Path:
     """Write the files below `folder`, and return it."""
-    jpegs = [image(number) for number in range(4)]
+    jpegs = [pet(number) for number in range(4)]
     named = "".join(f"{json.dumps({'file_name': f'{number}.jpg', 'label': 'ab'[number % 2]})}\n" for number in range(4))
     targets = [
         {"file_name": "photos/dog/0.jpg", "label": "dog", "target": [0.1, 0.2], "caption": "a dog"},
@@ -259,39 +314,39 @@ def write_page_data(folder: Path) -> Path:
     write_files(
         folder,
         {
-            **{f"photos/{'cat' if number % 2 else 'dog'}/{number}.jpg": image(number) for number in range(40)},
+            **{f"photos/{'cat' if number % 2 else 'dog'}/{number}.jpg": pet(number) for number in range(40)},
             "photos.zip": zipped(
                 {f"photos/{'ab'[number % 2]}/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)}
             ),
             **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
-            **{f"dogs/train/{number:03}.jpg": image(number) for number in range(20)},
-            "dogs/test/020.jpg": image(20),
+            **{f"dogs/train/{number:03}.jpg": pet(number) for number in range(20)},
+            "dogs/test/020.jpg": pet(20),
             "dogs/labels.csv": "".join(
                 ["id,breed\n", *(f"{n:03},{('pug', 'lab')[n % 2]}\n" for n in range(20))]
             ).encode(),
-            **{f"album/{('training', 'test')[n // 2]}_set/{('dog', 'cat')[n % 2]}/{n}.jpg": image(n) for n in range(4)},
+            **{f"album/{('training', 'test')[n // 2]}_set/{('dog', 'cat')[n % 2]}/{n}.jpg": pet(n) for n in range(4)},
             "labels.txt": b"dog\ncat\n",
             "cats.txt": b"cat\n",
             "cities.txt": b"Rome\nOslo\n",
             "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
             "hf/train/metadata.csv": b"file_name,label\n1.jpg,a\n",
             "hf/test/metadata.csv": b"file_name,label\n2.jpg,a\n",
-            "hf/train/1.jpg": image(1),
-            "hf/test/2.jpg": image(2),
+            "hf/train/1.jpg": pet(1),
+            "hf/test/2.jpg": pet(2),
             "recorder.csv": b"split,image_uri,label\nTRAIN,photos/dog/0.jpg,dog\nTEST,photos/cat/1.jpg,cat\n",
             "more.csv": b"file_name,label\nphotos/cat/3.jpg,a\n",
-            "parts/1.jpg": image(1),
+            "parts/1.jpg": pet(1),
             "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
             "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
             "targets.jsonl": "".join(f"{json.dumps(row)}\n" for row in targets).encode(),
             "attributes.csv": b"file_name,smiling,hat,age\nphotos/dog/0.jpg,1,0,31.5\nphotos/cat/1.jpg,0,1,24\n",
-            "carvana/train/1.jpg": image(1),
-            "carvana/train_masks/1_mask.png": image(1, "PNG", mode="L"),
-            "seg/images/1.jpg": image(1),
-            "seg/masks/1.png": image(1, "PNG", mode="L"),
-            "depth/1.png": depth_of(image(1)),
-            "ships/train/1.jpg": image(1),
+            "carvana/train/1.jpg": pet(1),
+            "carvana/train_masks/1_mask.png": pet_mask(1),
+            **{f"seg/images/{n}.jpg": pet(n) for n in range(1, 9)},
+            **{f"seg/masks/{n}.png": pet_mask(n) for n in range(1, 9)},
+            **{f"depth/{n}.png": depth_of(pet(n)) for n in range(1, 9)},
+            "ships/train/1.jpg": pet(1),
             "ships/train.csv": b"ImageId,EncodedPixels\n1.jpg,1 3 9 2\n",
             "ships/polygons.json": b'{"images": [{"id": 1, "file_name": "train/1.jpg"}], "categories": [{"id": 3,'
             b'"name": "ship"}], "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [0, 0, 4, 4],'
@@ -299,18 +354,18 @@ def write_page_data(folder: Path) -> Path:
             "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",
-            "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
+            "rows.csv": "".join(["n,city\n", *(f"{n},{('Oslo', 'Rome')[n % 2]}\n" for n in range(1, 41))]).encode(),
             "trips.csv": b"city,km,minutes\n Rome ,10,20\nOslo,,5\nBern,3,6\n",
             "tags.csv": b"n,tags\n1,red;green\n2,\n",
             "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
-            "reviews.txt": b"good\nbad\n",
+            "reviews.txt": "".join(f"{line}\n" for line in REVIEWS).encode(),
             "corpus/train.de": b"eins\nzwei\n",
             "corpus/train.en": b"one\ntwo\n",
             "corpus/more.de": b"drei\n",
             "corpus/more.en": b"three\n",
             "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
             "chats.jsonl": b'{"messages": [{"role": "user", "content": "hi"}], "meta": {"source": "web"}}\n',
-            "tokenizer.json": tokenizer_json(),
+            "tokenizer.json": tokenizer_json(vocabulary={word: n for n, word in enumerate(["[UNK]", *VOCABULARY])}),
             "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
             "faces.csv": b"emotion,pixels\n0,70 80 82\n1,1 2 3\n",
             "pixels.csv": (
@@ -318,26 +373,25 @@ def write_page_data(folder: Path) -> Path:
             ).encode(),
             "people.csv": PEOPLE,
             "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
-            "sounds/dog/1.wav": wav(),
-            "sounds/cat/2.wav": wav(number=2),
-            "spoken/0_jackson_0.wav": wav(),
-            "commands/bed/1.wav": wav(),
-            "commands/cat/2.wav": wav(number=2),
-            "commands/_background_noise_/pink.wav": wav(number=3),
+            **{f"sounds/{('cat', 'dog')[n % 2]}/{n}.wav": tone(n) for n in range(1, 9)},
+            "spoken/0_jackson_0.wav": tone(10),
+            "commands/bed/1.wav": tone(10),
+            "commands/cat/2.wav": tone(20),
+            "commands/_background_noise_/pink.wav": tone(30),
             "commands/validation_list.txt": b"bed/1.wav\n",
             "commands/testing_list.txt": b"cat/2.wav\n",
-            "named/cat_1.jpg": image(1),
+            "named/cat_1.jpg": pet(1),
             "held_out.txt": b"cat/1.jpg\n",
             "moving/cat/1.gif": moving_image(),
             "tiles/1.tif": tiff(np.zeros((4, 4, 4), np.uint16), photometric="minisblack", planarconfig="contig"),
-            "frames/0.tar": tar([(f"22.{number:02}.jpg", image(number)) for number in range(3)]),
+            "frames/0.tar": tar([(f"22.{number:02}.jpg", pet(number)) for number in range(3)]),
             "pets/pet_train.record": b"".join(framed_records.record(1000 + number) for number in range(20)),
             "pets/pet_val.record": b"".join(framed_records.record(2000 + number) for number in range(20)),
             "points.csv": b"file_name,x\nphotos/dog/0.jpg,0.5\nphotos/cat/1.jpg,0.25\n",
             "houses.csv": houses(),
             "ranking/a.tfrecord": b"".join(framed_records.framed(b"\n\x04\n\x02\n\x00" * n) for n in range(1, 20)),
             "old/a.tfrecord": b"".join(framed_records.record(1000 + number) for number in range(20)),
-            **{f"demo/digits/{number % 10}/{number}.png": image(number, "PNG") for number in range(200)},
+            **{f"demo/digits/{number % 10}/{number}.png": digit(number) for number in range(200)},
         },
     )
     with sqlite3.connect(folder / "shop.db") as connection:
@@ -356,7 +410,9 @@ def write_page_data(folder: Path) -> Path:
     np.save(folder / "stacked/X_train.npy", np.zeros((4, 2, 2), np.uint8))
     np.save(folder / "stacked/y_train.npy", np.arange(4))
     for label in ("cat", "dog"):
-        np.save(folder / f"scans/{label}/1.npy", np.zeros((2, 2), np.float32))
+        for n in range(1, 9):
+            if (label == "cat") == n % 2:
+                np.save(folder / f"scans/{label}/{n}.npy", np.asarray(draw_pet(n)[0].convert("L"), np.float32) / 255)
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
     drawn = scenes(6)
     rows: list[dict[str, Any]] = [

@@ -92,8 +92,7 @@ FILES = {
         16,
     ),
     "FeatureStats.pb": File(
-        "sales/1.0.0/FeatureStats.pb",
-        "The statistics as a binary proto, for `tfdv.load_stats_binary` and Facets.",
+        "sales/1.0.0/FeatureStats.pb", "The statistics as a binary proto, for `tfdv.load_stats_binary` and Facets."
     ),
     "Class names": File(
         "sales/1.0.0/city.labels.txt",
@@ -175,7 +174,7 @@ COMMENTS = {
             "splits": "in their order",
             "splits[].filepathTemplate": "the names of the shards; --file_template changes it",
             "splits[].shardLengths": "examples of each shard",
-        },
+        }
     ),
     "stats.json": Commented(
         {

@@ -629,7 +629,6 @@ def _canonical_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 
 
 def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Give numbers and words that have several spellings a single one."""
     texts = pc.replace_substring_regex(texts, r"\A\+", "")
     integers = pc.match_substring_regex(texts, rf"\A(?:{_KEY_INTEGER})\z")
     words = pc.match_substring_regex(texts, r"\A(?i:true|false)\z")

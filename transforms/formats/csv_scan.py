@@ -277,7 +277,6 @@ def _flag_blank(data: bytes, starts: Positions, stops: Positions) -> Flags:
 
 
 def _stray_quote_ends(data: bytes, dialect: Dialect, runs: _Runs, states: Flags) -> Positions:
-    """Return the ends of the runs that close a field although text follows."""
     codes = np.frombuffer(data, np.uint8)
     before = states[:-1]
     closes = np.where(before, runs.is_odd, runs.is_leading & ~runs.is_odd)

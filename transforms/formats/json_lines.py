@@ -224,7 +224,6 @@ class JsonObjects:
         return [next((row[prefix] for prefix in prefixes if prefix in row), 0) for row in self.lengths]
 
     def _remedy(self, row: int, name: str, value: Any) -> str:
-        """Return which flags help with a value that no feature can hold."""
         items = value if isinstance(value, list) else [value]
         if self.nesting is None:
             return f"; --drop {quote(name)} leaves the column out" if isinstance(value, dict) else ""

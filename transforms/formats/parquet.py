@@ -293,7 +293,6 @@ class OpenedParquet:
         return bool(self._parquet.schema.column(leaf).converted_type == "INTERVAL")
 
     def _leaves_of(self, name: str) -> range:
-        """Return the numbers of the leaf columns that store a column."""
         leaf = 0
         for field in self._schema:
             if field.name == name:

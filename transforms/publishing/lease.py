@@ -296,7 +296,6 @@ def shorten_lease(directory: str, job: str) -> None:
 
 
 def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | None]:
-    """Return True if the lease was taken, and the lock of the file."""
     path, temporary = _lock_path(directory), storage.join(directory, folder, file_names.LOCK)
     found = storage.read(path)
     if found is not None and storage.is_locked(path):

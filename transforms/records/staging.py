@@ -395,7 +395,6 @@ def _prepare_rows(
     rejects_writer: RejectsWriter | None,
     repeated: RepeatedKeys | None = None,
 ) -> Iterator[PreparedRows]:
-    """Yield the valid rows of a task, joined until they reach the block size."""
     gathered: list[PreparedRows] = []
     size = count = 0
     later = LaterRecords(repeated, task)

@@ -186,7 +186,6 @@ def spool_rows(
 
 
 def _read_on(rows: Iterable[Any], description: str) -> Iterator[Any]:
-    """Yield `rows`; an error that the iterator raises becomes a JobError."""
     iterator, done = iter(rows), 0
     while True:
         try:

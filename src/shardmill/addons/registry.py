@@ -12,6 +12,7 @@ from shardmill.errors import CorruptDataError, UserError
 CONVERTING = "Convert data to TFRecord shards"
 LOOKING = "Look at data sets"
 MANAGING = "Rebuild data sets and manage their versions"
+PROGRAM = "This program"
 
 
 class Entry(NamedTuple):
@@ -108,6 +109,11 @@ ADD_ONS = (
                 "bigquery": Entry("turn a table or a query of BigQuery into TFRecord shards", "commands"),
             }
         },
+    ),
+    AddOn(
+        "samples",
+        {PROGRAM: {"sample": Entry("write small inputs", "commands"), "selftest": Entry("try shardmill", "commands")}},
+        leads=True,
     ),
     AddOn("masks", units=("images",)),
     AddOn("run_lengths", units=("images",)),

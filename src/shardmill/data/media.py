@@ -358,7 +358,6 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _parse_format(chunk: bytes) -> tuple[str, int, int, int]:
-    """Return encoding, channels, sample rate and bytes per frame."""
     if len(chunk) < 16:
         raise WavError(f"the fmt chunk has {len(chunk)} bytes; expected 16 or more")
     tag, channels, rate, byte_rate, frame_bytes, bits = struct.unpack_from("<HHIIHH", chunk)

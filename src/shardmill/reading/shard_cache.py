@@ -110,7 +110,6 @@ class CachedRanges(ShardRanges):
         return min(shard.size_bytes - number * PART_BYTES, PART_BYTES)
 
     def _fetch(self, keys: Sequence[_Key]) -> list[bytes]:
-        """Return parts from where the data set is, and keep them."""
         starts = [number * PART_BYTES for _, number in keys]
         parts = self._ranges.read_all(
             [Range(key[0], start, start + self._size(key)) for key, start in zip(keys, starts, strict=True)]

@@ -22,14 +22,7 @@ from shardmill.reading.dataset import Dataset, check_contents, open_for_reading
 from shardmill.reading.plain_examples import Example, RecordDecoder
 from shardmill.reading.record_positions import open_indexes
 from shardmill.reading.shard_cache import CachedRanges
-from shardmill.reading.shard_ranges import (
-    LocalRanges,
-    Range,
-    ShardRanges,
-    fetch_ahead,
-    most_open_files,
-    shard_ranges,
-)
+from shardmill.reading.shard_ranges import LocalRanges, Range, ShardRanges, fetch_ahead, most_open_files, shard_ranges
 from shardmill.reading.slices import Selection, select_examples
 
 _HEAD = 12  # bytes of framing before a record, of OVERHEAD
@@ -176,7 +169,6 @@ class Source:
         return RecordDecoder(manifest, self._names, self._defaults, kinds, self._image_size, self._fast_jpeg)
 
     def _set_up(self) -> None:
-        """Compute what is not pickled."""
         slices = self._selection.slices
         numbers = {shard.file: number for number, shard in enumerate(self._selection.shards)}
         self._shards = [piece.shard for piece in slices]

@@ -48,11 +48,7 @@ READ: dict[str, tuple[Files, str, list[str]]] = {  # files, the flag that the me
         "--annotations mot_seq=in",
         ["object"],
     ),
-    "DOTA": (
-        {"train/labelTxt/a.txt": DOTA} | pictures("train/images/", "a.jpg"),
-        "--annotations dota=in",
-        ["plane"],
-    ),
+    "DOTA": ({"train/labelTxt/a.txt": DOTA} | pictures("train/images/", "a.jpg"), "--annotations dota=in", ["plane"]),
     "SKU-110K": (
         {"train.csv": "a.jpg,2,2,9,9,object,64,48\nb.jpg,,,,,,64,48\n"} | pictures("images/", "a.jpg", "b.jpg"),
         "--boxes_csv in",

@@ -484,10 +484,7 @@ def test_a_function_gets_arrays_and_audio(jobs: Jobs) -> None:
     mono = jobs.build("audio --input in/mono --decode_audio --map fn.py:shorten --name m")
     assert [
         (row["audio"].tolist(), row["label"]) for row in sorted(mono.examples("train"), key=itemgetter("label"))
-    ] == [
-        ([0.5, 0.5], 0),
-        ([0.5, 0.5], 1),
-    ]
+    ] == [([0.5, 0.5], 0), ([0.5, 0.5], 1)]
     stereo = jobs.build("audio --input in/stereo --decode_audio --map fn.py:shorten --name st")
     assert [row["audio"].tolist() for row in stereo.examples("train")] == [[[0.5, 0.5], [0.5, 0.5]]] * 2
     whole = jobs.build("audio --input in/mono --map fn.py:name --name w")

@@ -217,11 +217,7 @@ def test_a_server_that_ends_midway_may_answer_the_next_try(postgres: Postgres) -
 @pytest.mark.parametrize(
     ("text", "partition_by", "sentence"),
     [
-        (
-            "SELECT ARRAY[[1, 2]] AS m",
-            None,
-            "column 'm' holds [[1, 2]], …in the query: array_to_json(m) AS m",
-        ),
+        ("SELECT ARRAY[[1, 2]] AS m", None, "column 'm' holds [[1, 2]], …in the query: array_to_json(m) AS m"),
         ("INSERT INTO orders (id) VALUES (1) RETURNING id", None, '--query: syntax error at or near "INSERT"'),
         ("WITH x AS (DELETE FROM orders RETURNING id) SELECT * FROM x", None, "must not contain data-modifying"),
         ("SELECT nextval('numbers')", None, "--query: cannot execute nextval() in a read-only transaction"),

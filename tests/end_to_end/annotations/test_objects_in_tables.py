@@ -18,16 +18,7 @@ from tests.support.command import Run, write_files
 from tests.support.detection import Scene, draw
 from tests.support.jobs import Jobs
 from tests.support.later import Later
-from tests.support.objects_in_tables import (
-    MOST,
-    NAMES,
-    SCENES,
-    feature_of,
-    features,
-    said_of,
-    write_parquet,
-    write_raw,
-)
+from tests.support.objects_in_tables import MOST, NAMES, SCENES, feature_of, features, said_of, write_parquet, write_raw
 from tests.support.reading import make
 
 tfds = Later("tensorflow_datasets")

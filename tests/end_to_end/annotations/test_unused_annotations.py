@@ -204,11 +204,7 @@ STEMS = "--file_suffix .jpg --file_root train/"
 BY_ID = f"--file_column id {STEMS}"
 # Tables of Kaggle and others: the folder that is given, the files next to train/*.jpg, and the flags that read them
 TABLES: dict[str, tuple[str, dict[str, bytes], str]] = {
-    "Kaggle": (
-        "in",
-        {"train.csv": rows_of(ID), "test/t0.jpg": image(7)},
-        f"train.csv {BY_ID}",
-    ),
+    "Kaggle": ("in", {"train.csv": rows_of(ID), "test/t0.jpg": image(7)}, f"train.csv {BY_ID}"),
     "labels.csv": ("in", {"labels.csv": rows_of(("id", "breed"))}, f"labels.csv {BY_ID} --label_column breed"),
     "Parquet": ("in", {"y.parquet": parquet(ID)}, f"y.parquet {BY_ID}"),
     "semicolons": ("in", {"train.csv": rows_of(ID, mark=";")}, f"train.csv --delimiter ';' {BY_ID}"),

@@ -27,8 +27,7 @@ def test_every_case_has_digests() -> None:
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=pytest.mark.slow if case in TRANSFORMED else ()) for case in (*CASES, *CALLS)],
+    "case", [pytest.param(case, marks=pytest.mark.slow if case in TRANSFORMED else ()) for case in (*CASES, *CALLS)]
 )
 def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)

@@ -34,10 +34,7 @@ def cities_of(built: Built) -> dict[int, str]:
     return {row["id"]: names[row["city"]] for row in built.table.rows}
 
 
-@pytest.mark.parametrize(
-    ("command", "named"),
-    [("csv", "--label city --key id"), ("parquet", "")],
-)
+@pytest.mark.parametrize(("command", "named"), [("csv", "--label city --key id"), ("parquet", "")])
 def test_a_new_label_beside_a_schema(jobs: Jobs, command: str, named: str) -> None:
     jobs.build(f"{command} --label city", files=files(command, *CITIES))
     rows = rows_of(*CITIES, "Athens", "Oslo")

@@ -171,12 +171,7 @@ LINES = {"a.jsonl": '{"a": 1}\n{"a": 2}\n'}
 
 
 @pytest.mark.parametrize(
-    ("command", "pattern"),
-    [
-        ("jsonl", "**/*.jsonl"),
-        ("reshard", "**/*-test.tfrecord*"),
-        ("text", "*/*/*/*.pbtxt"),
-    ],
+    ("command", "pattern"), [("jsonl", "**/*.jsonl"), ("reshard", "**/*-test.tfrecord*"), ("text", "*/*/*/*.pbtxt")]
 )
 def test_a_glob_that_matches_the_output_stops_the_first_job(command: str, pattern: str, jobs: Jobs) -> None:
     said = "the next run would read its own output"
@@ -279,10 +274,7 @@ def test_every_fault_is_a_reject(way: str, kind: str, faulty: Callable[[str], Pa
     }
 
 
-@pytest.mark.parametrize(
-    ("way", "kind"),
-    [("folder", "images"), ("deep glob", "csv"), ("recipe", "csv")],
-)
+@pytest.mark.parametrize(("way", "kind"), [("folder", "images"), ("deep glob", "csv"), ("recipe", "csv")])
 def test_a_folder_that_cannot_be_listed_fails_the_job(
     way: str, kind: str, faulty: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -344,10 +336,7 @@ def test_files_of_systems_are_no_input(kind: str, name: str, pattern: str, tmp_p
     assert skipped == [name if "_x" in name else name.partition("/")[0]]
 
 
-@pytest.mark.parametrize(
-    ("command", "suffix", "content"),
-    [("csv", "csv", b"n\n1\n"), ("text", "txt", b"a\n")],
-)
+@pytest.mark.parametrize(("command", "suffix", "content"), [("csv", "csv", b"n\n1\n"), ("text", "txt", b"a\n")])
 def test_a_file_that_vanishes_after_it_was_listed_is_a_reject(
     command: str, suffix: str, content: bytes, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

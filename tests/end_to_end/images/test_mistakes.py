@@ -16,9 +16,7 @@ IN = image_tree(("ant", "bee"), 2)
 TWO = {"a.jpg": image(1), "b.jpg": image(2)}
 PAIRS = pairs(4) | {"none/a.txt": b"", "../arrays/a/0.npy": b"", "other/x.png": encoded(values(1))}
 ROWS = [{"file_name": f"images/a/{n}.png", "mask": f"masks/a/{n}.png", "next": f"images/b/{n + 1}.png"} for n in (0, 2)]
-LISTED = PAIRS | {
-    "m.csv": "".join(f"{','.join(words)}\n" for words in (ROWS[0], *(row.values() for row in ROWS))),
-}
+LISTED = PAIRS | {"m.csv": "".join(f"{','.join(words)}\n" for words in (ROWS[0], *(row.values() for row in ROWS)))}
 # The files of folder `in`, and by a command line in the folder above it, the sentence; `…` is any text
 MISTAKES: list[tuple[Files, dict[str, str]]] = [
     (
@@ -57,10 +55,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     (IN | {"../link->in": b""}, {"images --output link": "is inside --input"}),
     ({"./": b""}, {"images": "nothing matches --input"}),
     ({"ant/": b"", "bee/": b""}, {"images": "no images in --input…2 folders without images"}),
-    (
-        {"notes.txt": b"", "ant/list.csv": b""},
-        {"images": "no images in --input…1 .txt file, such as 'notes.txt'…glob"},
-    ),
+    ({"notes.txt": b"", "ant/list.csv": b""}, {"images": "no images in --input…1 .txt file, such as 'notes.txt'…glob"}),
     ({".hidden/1.jpg": image(1)}, {"images": "no images in --input…1 hidden file, such as '.hidden'"}),
     ({"two\nlines/1.jpg": image(1), "bee/1.jpg": image(2)}, {"images": "'two\\nlines'…rename the class"}),
     ({"m.csv/": b""}, {"images --manifest in/m.csv": "--manifest in/m.csv cannot be read: not a regular file"}),
@@ -83,10 +78,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --manifest in/m.csv --exclude bee": "--exclude bee…--manifest",
         },
     ),
-    (
-        IN | {"metadata.csv": "file_name,caption\nant/000.jpg,one\n"},
-        {"images --exclude bee": "--exclude metadata.csv"},
-    ),
+    (IN | {"metadata.csv": "file_name,caption\nant/000.jpg,one\n"}, {"images --exclude bee": "--exclude metadata.csv"}),
     *(
         (IN | {"../labels.txt": content}, {"images --labels_file labels.txt": words})
         for content, words in {
@@ -132,9 +124,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     ),
     (
         PAIRS | {"m.csv": "file_name,mask\nimages/a/0.png,masks/a/x.png\n"},
-        {
-            "images --manifest in/m.csv --mask_column mask": "none of its 1 file…'masks/a/x.png' was looked for",
-        },
+        {"images --manifest in/m.csv --mask_column mask": "none of its 1 file…'masks/a/x.png' was looked for"},
     ),
     (
         {},
@@ -191,8 +181,7 @@ def test_output_that_nobody_can_make(jobs: Jobs, parent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("closed", "mode", "sentence"),
-    [("out", 0o555, "out is not writable"), ("in", 0, "--input in…cannot be read")],
+    ("closed", "mode", "sentence"), [("out", 0o555, "out is not writable"), ("in", 0, "--input in…cannot be read")]
 )
 def test_a_folder_that_permissions_close(jobs: Jobs, tmp_path: Path, closed: str, mode: int, sentence: str) -> None:
     jobs.write(IN | {"../out/": b""})

@@ -139,10 +139,7 @@ def lists_as(jobs: Jobs, train: str, test: str) -> Path:
 
 @pytest.mark.parametrize(
     ("train", "test", "wanted"),
-    [
-        ("Train", "VAL", {"train": 8, "validation": 4}),
-        ("trainval", "test", {"trainval": 8, "test": 4}),
-    ],
+    [("Train", "VAL", {"train": 8, "validation": 4}), ("trainval", "test", {"trainval": 8, "test": 4})],
 )
 def test_lists_by_the_usual_names_are_splits(jobs: Jobs, train: str, test: str, wanted: dict[str, int]) -> None:
     lists_as(jobs, train, test)

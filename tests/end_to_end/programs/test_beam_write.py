@@ -261,10 +261,7 @@ def test_an_unbounded_collection_is_refused(tmp_path: Path) -> None:
 def test_mistakes_in_rows_end_the_pipeline(
     elements: list[Any], options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    with (
-        pytest.raises(Exception, match=re.escape(message)),
-        beam.Pipeline() as pipeline,
-    ):
+    with pytest.raises(Exception, match=re.escape(message)), beam.Pipeline() as pipeline:
         pipeline | beam.Create(elements) | shardmill.beam.WriteDataset(tmp_path, "d", **options)
     assert not (tmp_path / "d" / "1.0.0" / file_names.SUCCESS).exists()
 

@@ -219,11 +219,7 @@ def failing(error: BaseException) -> Iterator[dict[str, int]]:
 @pytest.mark.parametrize(
     ("make", "kind", "sentence"),
     [
-        (
-            lambda: failing(ValueError("no\nmore")),
-            JobError,
-            "the generator raised ValueError: no, after 1,000 rows",
-        ),
+        (lambda: failing(ValueError("no\nmore")), JobError, "the generator raised ValueError: no, after 1,000 rows"),
         (lambda: failing(KeyboardInterrupt()), KeyboardInterrupt, "nothing was published"),
         (
             lambda: pa.RecordBatchReader.from_batches(

@@ -49,10 +49,7 @@ CASES = [
     Case("csv", _csv("NA", "7"), "taken as missing values", {"--missing ''": ["NA", "7"]}),
     *(
         Case(
-            command,
-            data,
-            "is stored as float32",
-            {"--types x=bytes": ["16777217.5", "16777218.5"], "--drop x": [0, 1]},
+            command, data, "is stored as float32", {"--types x=bytes": ["16777217.5", "16777218.5"], "--drop x": [0, 1]}
         )
         for command, data in (
             ("csv", _csv(*map(str, LARGE))),

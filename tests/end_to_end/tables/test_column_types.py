@@ -228,10 +228,7 @@ feature {
 }
 dataset_constraints { min_examples_count: 2 }
 """
-FILES = {
-    "a.csv": "x\n1\n2\n",
-    "s": ASKED,
-}
+FILES = {"a.csv": "x\n1\n2\n", "s": ASKED}
 
 
 @pytest.mark.parametrize("line", ["csv", "reshard --input out/first/1.0.0"])

@@ -166,7 +166,7 @@ def test_strip(jobs: Jobs) -> None:
             "a,b\n1,2,\n3,4,\n5,6\n",
             {"a", "b"},
             "2 rows have one more field than the header has names, which is empty and left out; the first is a.csv",
-        ),
+        )
     ],
 )
 def test_columns_without_names(jobs: Jobs, text: str, columns: set[str], notice: str) -> None:

@@ -74,10 +74,7 @@ CASES: dict[str, tuple[Files, str, list[object], dict[str, str]]] = {
         {"a.txt": b"\xef\xbb\xbfone\r\n \t\ncaf\xe9\ntwo\rstill two\nthree\0\n\xff"},
         "text",
         [b"one", b"three\0", b"two\rstill two"],
-        {
-            "a.txt:3": "not utf-8: byte 0xe9 (é in cp1252) at position 4 of the line",
-            "a.txt:6": "not utf-8: byte 0xff",
-        },
+        {"a.txt:3": "not utf-8: byte 0xe9 (é in cp1252) at position 4 of the line", "a.txt:6": "not utf-8: byte 0xff"},
     ),
     "parquet": (
         {

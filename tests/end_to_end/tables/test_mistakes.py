@@ -17,11 +17,7 @@ from tests.support.table_results import TOLERANT, check_consistent, parquet
 GOOD = "id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
 SCHEMA = 'feature { name: "%s" type: INT shape {} presence { min_fraction: 1.0 } }'
 JSON = '{"a": 1, "label": "x"}\n'
-TAGGED = {
-    "a.csv": "id,tags,n,none\n1,a;b,1;2,\n2,b,3,\n3,a,0,\n",
-    "names": "a\nb\n",
-    "few": "a\n",
-}
+TAGGED = {"a.csv": "id,tags,n,none\n1,a;b,1;2,\n2,b,3,\n3,a,0,\n", "names": "a\nb\n", "few": "a\n"}
 LISTS = {"a.jsonl": '{"tags": ["a"], "deep": [["a"]], "n": [1]}\n{"tags": ["b", "a"], "deep": [["b"]], "n": []}\n'}
 PHOTOS = parquet(pa.table({"photo": [image(1)], "many": [[image(1)]], "n": [1]}))
 ARRAY = npy(np.zeros((6, 5), np.float32))
@@ -104,13 +100,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "jsonl --label deep": "--label deep holds lists of lists; expected one value in each row, or a list",
         },
     ),
-    (
-        {"a.jsonl": JSON},
-        {
-            "csv": "no CSV files in --input",
-            "avro": "Avro files",
-        },
-    ),
+    ({"a.jsonl": JSON}, {"csv": "no CSV files in --input", "avro": "Avro files"}),
     ({"a.jsonl": '{"": 1}\n'}, {"jsonl": "a column without a name"}),
     ({"a.jsonl": "{}\n{}\n"}, {"jsonl": "no column of --input"}),
     ({"a.jsonl": JSON.encode("utf-16")}, {"jsonl": "a.jsonl begins like UTF-16; give --encoding utf-16"}),

@@ -364,10 +364,7 @@ def test_a_dry_run_says_what_is_returned(by_module: Path, tmp_path: Path, run: R
 def test_its_graph_is_not_taken_up_again(by_module: Path, run: Run, tmp_path: Path) -> None:
     given = ("csv", "--input", source_of(by_module), "--output", tmp_path / "out", "--name", "rows")
     result = run(*given, "--transform_graph", by_module)
-    assert (result.status, "was made by --module_file, whose analysis cannot be used again" in result.err) == (
-        2,
-        True,
-    )
+    assert (result.status, "was made by --module_file, whose analysis cannot be used again" in result.err) == (2, True)
 
 
 def test_a_recipe_builds_again_as_the_text_of_its_module_or_of_one_beside_it_changes(run: Run, tmp_path: Path) -> None:

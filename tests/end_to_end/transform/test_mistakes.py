@@ -77,10 +77,7 @@ def table() -> bytes:
         (returning("{'a': 1}"), "preprocessing_fn returns 'a', which is int32; expected int64, float32 or"),
         (returning("{'a': inputs}"), "preprocessing_fn returns 'a', which is a dict; expected a tensor"),
         (CUSTOM.replace("Globally(Longest", "Globally(Long"), "its analyzers cannot be run: NameError: name 'Long'"),
-        (
-            returning("{'a': tft.scale_to_z_score(inputs['text'])}"),
-            "m.py line 4: preprocessing_fn raises TypeError",
-        ),
+        (returning("{'a': tft.scale_to_z_score(inputs['text'])}"), "m.py line 4: preprocessing_fn raises TypeError"),
         (returning("{'a': inputs['rooms'] > 3}"), "which is bool; expected int64, float32 or string: cast it"),
         (returning("{'a': tft.min(inputs['rooms'])}"), "expected one row an example, whose shape is known"),
         (returning("{'a': tf.strings.split(inputs['text'])}"), "is ragged; give what its to_sparse() makes of it"),

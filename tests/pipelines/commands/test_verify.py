@@ -128,8 +128,7 @@ def _faults(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["features.json", "schema.pbtxt", "stats.json", "dataset_info.json", "label.labels.txt", "FeatureStats.pb"],
+    "name", ["features.json", "schema.pbtxt", "stats.json", "dataset_info.json", "label.labels.txt", "FeatureStats.pb"]
 )
 def test_metadata_missing_and_damaged(directory: Path, name: str) -> None:
     assert _faults(directory) == []

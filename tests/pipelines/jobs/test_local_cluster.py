@@ -184,8 +184,7 @@ def test_it_runs_while_the_job_does(
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["FlinkRunner --job_endpoint localhost:1", "FlinkRunner --flink_submit_uber_jar", "PrismRunner"],
+    "words", ["FlinkRunner --job_endpoint localhost:1", "FlinkRunner --flink_submit_uber_jar", "PrismRunner"]
 )
 def test_others_are_not_started(tmp_path: Path, words: str) -> None:
     name, *more = words.split()

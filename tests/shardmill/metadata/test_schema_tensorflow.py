@@ -68,8 +68,7 @@ def test_each_kind(feature: Feature, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shape"),
-    [("value_count {}", (None,)), ("shape { dim { size: -1 } dim { size: 4 } }", (None, 4))],
+    ("text", "shape"), [("value_count {}", (None,)), ("shape { dim { size: -1 } dim { size: 4 } }", (None, 4))]
 )
 def test_shapes_that_are_not_fixed(text: str, shape: tuple[int | None, ...]) -> None:
     (feature,) = from_pbtxt(f'feature {{ name: "n" type: INT {text} }}')

@@ -107,8 +107,7 @@ def test_what_is_no_result_is_refused(content: dict[str, object], sentence: str)
 
 
 @pytest.mark.parametrize(
-    ("severities", "worst"),
-    [([], "ok"), (["ok", "unknown"], "unknown"), (["warn", "error", "unknown"], "error")],
+    ("severities", "worst"), [([], "ok"), (["ok", "unknown"], "unknown"), (["warn", "error", "unknown"], "error")]
 )
 def test_the_worst_of_some_results(severities: list[Severity], worst: str) -> None:
     assert worst_severity([CheckResult("x", severity, "") for severity in severities]) == worst

@@ -124,11 +124,7 @@ def numbers(examples: Any) -> list[int]:
     return [int(found["n"]) for found in examples]
 
 
-SPLITS = [
-    "train[25:60]",
-    "train[33%:66%]+test[:3]",
-    "all",
-]
+SPLITS = ["train[25:60]", "train[33%:66%]+test[:3]", "all"]
 
 
 @pytest.mark.slow

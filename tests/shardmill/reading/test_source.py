@@ -456,14 +456,8 @@ def test_shards_that_are_interchanged(tmp_path: Path) -> None:
         ({"split": "dev"}, "has no split 'dev'; it has train$"),
         ({"features": ["m"]}, "n has no feature 'm'; it has "),
         ({"defaults": {"n": "x"}}, "the default 'x' of feature 'n' is no int64"),
-        (
-            {"decode": True},
-            "^decode is for features of kind audio or image or mask; those of n that are read are",
-        ),
-        (
-            {"image_size": (3, 4)},
-            "^image_size is for features of kind image or mask; those of n that",
-        ),
+        ({"decode": True}, "^decode is for features of kind audio or image or mask; those of n that are read are"),
+        ({"image_size": (3, 4)}, "^image_size is for features of kind image or mask; those of n that"),
         ({"image_size": (0, 4)}, r"^image_size is \(0, 4\); expected \(height, width\), both at least 1$"),
         ({"image_size": (3,)}, r"^image_size is \(3,\); expected \(height, width\), both at least 1$"),
     ],
@@ -488,8 +482,7 @@ def test_a_fingerprint_tells_data_and_slices_apart(rows: Path, tmp_path: Path) -
 
 def test_gzip_shards_are_refused(rows_compressed: Path) -> None:
     with pytest.raises(
-        UserError,
-        match=r"^n 1\.0\.0 has gzip shards, and random access needs uncompressed ones; write some with `sh",
+        UserError, match=r"^n 1\.0\.0 has gzip shards, and random access needs uncompressed ones; write some with `sh"
     ):
         shardmill.source(rows_compressed)
 
@@ -556,11 +549,7 @@ def batches_of(count: int) -> list[list[int]]:
 def test_batches_are_read_ahead(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = list(shardmill.examples(rows))
     stored = as_store(shardmill.source(rows), files := CountedFiles())
-    sources = {
-        "local": shardmill.source(rows),
-        "store": stored,
-        "cache": shardmill.source(rows, cache_dir=tmp_path),
-    }
+    sources = {"local": shardmill.source(rows), "store": stored, "cache": shardmill.source(rows, cache_dir=tmp_path)}
     for group_bytes in (1, 2_000, 1 << 20):
         monkeypatch.setattr(shard_ranges, "GROUP_BYTES", group_bytes)
         monkeypatch.setattr(shard_ranges, "AHEAD_BYTES", 2 * group_bytes)

@@ -255,11 +255,7 @@ def test_each_part_of_a_path_is_compared_once_with_each_of_a_glob(
 
 @pytest.mark.parametrize(
     ("command", "file", "plural"),
-    [
-        ("csv", "a.csv", "CSV files"),
-        ("jsonl", "a.jsonl", "JSON lines"),
-        ("text", "a.txt", "text files"),
-    ],
+    [("csv", "a.csv", "CSV files"), ("jsonl", "a.jsonl", "JSON lines"), ("text", "a.txt", "text files")],
 )
 def test_what_is_passed_over_is_said_alike_by_every_route(jobs: Jobs, command: str, file: str, plural: str) -> None:
     files = {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""}

@@ -161,10 +161,7 @@ def frame(**columns: Any) -> Any:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "path": (
-        lambda: "rows.csv",
-        "data is the path 'rows.csv', and shardmill.write takes rows; shardmill.convert",
-    ),
+    "path": (lambda: "rows.csv", "data is the path 'rows.csv', and shardmill.write takes rows; shardmill.convert"),
     "path-like": (lambda: Path("rows.csv"), "data is the path 'rows.csv'"),
     "bytes": (lambda: b"a", "data is bytes, which is not read; expected a pandas or polars DataFrame"),
     "number": (lambda: 3, "data is int, which is not read; expected a pandas or polars DataFrame, a pyarrow Table"),

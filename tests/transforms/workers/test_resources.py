@@ -128,12 +128,7 @@ NO_QUOTA = {"cpu/cpu.cfs_quota_us": b"-1\n", "cpu/cpu.cfs_period_us": b"100000\n
     ],
 )
 def test_the_least_limit_counts(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: Any,
-    own: str,
-    files: dict[str, bytes],
-    expected: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Any, own: str, files: dict[str, bytes], expected: int
 ) -> None:
     """Of the memory of a container, and of the cores of a process that is bound to eight."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)

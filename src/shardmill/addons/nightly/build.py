@@ -6,13 +6,7 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.addons.nightly.planning import (
-    BuildPlan,
-    Say,
-    command_line_changes,
-    encode_inputs,
-    find_kept_settings,
-)
+from shardmill.addons.nightly.planning import BuildPlan, Say, command_line_changes, encode_inputs, find_kept_settings
 from shardmill.addons.nightly.recipe import RebuildOptions, Recipe
 from shardmill.addons.nightly.retention import Problem, retain_by_recipe
 from shardmill.pipelines.config.job import JobConfig

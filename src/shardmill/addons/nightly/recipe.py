@@ -146,9 +146,7 @@ class BuildOptions(Options):
         check=lambda days: None if 1 <= days <= _MAX_DAYS else f"expected 1d to {_MAX_DAYS}d",
     )
     unchanged_status: int = flag(
-        0,
-        "Exit status if nothing had to be built; at 99, Airflow skips the following tasks",
-        check=check_status,
+        0, "Exit status if nothing had to be built; at 99, Airflow skips the following tasks", check=check_status
     )
 
     def __post_init__(self) -> None:

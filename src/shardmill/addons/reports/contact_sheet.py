@@ -234,10 +234,7 @@ def _draw_card(page: Image.Image, sample: Picture, at: tuple[int, int], size: tu
     else:
         page.paste(image, (left + (width - image.width) // 2, top + _PAD + (_CELL - image.height) // 2))
     line = top + 2 * _PAD + _CELL
-    for text, colour in (
-        (fit_line(sample.label, _CELL), _INK),
-        (fit_line(sample.file, _CELL, keep_end=True), _FAINT),
-    ):
+    for text, colour in ((fit_line(sample.label, _CELL), _INK), (fit_line(sample.file, _CELL, keep_end=True), _FAINT)):
         if text:
             draw.text((left + _PAD, line), text, colour, _load_font())
             line += _LINE

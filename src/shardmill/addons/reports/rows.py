@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from shardmill.addons.reports.pictures import Picture, Pictures
@@ -33,21 +32,13 @@ def bars_path(series: Sequence[float], top: float | None = None) -> str:
     if not top:
         return ""
     path, level = f"M0 {HEIGHT}", 0
-    for number, left in zip(series, _draw_left_edges(len(series))):
-        # What is there has a height, however small.
+    for index, number in enumerate(series):
+        # What is there has a height, however small
         height = min(round(number / top * HEIGHT) or 1, HEIGHT) if number > 0 else 0
         if height != level:
-            path += left + _UP_TO[height]
-            level = height
+            left = f"{index * WIDTH / len(series):.1f}".removesuffix(".0")
+            path, level = f"{path}H{left}V{HEIGHT - height}", height
     return f"{path}H{WIDTH}V{HEIGHT}"
-
-
-_UP_TO = tuple(f"V{HEIGHT - height}" for height in range(HEIGHT + 1))  # an edge, by the height that it ends at
-
-
-@lru_cache(maxsize=64)
-def _draw_left_edges(number: int) -> tuple[str, ...]:
-    return tuple("H" + f"{index * WIDTH / number:.1f}".removesuffix(".0") for index in range(number))
 
 
 def compute_bin_shares(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
@@ -96,11 +87,7 @@ def _spread_counts(
     base = low / width
     for lower, upper, count in zip(lows, highs, counts):
         first, last = lower / width - base, upper / width - base
-        index = int(first)
-        if last <= index + 1 <= bins:  # as most do
-            found[index] += count
-            continue
-        index, end = min(index, bins - 1), min(math.ceil(last), bins)
+        index, end = min(int(first), bins - 1), min(math.ceil(last), bins)
         if end <= index + 1 or last - first < 1e-9:
             found[index] += count
             continue

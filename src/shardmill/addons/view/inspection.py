@@ -10,14 +10,7 @@ from itertools import islice
 from typing import Any
 
 from shardmill.addons.view.files import ARRAY_RECORD, Damage, RecordFiles
-from shardmill.addons.view.values import (
-    STEPS,
-    Column,
-    decode_any,
-    describe_fields,
-    example_lines,
-    show_list,
-)
+from shardmill.addons.view.values import STEPS, Column, decode_any, describe_fields, example_lines, show_list
 from shardmill.data.example import EXAMPLE, SEQUENCE_EXAMPLE
 from shardmill.data.features import Features
 from shardmill.filesystem import read_if_exists
