@@ -244,11 +244,6 @@ def pet(number: int) -> bytes:
     return out.getvalue()
 
 
-def pet_mask(number: int) -> bytes:
-    """Return its mask as a PNG file."""
-    return encoded(np.asarray(draw_pet(number)[1]))
-
-
 def digit(number: int) -> bytes:
     """Return a PNG file of the last digit of a number."""
     picture, out = Image.new("L", (32, 32)), io.BytesIO()
@@ -342,9 +337,9 @@ def write_page_data(folder: Path) -> Path:
             "targets.jsonl": "".join(f"{json.dumps(row)}\n" for row in targets).encode(),
             "attributes.csv": b"file_name,smiling,hat,age\nphotos/dog/0.jpg,1,0,31.5\nphotos/cat/1.jpg,0,1,24\n",
             "carvana/train/1.jpg": pet(1),
-            "carvana/train_masks/1_mask.png": pet_mask(1),
+            "carvana/train_masks/1_mask.png": encoded(np.asarray(draw_pet(1)[1])),
             **{f"seg/images/{n}.jpg": pet(n) for n in range(1, 9)},
-            **{f"seg/masks/{n}.png": pet_mask(n) for n in range(1, 9)},
+            **{f"seg/masks/{n}.png": encoded(np.asarray(draw_pet(n)[1])) for n in range(1, 9)},
             **{f"depth/{n}.png": depth_of(pet(n)) for n in range(1, 9)},
             "ships/train/1.jpg": pet(1),
             "ships/train.csv": b"ImageId,EncodedPixels\n1.jpg,1 3 9 2\n",

@@ -38,7 +38,7 @@ def test_no_file_of_the_user_is_replaced(run: Run, tmp_path: Path) -> None:
 
     assert (result.status, (tmp_path / "rows.csv").read_text()) == (2, "mine\n")
     assert f"{tmp_path}/rows.csv is there and differs from the sample; give another folder" in result.err
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_samples_are_written_twice(run: Run, tmp_path: Path) -> None:

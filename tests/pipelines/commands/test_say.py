@@ -16,6 +16,7 @@ CALLS: dict[str, list[str]] = {
     **{kind: [kind, "--input", "in.csv", "--output", "sets", "--name", kind, "--dry_run"] for kind in ("csv", "text")},
     "rebuild": ["rebuild", "rows.yaml", "--dry_run"],
     "inspect": ["inspect", "n"],
+    "sample": ["sample", "text"],
     "verify": ["verify", "n"],
     "index": ["index", "n"],
     "versions": ["versions", "n"],
@@ -26,7 +27,7 @@ CALLS: dict[str, list[str]] = {
     "tag": ["tag", "n", "1.0.0", "good"],
     "accept": ["accept", "n", "1.0.2", "--reason", "why"],
 }
-OTHERS = set(entries()) - {*KINDS, "completion", "view"}  # `view` serves its page until it is ended
+OTHERS = set(entries()) - {*KINDS, "completion", "selftest", "view"}  # `view` serves its page until it is ended
 CONFIRMATIONS = ["verify", "index", "retain", "rollback", "tag", "report", "accept"]  # others print a result
 
 
