@@ -128,7 +128,6 @@ def delete_tag(parent: str, tag: str) -> str:
 
 @contextmanager
 def _refuse_conflicts(pointer: str) -> Iterator[None]:
-    """Raise a JobError if the file of `pointer` is no longer what was read."""
     try:
         yield
     except (ChangedError, FileExistsError):

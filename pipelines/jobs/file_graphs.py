@@ -71,7 +71,6 @@ def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None
 
 
 def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], root: str) -> PreviousVersion | str:
-    """Return the version to take records from, or the reason for having none."""
     if config.reuse == RECORD:
         return f"--reuse {RECORD} takes nothing from an older version"
     parent = storage.join(config.output, config.name)

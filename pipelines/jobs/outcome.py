@@ -395,7 +395,6 @@ def _repair_latest(versions: list[str]) -> Iterator[str]:
 
 
 def _is_version_folder(directory: str) -> bool:
-    """Return True if `directory` is a version directory with the name that its manifest gives, not a copy."""
     path = storage.join(directory, file_names.MANIFEST)
     try:
         return Manifest.from_json(storage.read_bytes(path), path).version == directory.rpartition("/")[2]

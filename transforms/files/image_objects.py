@@ -195,7 +195,6 @@ def _convert_to_fractions(planned: PlannedObjects, units: NDArray[np.float64]) -
 
 
 def _move_boxes(boxes: Box, transforms: Sequence[_BoxTransform], owners: NDArray[np.int64]) -> Box:
-    """Return boxes in the stored images, which they may extend beyond."""
     groups: dict[tuple[int, Fitting], int] = {(UPRIGHT, _UNCHANGED): 0}
     group = np.array(
         [groups.setdefault((transform.orientation, transform.fit), len(groups)) for transform in transforms], np.int64

@@ -386,7 +386,6 @@ class CsvFormat(RecordFormat):
         return len(data) - (len(data) - len(data.rstrip(self.escape.encode()))) % 2
 
     def _unite(self, data: bytes) -> bytes:
-        """Return whole lines with one character in place of each separator."""
         between, quote = re.escape(self.delimiter.encode()), re.escape(self.quote.encode())
         if self.delimiter == WHITE_SPACE:
             data, between = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", data), rb"[ \t]+"

@@ -424,7 +424,6 @@ def _without_backslashes(name: str, folder: str, names: ManifestNames, findings:
 
 
 def _compare_size(sides: Sequence[Any], image_path: str, path: str, line: int) -> None:
-    """Raise a UserError if an image can be opened and is not as wide and high as its row says."""
     from shardmill.data.media import open_image
 
     try:

@@ -144,7 +144,6 @@ class AnnotationOptions(Options):
 
     @property
     def _given(self) -> dict[str, str]:
-        """The options that name annotations, as given on the command line."""
         is_csv = self.annotations == (BOXES_CSV, self.boxes_csv)
         values = {
             "--coco": " --coco ".join("=".join(filter(None, pair)) for pair in self.coco),

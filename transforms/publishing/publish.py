@@ -101,7 +101,6 @@ def check_before_publishing(
 
 
 def _open_baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, list[CheckResult]]:
-    """Return the baseline, None if nothing is published, and an error or warning about it."""
     files, said = storage.StorageFiles(), ""
     try:
         if checks.baseline == file_names.LATEST:

@@ -167,7 +167,6 @@ def order_and_contents(
 
 
 def _find_class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:
-    """Return the class id of each row, or None unless there is exactly one label with one class a row."""
     labels = layout.row_labels  # missing ones are reported after all rows are read
     if len(labels) != 1 or labels[0] not in encoded.features.schema.names:
         return None

@@ -79,7 +79,6 @@ def _pages_before(pages: Iterator[Page], end: str) -> Iterator[Page]:
 
 
 def _fetch_in_order(ranges: Sequence[Callable[[], Iterator[Page]]]) -> Iterator[Page]:
-    """Yield the pages of all `ranges` in order, requesting several ranges at once."""
     with ThreadPoolExecutor(_RANGES, "shardmill-list") as pool:
         waiting = iter(ranges)
         running: deque[Future[tuple[list[Page], Iterator[Page]]]] = deque()

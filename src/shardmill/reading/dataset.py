@@ -251,7 +251,6 @@ def _check_parent_folder(files: Files, directory: str, version: str) -> None:
 
 
 def _explain_unpublished(files: Files, directory: str) -> str:
-    """Explain the state of a `directory` without _SUCCESS, and what to do."""
     if files.exists(posixpath.join(directory, file_names.PUBLISHING)):
         return (
             f"{directory} has no _SUCCESS: its job was interrupted while it published; run it again, or "

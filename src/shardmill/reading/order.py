@@ -146,7 +146,6 @@ class Order:
         return found
 
     def _find_in_blocks(self, positions: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Shuffle positions within windows, and then the blocks of neighbours."""
         block, size = self.block, min(self.block * self.window, self.n)
         last = self.n // size - 1  # the number of the last window, which also holds the rest
         is_last = positions >= last * size

@@ -618,7 +618,6 @@ def _build_objects(
 
 
 def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:
-    """Yield a Reject for each missing image that annotations refer to, and for each annotation without an image."""
     known = {image.id for image in coco_file.images}
     referenced_ids, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
     for image_id, first, count in zip(referenced_ids.tolist(), firsts.tolist(), counts.tolist(), strict=True):

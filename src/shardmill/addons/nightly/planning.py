@@ -97,7 +97,6 @@ def decide(config: JobConfig, inputs: Inputs, on_published: str = KEEP) -> Uncha
 
 
 def _compare_to_version(parent: str, version: str, inputs: Inputs) -> str:
-    """Return how `inputs` differ from those of a published version; "" for no difference."""
     path = inputs_path(parent, version)
     try:
         before = decode_inputs(storage.read_bytes(path), path)

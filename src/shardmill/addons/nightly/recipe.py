@@ -90,9 +90,7 @@ class RetainOptions(Options):
         check=lambda number: None if number >= 1 else "expected at least 1",
     )
     max_age: float | None = flag(
-        None,
-        "Age up to which versions are kept, such as 30d; 0d keeps none",
-        parse=partial(parse_duration, least=0),
+        None, "Age up to which versions are kept, such as 30d; 0d keeps none", parse=partial(parse_duration, least=0)
     )
 
     def __post_init__(self) -> None:

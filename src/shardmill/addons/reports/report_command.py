@@ -21,12 +21,7 @@ from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.text import to_printable
 from shardmill.transforms.options.job_options import CheckOptions
-from shardmill.transforms.publishing.catalog import (
-    find_version_folder,
-    is_failed_folder,
-    open_version,
-    parent_folder,
-)
+from shardmill.transforms.publishing.catalog import find_version_folder, is_failed_folder, open_version, parent_folder
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 

@@ -346,7 +346,6 @@ def _make_cached_engine(url: "URL", _: str) -> "Engine":
 
 
 def _connect(engine: "Engine", url: DatabaseUrl) -> "Connection":
-    """Return a connection whose transaction reads one state and cannot write."""
     with _database_errors(f"--url {url}", url, engine):
         try:
             connection = engine.connect()
