@@ -179,7 +179,20 @@ class _ArraysOptions(_Options, total=False):
     split_column: str
     feature: _Value
     shape: _Value
-    dtype: Literal["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "complex64", "complex128"]
+    dtype: Literal[
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
     stacked: bool
 
 class _AudioOptions(_Options, total=False):
