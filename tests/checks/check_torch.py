@@ -518,6 +518,36 @@ def test_a_process_group_that_comes_later(rows: Path, monkeypatch: pytest.Monkey
     assert (data.rank, data.world_size) == (1, 2)
 
 
+SPAWNED = """
+import sys, torch, shardmill, shardmill.torch
+from torch.utils.data import DataLoader
+
+def run(rank, data, group, workers):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{group}{workers}", rank=rank, world_size=2)
+    for epoch in range(2):
+        for batch in DataLoader(data, batch_size=None, num_workers=workers):
+            with open(f"{group}-{rank}", "a") as file:
+                print(epoch, *batch["n"].tolist(), file=file)
+
+if __name__ == "__main__":
+    source = shardmill.source(sys.argv[1], features=["n"])
+    data = shardmill.torch.Dataset(source, batch_size=8, remainder="drop", seed=5)
+    torch.multiprocessing.spawn(run, (data, sys.argv[2], int(sys.argv[3])), 2)
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dataset_that_spawned_ranks_are_given(rows: Path, tmp_path: Path, workers: int) -> None:
+    (script := tmp_path / "train.py").write_text(SPAWNED)
+    command = [sys.executable, "-W", "ignore", script, rows, tmp_path / "group", str(workers)]
+    subprocess.run(command, check=True)
+    lines = "".join((tmp_path / f"group-{rank}").read_text() for rank in range(2)).splitlines()
+    for epoch in range(2):
+        found = [[int(number) for number in line.split()[1:]] for line in lines if line.startswith(f"{epoch} ")]
+        assert len(found) == 24
+        assert sorted(joined(found)) == sorted(joined(epoch_of(rows, epoch)))
+
+
 def test_a_process_group_that_workers_do_not_know(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = loader(dataset(rows), 2)
     numbers(reader)
