@@ -34,7 +34,7 @@ def read_record(path: str) -> BuildRecord | None:
     """Return the record at `path`, or None if it is missing or damaged."""
     try:
         return BuildRecord.from_json(storage.read_bytes(path), path)
-    except (FileNotFoundError, CorruptDataError):
+    except (FileNotFoundError, NotADirectoryError, CorruptDataError):
         return None
 
 
