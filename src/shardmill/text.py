@@ -146,7 +146,7 @@ def fit_terminal(text: str, stream: TextIO) -> str:
     """
     if not stream.isatty():
         return text
-    from rich.console import Console  # which heeds NO_COLOR, TERM and COLUMNS
+    from rich.console import Console  # which follows NO_COLOR, TERM and COLUMNS
 
     console = Console(file=stream)
     has_colours = console.color_system is not None and not console.no_color

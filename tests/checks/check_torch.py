@@ -539,7 +539,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_dataset_that_spawned_ranks_are_given(rows: Path, tmp_path: Path, workers: int) -> None:
     (script := tmp_path / "train.py").write_text(SPAWNED)
-    command = [sys.executable, "-W", "ignore", script, rows, tmp_path / "group", str(workers)]
+    command = [sys.executable, "-W", "ignore", str(script), str(rows), f"{tmp_path}/group", str(workers)]
     subprocess.run(command, check=True)
     lines = "".join((tmp_path / f"group-{rank}").read_text() for rank in range(2)).splitlines()
     for epoch in range(2):

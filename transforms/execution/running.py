@@ -29,7 +29,7 @@ TWICE_THE_CORES = -2  # of the worker: where threads wait for a store about as l
 
 
 class Threads(NamedTuple):
-    """How many threads of a worker call a function: 1 calls inline, 0 is one a core, TWICE_THE_CORES two a core.
+    """Number of a worker's threads that call a function: 1 calls inline, 0 is one a core, TWICE_THE_CORES two a core.
 
     With a `lock_share`, worker processes may call the function instead; see `offload`.
     """

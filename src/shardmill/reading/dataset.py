@@ -53,7 +53,7 @@ class Dataset:
     manifest: Manifest
     files: Files  # to read through
     manifest_crc32c: str = ""  # of the manifest's file as opened; "" if not computed
-    sha256: str = ""  # of the manifest's file as opened; "" if there is none
+    sha256: str = ""  # of the manifest's file as opened; "" without a manifest
 
     def path(self, shard: ShardEntry) -> str:
         """Return the full path of a shard."""
