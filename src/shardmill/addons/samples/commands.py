@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = json.loads((_FOLDER / "kinds
 
 
 def _add_arguments(parser: Parser) -> None:
-    parser.add_argument("kind", metavar="KIND", choices=KINDS, help=f"Kind of data: {', '.join(KINDS)}")
+    parser.add_argument("kind", metavar="KIND", choices=tuple(KINDS), help=f"Kind of data: {', '.join(KINDS)}")
     parser.add_argument("folder", metavar="DIR", nargs="?", default=".", help="Folder to write to (default: .)")
 
 
