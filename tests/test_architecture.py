@@ -112,6 +112,7 @@ SINGLE = {
     "shardmill.filesystem": 0,
     "shardmill.transforms": 0,
     "shardmill.transforms.findings": 4,
+    "shardmill.transforms.encodings": 5,
     "shardmill.transforms.times": 6,
     "shardmill.pipelines": 0,
     "shardmill.addons": 0,

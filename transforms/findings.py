@@ -227,7 +227,7 @@ class Remarks(Finding):
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
         for text, (count, (name, line)) in self.rows.items():
             remark = text.split("\n")[-1 if count > 1 else 0]
-            yield f"{count:,} {remark}; the first is {name}, line {line}"
+            yield f"{count:,} {remark}; the first is {describe_place(name, line)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +303,21 @@ class MissingTexts(Finding):
         remedy = flags.missing_remedy()
         names = listed(parts, _MAX_LISTED_COLUMNS, f", {plural(len(parts) - _MAX_LISTED_COLUMNS, 'more column')}")
         return [f"taken as missing values: in column {names}{remedy}"]
+
+
+@dataclass(frozen=True, slots=True)
+class MixedZones(Finding):
+    """The times that order rows, with and without a zone."""
+
+    rank: ClassVar[int] = 6
+    column: str = ""
+    times: int = 0
+    zoned: int = 0  # of these, those with a zone
+
+    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+        if 0 < self.zoned < self.times:
+            were = plural(self.times - self.zoned, "value without a zone was", "values without a zone were")
+            yield f"--order_by {self.column}: {were} taken for UTC among {self.zoned:,} with a zone"
 
 
 MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named in a flag

@@ -581,7 +581,7 @@ class TextFilesConfig(FilesConfig):
         super().__post_init__()
         if self.input is None:
             raise UserError("give --input, a folder or a glob")
-        from shardmill.transforms.formats.line_blocks import encoding_name
+        from shardmill.transforms.encodings import encoding_name
 
         try:
             encoding_name(self.encoding)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.text import shorten
+from shardmill.text import is_unicode, shorten
+from shardmill.transforms.columns import types
 from shardmill.transforms.columns.arrow import (
     Flags,
     arrow_type,
@@ -26,27 +27,11 @@ from shardmill.transforms.columns.arrow import (
     time_texts,
 )
 from shardmill.transforms.columns.text import parse_values
-from shardmill.transforms.columns.types import (
-    EXACT_FLOAT32,
-    MAX_RANK,
-    ColumnError,
-    ColumnType,
-    ScalarType,
-    Spelling,
-    check_shape,
-    common_type,
-    format_shape,
-    json_spelling,
-    leaf_values,
-    preview_value,
-    shape_and_values,
-    value_type,
-    values_of_type,
-)
+from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.findings import Rounded, RoundedNumbers
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
-_SCALARS: dict[type, ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
+_SCALARS: dict[type, types.ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
 _NONE = type(None)
 
 
@@ -60,23 +45,23 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     kinds = set(map(type, values))
     scalars = kinds - {_NONE, list}
     lists = [value for value in values if type(value) is list] if list in kinds else []
-    (_, *inner), items = shape_and_values(list(chain.from_iterable(lists)))
+    (_, *inner), items = types.shape_and_values(list(chain.from_iterable(lists)))
     if inner and scalars:
-        raise ColumnError("lists of lists mixed with values")
+        raise types.ColumnError("lists of lists mixed with values")
     scalars.update(map(type, items))
     if not scalars <= _SCALARS.keys():
-        raise ColumnError("an object, or null in a list")
-    spelling = Spelling(0)
+        raise types.ColumnError("an object, or null in a list")
+    spelling = types.Spelling(0)
     if scalars & {int, float}:
         _check_numbers(items)
         _check_numbers(values)
-        spelling = json_spelling(items) | json_spelling(values)
+        spelling = types.json_spelling(items) | types.json_spelling(values)
     lengths: set[int | None] = set(map(len, lists))
     if kinds - {_NONE, list}:
         lengths.add(None)
     if not lengths:
         return None
-    dtype: ScalarType = reduce(common_type, (_SCALARS[kind] for kind in scalars)) if scalars else "int64"
+    dtype: types.ScalarType = reduce(types.common_type, (_SCALARS[kind] for kind in scalars)) if scalars else "int64"
     present = len(values) - (values.count(None) if _NONE in kinds else 0)
     empty = sum(1 for value in lists if not value) if 0 in lengths and len(lengths) > 1 else 0
     length = lengths.pop() if len(lengths) == 1 else -1
@@ -84,11 +69,11 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
-    integers, floats = values_of_type(values, int), values_of_type(values, float)
+    integers, floats = types.values_of_type(values, int), types.values_of_type(values, float)
     if integers and not (min(integers) >= -(1 << 63) and max(integers) < 1 << 63):
-        raise ColumnError("an integer that does not fit 64 bits")
+        raise types.ColumnError("an integer that does not fit 64 bits")
     if floats and not (min(floats) > -NO_LONGER_EXACT and max(floats) < NO_LONGER_EXACT):
-        raise ColumnError("a float that may have been a large integer")
+        raise types.ColumnError("a float that may have been a large integer")
 
 
 def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
@@ -103,8 +88,8 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
     if not column.is_variable and (lengths[~missing] != column.length).any():
         return None
     try:
-        (size, *inner), items = shape_and_values(list(chain.from_iterable(value or () for value in values)))
-    except ColumnError:
+        (size, *inner), items = types.shape_and_values(list(chain.from_iterable(value or () for value in values)))
+    except types.ColumnError:
         return None
     if size and tuple(inner) != column.item_shape:
         return None
@@ -119,7 +104,7 @@ def _make_lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, colum
     return pa.LargeListArray.from_arrays(offsets, items, mask=nulls)
 
 
-def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) -> pa.Array | None:
+def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: types.ScalarType) -> pa.Array | None:
     try:
         if dtype == "int64" and kinds <= {int}:
             return pa.array(values, pa.int64())
@@ -143,16 +128,16 @@ def _make_scalars(values: Sequence[Any], kinds: set[type], dtype: ScalarType) ->
 
 def convert_value(value: Any, column: ColumnType) -> Any:
     """Convert one value to int, float, bytes, a list of them, or None; raise ColumnError if it does not fit."""
-    found = value_type(value, is_text=False)
+    found = types.value_type(value, is_text=False)
     if found is None:
         return [] if column.is_variable else None
-    check_shape(value, column)
+    types.check_shape(value, column)
     if column.length is None:
         return _convert(value, column.dtype)
-    return [_convert(item, column.dtype) for item in leaf_values(value)]
+    return [_convert(item, column.dtype) for item in types.leaf_values(value)]
 
 
-def _convert(value: Any, dtype: ScalarType) -> Any:
+def _convert(value: Any, dtype: types.ScalarType) -> Any:
     if dtype == "bytes":
         return value if isinstance(value, bytes) else as_text(value).encode()
     is_boolean = isinstance(value, bool)  # which Python takes for an integer
@@ -167,13 +152,13 @@ def _convert(value: Any, dtype: ScalarType) -> Any:
         with np.errstate(over="ignore"):
             number = float(np.float32(float(value)))
         if math.isinf(number):
-            raise ColumnError(f"{value} is beyond the range of float32")
+            raise types.ColumnError(f"{value} is beyond the range of float32")
         return number
     if isinstance(value, str):
         number, misfits = parse_values(pa.array([value.encode()], pa.binary()), dtype)
         if not len(misfits):
             return number[0].as_py()
-    raise ColumnError(f"{preview_value(value)} is no {_NAMES[dtype]}")
+    raise types.ColumnError(f"{types.preview_value(value)} is no {_NAMES[dtype]}")
 
 
 _NAMES = {"bool": "true or false", "int64": "integer", "float32": "number"}
@@ -181,12 +166,12 @@ _NAMES = {"bool": "true or false", "int64": "integer", "float32": "number"}
 
 def inexact_floats(value: Any) -> Iterator[float]:
     """Yield the floats in a JSON value that may have been integers beyond 64 bits, so that digits are lost."""
-    for item in leaf_values(value):
+    for item in types.leaf_values(value):
         if isinstance(item, float) and abs(item) >= NO_LONGER_EXACT:
             yield item
 
 
-_EXACT = float(EXACT_FLOAT32)
+_EXACT = float(types.EXACT_FLOAT32)
 _EXACT_DOUBLE = float(1 << 53)  # as float64 does here
 _HASH_FACTOR = np.uint32(0x9E3779B1)  # of multiplicative hashing: 2**32 over the golden ratio
 _SAMPLED = 1 << 17  # float32 numbers of all columns of a table that are sampled, and the limits for one column
@@ -333,7 +318,7 @@ def rounded_values(values: Sequence[Any], floats: pa.Array, limit: int) -> Round
     """Return the JSON numbers, or items of lists, that changed when converted to `floats`, as `rounded_texts` does."""
     is_listed = pa.types.is_large_list(floats.type)
     narrow = (floats.flatten() if is_listed else floats).to_numpy(zero_copy_only=False)
-    items = [item for item in (leaf_values(values) if is_listed else values) if item is not None]
+    items = [item for item in (types.leaf_values(values) if is_listed else values) if item is not None]
     if not set(map(type, items)) <= {int, float}:  # numbers in quotes, of which --types or --schema makes numbers
         return rounded_texts(pa.array(map(as_text, items), pa.string()).cast(pa.binary()), floats.drop_null(), limit)
     sample = None
@@ -390,13 +375,13 @@ class UnsupportedTypeError(ValueError):
     """An Arrow type that no feature can hold."""
 
 
-def arrow_scalar_type(kind: pa.DataType) -> ScalarType | None:
+def arrow_scalar_type(kind: pa.DataType) -> types.ScalarType | None:
     """Return the type that values become; None if it is null. Raise UnsupportedTypeError for structs and others."""
     item, rank = storage_type_of(kind), 0
     while is_list(item):
         item, rank = storage_type_of(item.value_type), rank + 1
-    if rank > MAX_RANK:
-        raise UnsupportedTypeError(f"of lists nested more than {MAX_RANK} deep")
+    if rank > types.MAX_RANK:
+        raise UnsupportedTypeError(f"of lists nested more than {types.MAX_RANK} deep")
     if pa.types.is_null(item):
         return None
     if pa.types.is_boolean(item):
@@ -474,10 +459,10 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
 
 def _misfit_reason(value: Any, column: ColumnType) -> str:
     try:
-        check_shape(value, column)
-    except ColumnError as error:
+        types.check_shape(value, column)
+    except types.ColumnError as error:
         return str(error)
-    return f"{preview_value(value)} does not fit the shape {format_shape(column.shape)}"
+    return f"{types.preview_value(value)} does not fit the shape {types.format_shape(column.shape)}"
 
 
 def _fill_missing(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, problems: dict[int, str]) -> pa.Array:
@@ -485,7 +470,7 @@ def _fill_missing(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, 
         return array
     try:
         value = pa.array([convert_value(fill, column)], arrow_type(column))
-    except ColumnError as error:
+    except types.ColumnError as error:
         problems.update(dict.fromkeys(np.flatnonzero(~valid).tolist(), f"the fill: {error}"))
         return array
     indices = np.where(valid, np.arange(len(array)), len(array))
@@ -495,7 +480,7 @@ def _fill_missing(array: pa.Array, valid: Flags, column: ColumnType, fill: Any, 
 _Problem = Callable[[int], str]
 
 
-def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags, _Problem]:
+def _convert_items(items: pa.Array, dtype: types.ScalarType) -> tuple[pa.Array, Flags, _Problem]:
     """Return `items` as `dtype`, flags of those that do not fit, and a function that returns the reason for one."""
     bad, failed = items.is_null().to_numpy(zero_copy_only=False), dict[int, str]()
     if pa.types.is_duration(items.type):
@@ -503,6 +488,9 @@ def _convert_items(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags,
     if any(test(items.type) for test in _IS_TEXTUAL):
         items, failed = _as_strings(items)
         bad = bad | np.isin(np.arange(len(items)), list(failed))
+    elif pa.types.is_string(items.type) or pa.types.is_large_string(items.type):
+        items, failed = as_unicode(items)
+        bad = bad | items.is_null().to_numpy(zero_copy_only=False)
     kind = items.type
     target = arrow_type(ColumnType(dtype, None, 0))
     if pa.types.is_null(kind):
@@ -535,6 +523,21 @@ def _as_strings(items: pa.Array) -> tuple[pa.Array, dict[int, str]]:
     return texts, dict.fromkeys(lost.tolist(), "a time beyond the years that can be written, -32767 to 32767")
 
 
+def as_unicode(items: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """Return texts with null for those that are not UTF-8, which some writers do not check, and the reasons."""
+    try:
+        items.validate(full=True)
+        return items, {}
+    except pa.ArrowInvalid:
+        texts = items.cast(pa.binary()).to_pylist()
+    lost = {row: f"{shorten(repr(text))} is not utf-8" for row, text in enumerate(texts) if text and not _is_utf8(text)}
+    return pa.array([None if row in lost else text for row, text in enumerate(texts)], items.type), lost
+
+
+def _is_utf8(text: bytes) -> bool:
+    return is_unicode(text.decode(errors="surrogateescape"))
+
+
 def to_strings(items: pa.Array) -> pa.Array:
     """Return dates, times, decimals and binary values of one length as texts or bytes, and other values unchanged."""
     if any(test(items.type) for test in _IS_TEXTUAL):
@@ -542,7 +545,7 @@ def to_strings(items: pa.Array) -> pa.Array:
     return items.cast(pa.binary()) if pa.types.is_fixed_size_binary(items.type) else items
 
 
-def _parse_texts(items: pa.Array, dtype: ScalarType) -> tuple[pa.Array, Flags]:
+def _parse_texts(items: pa.Array, dtype: types.ScalarType) -> tuple[pa.Array, Flags]:
     """Parse texts as numbers, with the same result as in CSV; items of other types do not fit."""
     if not any(test(items.type) for test in _IS_BYTES):
         return pa.nulls(len(items), arrow_type(ColumnType(dtype, None, 0))), np.ones(len(items), bool)

@@ -542,7 +542,7 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return _binary(column.cast(pa.string()))
     if pa.types.is_floating(kind):
-        return _float_key_texts(column.cast(pa.float64()))
+        return _float_key_texts(column)
     if pa.types.is_fixed_size_binary(kind):
         return _canonical_texts(_binary(column.cast(pa.binary())))
     is_text = kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -591,21 +591,16 @@ def _list_key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     return pc.if_else(pc.is_valid(column), joined, pa.scalar(None, pa.large_binary()))
 
 
-def _float_key_texts(column: pa.DoubleArray) -> pa.LargeBinaryArray:
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    numbers = column.to_numpy(zero_copy_only=False)
+def _float_key_texts(column: pa.Array) -> pa.LargeBinaryArray:
+    """Return texts that differ if the numbers do, and are those of float32 for numbers that it holds."""
+    numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = numbers.astype(np.float32)
-        rounded = np.where(_is_integer(numbers), numbers, narrow.astype(np.float64))
-    beyond = np.isinf(narrow) & np.isfinite(numbers)
-    integers = _is_integer(rounded) & ~beyond
-    texts = pa.array(narrow).cast(pa.string())
-    if beyond.any():  # no feature holds them, but a column that is dropped may
-        texts = pc.if_else(pa.array(beyond), pa.array(numbers).cast(pa.string()), texts)
-    if np.isnan(numbers).any():  # which have a sign
-        texts = pc.if_else(pa.array(np.isnan(numbers)), "nan", texts)
-    whole = pa.array(np.where(integers, rounded, 0).astype(np.int64)).cast(pa.string())
-    texts = pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), texts)
+    texts = pc.if_else(pa.array(narrow == numbers), *(pa.array(each).cast(pa.string()) for each in (narrow, numbers)))
+    texts = pc.if_else(pa.array(np.isnan(numbers)), "nan", texts)  # some have a sign
+    integers = _is_integer(numbers)
+    whole = pa.array(np.where(integers, numbers, 0).astype(np.int64)).cast(pa.string())
+    texts = pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
     return _binary(pc.if_else(pa.array(integers), whole, texts))
 
 
@@ -637,9 +632,8 @@ def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     neither = pc.invert(pc.or_(integers, words))
     floats = pc.if_else(neither, texts, pa.scalar(None, pa.large_binary())).view(pa.large_string()).cast(pa.float64())
     numbers = _float_key_texts(floats)
-    beyond = pc.and_(pc.is_finite(floats), pc.is_inf(floats.cast(pa.float32(), safe=False)))
     canonical = pc.match_substring_regex(texts, r"[nN]")  # Arrow rounds 1e400 to infinity, and what says it has an "n"
-    beyond = pc.fill_null(pc.or_(beyond, pc.and_not(pc.is_inf(floats), canonical)), False)
+    beyond = pc.fill_null(pc.and_not(pc.is_inf(floats), canonical), False)
     return pc.if_else(integers, whole, pc.if_else(words, lower, pc.if_else(beyond, texts, numbers)))
 
 

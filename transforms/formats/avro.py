@@ -25,30 +25,8 @@ from shardmill.transforms.columns.arrow import parse_interval, to_batch
 from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
 from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, to_json
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
-from shardmill.transforms.formats.format import (
-    STAGE,
-    BlockRef,
-    CutError,
-    Damage,
-    FileRef,
-    KeyColumn,
-    RawBatch,
-    RecordFormat,
-    Rows,
-    UnreadableError,
-    check_unique_names,
-    distinct_values,
-    empty_rows,
-    infer_present_type,
-    merge_fill,
-    parse_fills,
-    reject_file,
-    typed_rows,
-    unreadable_reason,
-    unsupported_columns,
-    unsupported_error,
-    with_variable_length,
-)
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.formats.format import STAGE, BlockRef, CutError, FileRef, RawBatch, UnreadableError
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 
@@ -295,7 +273,7 @@ def read_header(stream: BinaryIO, file: FileRef, nesting: Nesting = NO_NESTING) 
     if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
         what = "union" if isinstance(schema, list) else schema["type"] if isinstance(schema, dict) else schema
         raise UserError(f"{file.name}: each value is of type {what}; expected records, whose fields are the columns")
-    check_unique_names(file.name, [field["name"] for field in parsed["fields"]])
+    formats.check_unique_names(file.name, [field["name"] for field in parsed["fields"]])
     fields = arrow_types(parsed["fields"], named)
     columns = _flatten_types(fields, nesting)
     return Header(fields, columns, nesting, records, codec, found["sync"], schema, buffer.tell())
@@ -452,7 +430,7 @@ _BATCH_ROWS = 1 << 16  # of tiny records, decoded at once
 
 
 @dataclass(frozen=True)
-class AvroFormat(RecordFormat):
+class AvroFormat(formats.RecordFormat):
     """A row for each record of an Avro container file.
 
     * Ints and longs become int64, floats and doubles float32; strings, bytes, fixed and enums become bytes.
@@ -478,7 +456,7 @@ class AvroFormat(RecordFormat):
             try:
                 header = read_header(stream, file, self.nesting)
             except UnreadableError as error:
-                yield reject_file(file.name, file.size_bytes, str(error))
+                yield formats.reject_file(file.name, file.size_bytes, str(error))
                 return
             start, first, row, whole = header.size_bytes, 1, 1, True
             try:
@@ -502,25 +480,27 @@ class AvroFormat(RecordFormat):
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
         """Infer the types from the schema; count values and list lengths in all records, also those `read` rejects."""
-        fills = parse_fills(self.fill)
+        fills = formats.parse_fills(self.fill)
         every = [name for name in (*block.columns, *fills) if name not in self.nesting.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))
         merged = Inferred()
         for part in _parts(block, [*wanted, *(column.name for column in values_of)], self.nesting):
             if isinstance(part, _Part):
                 types = {name: found for name in wanted if (found := part.infer(name, fills)) is not None}
-                values = distinct_values(part.batch, values_of, fills)
+                values = formats.distinct_values(part.batch, values_of, fills)
                 merged = merged.merge(Inferred(types, len(part.numbers), values))
         yield merged
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(
+        self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
+    ) -> Iterator[formats.Rows]:
         """Yield the rows of several Avro blocks at a time; a damaged block is one reject."""
-        fills = parse_fills(self.fill)
+        fills = formats.parse_fills(self.fill)
         for part in _parts(block, [*types, *(key.name for key in keys)], self.nesting):
             if isinstance(part, Reject):
-                yield empty_rows(types, [part], keys)
+                yield formats.empty_rows(types, [part], keys)
             else:
-                yield typed_rows(block.file.name, part.batch, part.numbers, types, keys, fills, part.parallel)
+                yield formats.typed_rows(block.file.name, part.batch, part.numbers, types, keys, fills, part.parallel)
 
     def raw_batches(self, block: BlockRef) -> Iterator[RawBatch | Reject]:
         """Yield all columns of the records of several Avro blocks at a time, nested as they are."""
@@ -539,10 +519,10 @@ class _Part:
         found, missing = None, len(self.numbers)
         if name in self.batch.schema.names:
             array = self.batch[name]
-            found, missing = infer_present_type(array, arrow_scalar_type(array.type)), array.null_count
+            found, missing = formats.infer_present_type(array, arrow_scalar_type(array.type)), array.null_count
             if found is not None and name in self.parallel:
-                found = with_variable_length(found)
-        return merge_fill(found, fills.get(name), missing)
+                found = formats.with_variable_length(found)
+        return formats.merge_fill(found, fills.get(name), missing)
 
 
 def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting, is_raw: bool = False) -> Iterator[_Part | Reject]:
@@ -558,8 +538,8 @@ def _parts(block: BlockRef, names: Iterable[str], nesting: Nesting, is_raw: bool
     try:
         with storage.open_read(block.file.path, block.end) as stream:
             header = read_header(stream, block.file, nesting)
-            if not is_raw and (unsupported := unsupported_columns(header.columns, names)):
-                raise unsupported_error(block.file.name, unsupported, header.columns, nesting)
+            if not is_raw and (unsupported := formats.unsupported_columns(header.columns, names)):
+                raise formats.unsupported_error(block.file.name, unsupported, header.columns, nesting)
             parallel = frozenset(name for name, column in header.columns.items() if column.is_parallel)
             for frame in read_frames(stream, header, offset, block.end, with_data=True):
                 try:
@@ -590,9 +570,9 @@ def _join_parts(parts: Sequence[_Part]) -> Iterator[_Part]:
 
 def _lost_records(block: BlockRef, offset: int, row: int, problem: Exception) -> Reject:
     name, left = block.file.name, block.end - offset
-    reason = f"{unreadable_reason(problem, block.file.path)}; all from row {row:,} on is lost"
+    reason = f"{formats.unreadable_reason(problem, block.file.path)}; all from row {row:,} on is lost"
     if isinstance(problem, CutError):
         return Reject(name, row, STAGE, reason, problem.records, left, "at least")
     if block.records is not None:  # the file was whole when it was indexed
         return Reject(name, row, STAGE, reason, max(block.records - (row - block.first_line), 1), left)
-    return Damage(reason, left, left / max(offset, 1)).make_reject(name, row, reason, row - 1, left)
+    return formats.Damage(reason, left, left / max(offset, 1)).make_reject(name, row, reason, row - 1, left)

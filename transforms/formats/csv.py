@@ -32,27 +32,7 @@ from shardmill.transforms.columns.text import (
     without_leading_zeros,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf
-from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, Remarks, RoundedNumbers
-from shardmill.transforms.formats import csv_parse
-from shardmill.transforms.formats.conventions import MISSING, Dialect
-from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
-from shardmill.transforms.formats.csv_scan import Positions, stitch
-from shardmill.transforms.formats.format import (
-    STAGE,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    RecordNotice,
-    Rows,
-    compressed_damage,
-    empty_rows,
-    is_long_text,
-    key_column_name,
-    reject_file,
-    widen_block,
-)
-from shardmill.transforms.formats.line_blocks import (
+from shardmill.transforms.encodings import (
     BOM,
     Stream,
     Utf8Stream,
@@ -62,6 +42,13 @@ from shardmill.transforms.formats.line_blocks import (
     not_encoded_error,
     to_utf8,
 )
+from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, Remarks, RoundedNumbers
+from shardmill.transforms.formats import csv_parse
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.formats.conventions import MISSING, Dialect
+from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
+from shardmill.transforms.formats.csv_scan import Positions, stitch
+from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, RecordNotice, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -76,7 +63,7 @@ SPACED_ROWS = "row has spaces around values, which are left out\nrows have space
 
 
 @dataclass(frozen=True)
-class CsvFormat(RecordFormat):
+class CsvFormat(formats.RecordFormat):
     """A row for each record of a CSV file: RFC 4180 as Arrow reads it.
 
     An empty delimiter means tab for files named .tsv, compressed or not, and comma for others. An empty quote means
@@ -162,10 +149,10 @@ class CsvFormat(RecordFormat):
                 yield from self._check_rows(list(found)) if self.checks_rows else found
         except TruncatedError as error:
             count: Certainty = "at least" if error.is_cut else "estimated"
-            yield reject_file(file.name, file.size_bytes, f"{error}; no record could be read", count)
+            yield formats.reject_file(file.name, file.size_bytes, f"{error}; no record could be read", count)
         except OSError as error:
             raise_if_store_failed(error, file.path)
-            yield reject_file(file.name, file.size_bytes, f"cannot be read: {error_text(error)}")
+            yield formats.reject_file(file.name, file.size_bytes, f"cannot be read: {error_text(error)}")
 
     def _check_rows(self, found: list[BlockRef | Reject | RecordNotice]) -> list[BlockRef | Reject | RecordNotice]:
         """Read the rows of all blocks in `found` and return it; raise a UserError if quotes make them doubtful."""
@@ -218,13 +205,13 @@ class CsvFormat(RecordFormat):
         records, file = 0, block.file
         for piece in self._pieces(block):
             if isinstance(piece, csv_parse.LostRecords):
-                damage = compressed_damage(piece.error, file.size_bytes)
+                damage = formats.compressed_damage(piece.error, file.size_bytes)
                 reason = f"{damage.reason}; any records from line {piece.line} on are lost"
                 lost = damage.make_reject(file.name, piece.line, reason, records, file.size_bytes)
-                yield empty_rows(types, [lost], keys)
+                yield formats.empty_rows(types, [lost], keys)
             elif isinstance(piece, Reject):
                 records += 1
-                yield empty_rows(types, [piece], keys)
+                yield formats.empty_rows(types, [piece], keys)
             else:
                 rows = self._rows(piece, block, types, keys)
                 records += len(rows.batch) + len(rows.rejects)
@@ -260,7 +247,7 @@ class CsvFormat(RecordFormat):
         values = {name: values[name] for name in types}
         for key in keys:
             text = without_leading_zeros(texts[key.name]) if key.is_number else texts[key.name]
-            values[key_column_name(key.name)] = key_texts(text)
+            values[formats.key_column_name(key.name)] = key_texts(text)
         batch, lines, left_out = to_batch(values, parsed.rows), parsed.lines, parsed.rejects
         if rejects:
             keep = np.ones(parsed.rows, bool)
@@ -342,7 +329,7 @@ class CsvFormat(RecordFormat):
             ) from error
 
     def _pieces_of_range(self, block: BlockRef) -> Iterator[csv_parse.CsvPiece | Reject | csv_parse.LostRecords]:
-        if not is_long_text(block.length):
+        if not formats.is_long_text(block.length):
             yield csv_parse.CsvPiece(to_utf8(self._unescape(_read_range(block)), self.encoding), block.first_line)
             return
         dialect, head = self._dialect(block.file.name), csv_parse.Head(next_line=block.first_line)
@@ -471,7 +458,8 @@ class CsvFormat(RecordFormat):
         return tuple(column.strip(" \t") for column in columns) if self.strip else columns, head
 
     def _text_of(self, data: bytes, file: FileRef) -> bytes:
-        return to_utf8(data, self.encoding) if self._is_splittable(file) else data
+        text = to_utf8(data, self.encoding) if self._is_splittable(file) else data
+        return text.removeprefix(BOM).replace(b"\n" + BOM, b"\n")
 
     def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject | RecordNotice]:
         columns, head = self._start(stream, file, is_doubted=True)
@@ -489,7 +477,7 @@ class CsvFormat(RecordFormat):
                 yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
             return
         begin, dialect = base + head.stop, self._dialect(file.name)
-        size = widen_block(self.block_size, len(columns))
+        size = formats.widen_block(self.block_size, len(columns))
         ranges = [part for _, part in csv_parse.read_ranges(stream, dialect, size, begin, head.rest)]
         stitched = stitch(ranges, begin, head.next_line)
         if stitched.open_line is not None:

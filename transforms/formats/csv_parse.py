@@ -15,10 +15,13 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
+from shardmill.transforms.encodings import BOM, Stream, is_utf8, remove_marks
 from shardmill.transforms.findings import Findings, JoinedRows, Occurrences, PassedOver, Remarks, Undecodable
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import Dialect
 from shardmill.transforms.formats.csv_doubts import look_like_rows, looks_like_row
 from shardmill.transforms.formats.csv_scan import (
+    BYTES_BEFORE,
     Flags,
     Positions,
     Records,
@@ -30,15 +33,7 @@ from shardmill.transforms.formats.csv_scan import (
     line_ends,
     scan_range,
 )
-from shardmill.transforms.formats.format import (
-    MAX_LINES,
-    STAGE,
-    describe_cut_end,
-    is_long_text,
-    max_text_bytes,
-    reject_long,
-)
-from shardmill.transforms.formats.line_blocks import BOM, Stream, examine_bytes, invalid_byte, is_utf8
+from shardmill.transforms.formats.line_blocks import examine_bytes, invalid_byte
 from shardmill.transforms.stores.streams import TruncatedError
 
 MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
@@ -167,7 +162,7 @@ def read_ranges(
         held = text[len(data) :]
         if data:
             yield data, scan_range(before + data, dialect, len(before), None, at - len(before))
-            before, at = data[-1:], at + len(data)
+            before, at = (before + data)[-BYTES_BEFORE:], at + len(data)
 
 
 def _trim_to_cut(text: bytes, dialect: Dialect) -> bytes:
@@ -190,18 +185,18 @@ def read_pieces(
     pending: list[bytes] = []  # of the record that is not finished
     pending_bytes = 0  # which are counted only once they are too many
     before = b""
-    size = min(size, max(max_text_bytes() // 2, 1))
+    size = min(size, max(formats.max_text_bytes() // 2, 1))
     first_line = line
     try:
         for data, part in read_ranges(stream, dialect, size, at, head.rest):
             side = part.scans[inside]
             start = 0
-            if is_long_text(pending_bytes + len(data)):
+            if formats.is_long_text(pending_bytes + len(data)):
                 end = len(data) if side.last_end is None else _first_record_end(data, before, inside, dialect)
-                if is_long_text(pending_bytes + end):
+                if formats.is_long_text(pending_bytes + end):
                     pending.clear()
                     if side.last_end is not None:
-                        yield reject_long(name, first_line, pending_bytes + end)
+                        yield formats.reject_long(name, first_line, pending_bytes + end)
                         start, first_line = end, line + count_lines(data, 0, end)
             if side.last_end is not None:
                 cut = len(data) - (part.stop - side.last_end)
@@ -211,7 +206,7 @@ def read_pieces(
                 first_line = line + side.last_lines
             else:
                 pending_bytes += len(data)
-                if not is_long_text(pending_bytes):
+                if not formats.is_long_text(pending_bytes):
                     pending.append(data)
             before = data[-1:]
             if side.open_start is not None:
@@ -223,8 +218,8 @@ def read_pieces(
         return
     if inside:
         raise unclosed_quote_error(name, open_line, dialect, before)
-    if is_long_text(pending_bytes):
-        yield reject_long(name, first_line, pending_bytes)
+    if formats.is_long_text(pending_bytes):
+        yield formats.reject_long(name, first_line, pending_bytes)
     elif any(pending):
         yield CsvPiece(b"".join(pending), first_line)
 
@@ -237,10 +232,10 @@ def _first_record_end(data: bytes, before: bytes, inside: bool, dialect: Dialect
 def split_piece(piece: CsvPiece, dialect: Dialect, name: str) -> Iterator[CsvPiece]:
     """Split `piece`, of the file `name`, into pieces of about MAX_LINES lines; a piece of blank lines may have more."""
     text = piece.text
-    if len(text) <= MAX_LINES or count_lines(text) <= MAX_LINES or is_blank(text):
+    if len(text) <= formats.MAX_LINES or count_lines(text) <= formats.MAX_LINES or is_blank(text):
         yield piece
         return
-    for part in read_pieces(io.BytesIO(text), dialect, MAX_LINES, name, Head(next_line=piece.line)):
+    for part in read_pieces(io.BytesIO(text), dialect, formats.MAX_LINES, name, Head(next_line=piece.line)):
         if isinstance(part, CsvPiece):  # a text in memory loses nothing
             yield part
 
@@ -264,7 +259,7 @@ def unclosed_quote_error(name: str, line: int, dialect: Dialect, end: bytes) -> 
     return UserError(
         f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it,"
         " doubling the quotes within, or give --quote '' if quotes mean nothing in this file"
-        f"{describe_cut_end(end)}"
+        f"{formats.describe_cut_end(end)}"
     )
 
 
@@ -308,6 +303,12 @@ class Parsed:
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
     """Parse the records of `piece` to the columns `wanted`; only `with_lines`, there are lines, rejects and blanks."""
     check_length(len(piece.text), piece.line, table.name)
+    if BOM in piece.text:
+        records = find_records(piece.text, table.dialect)
+        text, marks = remove_marks(piece.text, records.starts, records.lines + piece.line, table.name)
+        if marks.rows:
+            parsed = parse_piece(CsvPiece(text, piece.line), table, wanted, with_lines)
+            return replace(parsed, findings=parsed.findings.merge(Findings.of(marks)))
     if is_blank(piece.text):
         return Parsed(
             *_parse(b"", table, wanted), findings=Findings.of(PassedOver({"blank line": count_lines(piece.text)}))
@@ -365,9 +366,9 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
     findings = Findings.of(encodings, joined, Remarks(remarks), PassedOver(blank))
     if not with_lines:
         return Parsed(columns, rows, lines[keep], findings=findings)
-    last, cut = len(lines) - 1, describe_cut_end(piece.text)
+    last, cut = len(lines) - 1, formats.describe_cut_end(piece.text)
     rejects = [
-        Reject(table.name, int(lines[number]), STAGE, f"{reason}{cut if number == last else ''}")
+        Reject(table.name, int(lines[number]), formats.STAGE, f"{reason}{cut if number == last else ''}")
         for number, reason in sorted(reasons)
     ]
     return Parsed(columns, rows, lines[keep], rejects, findings)

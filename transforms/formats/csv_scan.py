@@ -13,6 +13,7 @@ inside quotes. So ranges are scanned separately for both cases, and then stitche
 Lines end in LF, CR LF or a lone CR.
 """
 
+from codecs import BOM_UTF8 as BOM
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -26,6 +27,7 @@ from shardmill.transforms.formats.conventions import Dialect
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LF, _CR = 10, 13  # as bytes
+BYTES_BEFORE = 1 + len(BOM)  # a range: a quote after a line end and a byte order mark opens a field
 SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
 
 
@@ -70,8 +72,8 @@ def scan_range(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = 
     A run of quotes belongs to the range in which it starts, a newline to the range of its last byte.
 
     Args:
-        data: includes one byte before `begin`, unless the text starts there, and the bytes up to one after `end` that
-            is no quote, unless the text ends earlier.
+        data: includes BYTES_BEFORE bytes before `begin`, unless the text starts there, and the bytes up to one after
+            `end` that is no quote, unless the text ends earlier.
         at: position of data[0], to which the positions of the result are relative.
     """
     end = len(data) if end is None else end
@@ -163,6 +165,9 @@ def _quote_runs(codes: npt.NDArray[np.uint8], dialect: Dialect, begin: int, end:
     starts, stops = starts[kept], stops[kept]
     previous = codes[starts - 1]  # for the first start this may be the last byte; corrected below
     leads = (previous == _LF) | (previous == _CR) | (previous == dialect.delimiter[0])
+    for place in np.flatnonzero(previous == BOM[-1]).tolist():
+        before = codes[max(starts[place] - BYTES_BEFORE, 0) : starts[place]].tobytes()
+        leads[place] = before.endswith(BOM) and before[:-3] in (b"", b"\n", b"\r")
     if len(starts) and starts[0] == 0:
         leads[0] = True
     return _Runs(starts, stops, (stops - starts) % 2 == 1, leads)

@@ -1,5 +1,6 @@
 """Text files with documents of several lines, which a separator or blank lines divide."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,19 +12,11 @@ from shardmill.data import spans
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.findings import Findings, PassedOver
+from shardmill.transforms.encodings import BOM, encoding_name, is_ascii_transparent, is_utf8, remove_marks
+from shardmill.transforms.findings import Findings, PassedOver, Remarks
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import line_blocks
-from shardmill.transforms.formats.format import (
-    STAGE,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RecordNotice,
-    Rows,
-    empty_rows,
-    is_long_text,
-    reject_long,
-)
+from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, RecordNotice, Rows
 from shardmill.transforms.formats.lines import LINE_NUMBER, TEXT, LinesFormat
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import is_compressed
@@ -79,12 +72,12 @@ class DocumentsFormat(LinesFormat):
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         name, held, line = block.file.name, b"", block.first_line
         is_lost = False  # the start of the document that is being read
-        for piece in self.pieces(block):
+        for piece in self.pieces(block, keep_marks=True):
             if isinstance(piece, Reject):
                 rejects = [piece]
                 if held.strip():
                     rejects.insert(0, Reject(name, line, STAGE, f"a document that is not whole: {piece.reason}"))
-                yield empty_rows(types, rejects)
+                yield formats.empty_rows(types, rejects)
                 held, is_lost = b"", True
                 continue
             line = line if held else piece.first_line
@@ -99,18 +92,18 @@ class DocumentsFormat(LinesFormat):
                 yield self._rows(data[:end], line, name, types)
             line += spans.count(data[:end], _LF)
             held = data[end:]
-            if is_long_text(len(held)):
-                yield empty_rows(types, [reject_long(name, line, len(held))])
+            if formats.is_long_text(len(held)):
+                yield formats.empty_rows(types, [formats.reject_long(name, line, len(held))])
                 held, is_lost = b"", True
         if held:
             yield self._rows(held, line, name, types)
 
     @property
     def _has_plain_separators(self) -> bool:
-        encoding = line_blocks.encoding_name(self.encoding)
+        encoding = encoding_name(self.encoding)
         if encoding == "utf-8" or not self.separator:
             return self.has_plain_ends
-        return self.separator.isascii() and line_blocks.is_ascii_transparent(encoding, self.separator.encode())
+        return self.separator.isascii() and is_ascii_transparent(encoding, self.separator.encode())
 
     def _first_end(self, data: bytes) -> int:
         found = [data.find(text) + len(text) for text in self._separators if text in data]
@@ -127,11 +120,17 @@ class DocumentsFormat(LinesFormat):
         return (self.separator.encode(),) if self.separator else _BLANK_LINES
 
     def _rows(self, data: bytes, first_line: int, name: str, types: Mapping[str, ColumnType]) -> Rows:
+        remarks = Remarks()
+        if BOM in data:
+            ends = [found.end() for mark in self._separators for found in re.finditer(re.escape(mark), data)]
+            begins = np.union1d(line_blocks.line_ranges(data)[0], np.array(ends, np.int64))
+            at = np.searchsorted(spans.find(data, _LF), begins)
+            data, remarks = remove_marks(data, begins, first_line + at, name)
         documents = self._separate(data) if self.separator else _paragraphs(data)
         starts, stops = np.array(documents.starts, np.int64), np.array(documents.stops, np.int64)
         lines = first_line + np.searchsorted(spans.find(data, _LF), starts)
         kept, rejects = np.ones(len(starts), bool), []
-        is_valid = line_blocks.is_utf8(data)
+        is_valid = is_utf8(data)
         for row, (start, stop) in enumerate(
             zip(documents.starts, documents.stops, strict=True) if not is_valid else ()
         ):
@@ -147,7 +146,7 @@ class DocumentsFormat(LinesFormat):
             arrays[TEXT] = slices(data, starts, stops, kept)
         if LINE_NUMBER in types and self.with_numbers:
             arrays[LINE_NUMBER] = pa.array(numbers)
-        findings = Findings.of(PassedOver({"empty document": documents.empty}))
+        findings = Findings.of(PassedOver({"empty document": documents.empty}), remarks)
         if rejects:
             findings.add(self.count_encodings(line_blocks.Piece(data, first_line), name))
         return Rows(to_batch(arrays, len(numbers)), numbers, rejects, findings)
@@ -176,7 +175,7 @@ class DocumentsFormat(LinesFormat):
 def _paragraphs(data: bytes) -> _Documents:
     starts, stops = line_blocks.line_ranges(data)
     valid = np.ones(len(starts), bool)
-    if not line_blocks.is_utf8(data):
+    if not is_utf8(data):
         valid[[row for row, _ in line_blocks.invalid_lines(data, starts, stops, "utf-8")]] = False
     blank = line_blocks.blank_lines(data, starts, stops, valid)
     is_first = ~blank & np.concatenate(([True], blank[:-1]))

@@ -16,23 +16,8 @@ import pyarrow.compute as pc
 from shardmill.errors import UserError
 from shardmill.flag_values import assign
 from shardmill.metadata.manifest import Certainty, Reject
-from shardmill.transforms.columns.arrow import (
-    as_text,
-    distinct_texts,
-    is_list,
-    list_type,
-    missing_values,
-    parse_fill,
-    storage_type_of,
-    to_batch,
-)
-from shardmill.transforms.columns.conversion import (
-    ConvertedColumn,
-    UnsupportedTypeError,
-    arrow_scalar_type,
-    convert_column,
-    sample_limit,
-)
+from shardmill.text import FIRST_UNORDERED
+from shardmill.transforms.columns import arrow, conversion
 from shardmill.transforms.columns.nested import FlatColumnType, Nesting
 from shardmill.transforms.columns.text import (
     find_odd_texts,
@@ -51,7 +36,8 @@ from shardmill.transforms.columns.types import (
     Values,
     ValuesOf,
 )
-from shardmill.transforms.findings import Findings, RoundedNumbers
+from shardmill.transforms.encodings import to_nfc
+from shardmill.transforms.findings import Findings, Occurrences, Remarks, RoundedNumbers
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -317,7 +303,7 @@ def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
             problems.setdefault(row, reason)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values.astype(np.uint8))]
         arrays[name] = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
-    batch = to_batch(arrays | {name: rows.batch[name] for name in others}, len(rows.batch))
+    batch = arrow.to_batch(arrays | {name: rows.batch[name] for name in others}, len(rows.batch))
     if not problems:
         return replace(rows, batch=batch)
     good[list(problems)] = False
@@ -362,7 +348,7 @@ class PartitionedFormat(RecordFormat):
         texts = {name: pa.array([text]) for name, text in folders.items() if columns is None or name in set(columns)}
         own = None if columns is None else [name for name in columns if name not in folders]
         values = {
-            column.name: distinct_texts(pa.array([folders[column.name]]), column.separator)
+            column.name: arrow.distinct_texts(pa.array([folders[column.name]]), column.separator)
             for column in values_of
             if column.name in folders
         }
@@ -390,14 +376,14 @@ class PartitionedFormat(RecordFormat):
                 there = key.name in folders
                 texts = key_texts(pa.repeat(folders[key.name], len(rows.batch))) if there else rows.batch[column_name]
                 arrays[column_name] = texts
-            yield replace(rows, batch=to_batch(arrays, len(rows.batch)))
+            yield replace(rows, batch=arrow.to_batch(arrays, len(rows.batch)))
 
 
 def empty_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:
     """Return zero rows with these rejects."""
-    arrays = {name: missing_values(column, 0) for name, column in types.items()}
+    arrays = {name: arrow.missing_values(column, 0) for name, column in types.items()}
     arrays |= {key_column_name(key.name): pa.nulls(0, pa.large_binary()) for key in keys}
-    return Rows(to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))
+    return Rows(arrow.to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))
 
 
 class UnreadableError(Exception):
@@ -455,7 +441,7 @@ def reject_file(name: str, size_bytes: int, reason: str, count: Certainty = "est
 
 def parse_fills(fill: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Parse the fill value of each column."""
-    return {column: parse_fill(text) for column, text in fill}
+    return {column: arrow.parse_fill(text) for column, text in fill}
 
 
 def check_unique_names(source: str, columns: Sequence[str]) -> None:
@@ -471,8 +457,8 @@ def unsupported_columns(columns: Mapping[str, FlatColumnType], names: Iterable[s
     for name in names:
         if name in columns:
             try:
-                arrow_scalar_type(columns[name].kind)
-            except UnsupportedTypeError as error:
+                conversion.arrow_scalar_type(columns[name].kind)
+            except conversion.UnsupportedTypeError as error:
                 found[name] = columns[name].description or str(error)
     return found
 
@@ -505,10 +491,10 @@ def typed_rows(
             a column of durations or times of day.
     """
     problems: dict[int, str] = {}
-    columns: dict[str, ConvertedColumn] = {}
+    columns: dict[str, conversion.ConvertedColumn] = {}
     for name, column in types.items():
         values = batch[name] if name in batch.schema.names else pa.nulls(len(batch))
-        kind = storage_type_of(values.type)
+        kind = arrow.storage_type_of(values.type)
         if column.dtype == "int64" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             raise UserError(
                 f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp"
@@ -520,7 +506,7 @@ def typed_rows(
                 " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"
                 " stored as it is"
             )
-        columns[name] = convert_column(values, column, fills.get(name))
+        columns[name] = conversion.convert_column(values, column, fills.get(name))
         for row, reason in columns[name].problems.items():
             remedy = f"; --fill {assign(name, 'VALUE')} is for objects without this field" if name in parallel else ""
             problems.setdefault(row, f"column {name!r}: {reason}{remedy if 'null' in reason else ''}")
@@ -530,10 +516,10 @@ def typed_rows(
         texts = key_texts(batch[key.name]) if there else pa.nulls(len(batch), pa.large_binary())
         fill = key_texts_of_values([fills.get(key.name)])[0]
         arrays[key_column_name(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
-    typed = to_batch(arrays, len(numbers))
+    typed = arrow.to_batch(arrays, len(numbers))
     good = np.ones(len(numbers), bool)
     good[list(problems)] = False
-    limit = sample_limit(sum(column.dtype == "float32" for column in types.values()))
+    limit = conversion.sample_limit(sum(column.dtype == "float32" for column in types.values()))
     summaries = {name: converted.summarize_rounded(good, limit) for name, converted in columns.items()}
     rounded = RoundedNumbers({name: found for name, found in summaries.items() if found is not None})
     rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
@@ -547,9 +533,9 @@ def infer_present_type(array: pa.Array, dtype: ScalarType | None) -> ColumnType 
     present = len(array) - array.null_count
     if dtype is None or not present:
         return None
-    if not is_list(array.type):
+    if not arrow.is_list(array.type):
         return ColumnType(dtype, None, present)
-    return list_type(array, dtype)
+    return arrow.list_type(array, dtype)
 
 
 def with_variable_length(column: ColumnType) -> ColumnType:
@@ -577,10 +563,34 @@ def distinct_values(batch: pa.RecordBatch, columns: Sequence[ValuesOf], fills: M
 
 def _distinct(batch: pa.RecordBatch, wanted: ValuesOf, fill: Any) -> frozenset[str] | None:
     if wanted.name not in batch.schema.names:
-        return distinct_texts(pa.array([] if fill is None else [as_text(fill)], pa.string()), wanted.separator)
-    column = ColumnType("bytes", -1 if is_list(batch[wanted.name].type) else None, 0)
-    array = convert_column(batch[wanted.name], column, fill).array
-    return distinct_texts(array.flatten() if column.is_variable else array, wanted.separator)
+        return arrow.distinct_texts(
+            pa.array([] if fill is None else [arrow.as_text(fill)], pa.string()), wanted.separator
+        )
+    column = ColumnType("bytes", -1 if arrow.is_list(batch[wanted.name].type) else None, 0)
+    array = conversion.convert_column(batch[wanted.name], column, fill).array
+    return arrow.distinct_texts(array.flatten() if column.is_variable else array, wanted.separator)
+
+
+_DECOMPOSED = "row has a key or group whose Unicode form is not NFC, and counts for the text in that form"
+_UNGROUPED = "row has no value in column {!r} of --group_by, and is a group of its own"
+
+
+def compose_keys(rows: Rows, file: FileRef, keys: Sequence[KeyColumn], group_by: str | None) -> Rows:
+    """Return rows whose key texts have the Unicode form NFC, with remarks on others and on rows without a group."""
+    batch, remarks = rows.batch, dict[str, Occurrences]()
+    for key in keys:
+        place = batch.schema.get_field_index(key_column_name(key.name))
+        texts = batch.column(place)
+        composed = to_nfc(texts)
+        marked = {_DECOMPOSED: pc.fill_null(pc.not_equal(texts, composed), False)}
+        marked |= {_UNGROUPED.format(key.name): texts.is_null()} if key.name == group_by else {}
+        for text, flags in marked.items():
+            if found := rows.lines[flags.to_numpy(zero_copy_only=False)].tolist():
+                several = text.replace("row has", "rows have").replace("counts", "count").replace("is a", "are each a")
+                line = found[0] if file.is_ordered else FIRST_UNORDERED
+                remarks[f"{text}\n{several}"] = Occurrences(len(found), (file.name, line))
+        batch = batch.set_column(place, batch.schema.field(place), composed)
+    return replace(rows, batch=batch, findings=rows.findings.merge(Findings.of(Remarks(remarks)))) if remarks else rows
 
 
 _KEY = b"huggingface"
@@ -638,7 +648,7 @@ def object_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
 
     The type is a struct of lists of one length, or a list of structs.
     """
-    kind = kind.value_type if is_list(kind) else kind
+    kind = kind.value_type if arrow.is_list(kind) else kind
     return _struct_fields(kind) if pa.types.is_struct(kind) and kind.get_field_index(BOX) >= 0 else {}
 
 
@@ -648,7 +658,7 @@ def declared_objects(schema: pa.Schema) -> DeclaredColumn | None:
         return None
     label = label_key(fields)
     of_label = fields.get(label, pa.null())
-    numbered = pa.types.is_integer(of_label.value_type if is_list(of_label) else of_label)
+    numbered = pa.types.is_integer(of_label.value_type if arrow.is_list(of_label) else of_label)
     names = _class_names(schema, label)
     objects = DeclaredObjects(tuple(sorted(fields)), numbered)
     return DeclaredColumn("bbox", frozenset({names} if names else ()), objects=frozenset({objects}))
@@ -662,8 +672,8 @@ def label_key(keys: Collection[str]) -> str:
 def object_classes(objects: pa.Array) -> frozenset[str]:
     """Return the distinct classes in a column of objects in images, names or ids, as texts."""
     label = label_key(object_fields(objects.type))
-    while is_list(objects.type) or pa.types.is_struct(objects.type):
-        objects = objects.flatten() if is_list(objects.type) else pc.struct_field(objects, label)
+    while arrow.is_list(objects.type) or pa.types.is_struct(objects.type):
+        objects = objects.flatten() if arrow.is_list(objects.type) else pc.struct_field(objects, label)
     return frozenset(map(str, pc.unique(objects).drop_null().to_pylist()))
 
 

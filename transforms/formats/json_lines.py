@@ -37,6 +37,7 @@ from shardmill.transforms.columns.types import (
     preview_value,
     value_type,
 )
+from shardmill.transforms.encodings import encoding_name
 from shardmill.transforms.findings import (
     Findings,
     IgnoredNames,
@@ -48,23 +49,9 @@ from shardmill.transforms.findings import (
     first_names,
     merged,
 )
-from shardmill.transforms.formats.format import (
-    BOX,
-    MAX_LINES,
-    OBJECTS,
-    STAGE,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    Rows,
-    describe_cut_end,
-    empty_rows,
-    key_column_name,
-    label_key,
-    parse_fills,
-)
-from shardmill.transforms.formats.line_blocks import Piece, count_lines, encoding_name, examine_bytes, invalid_byte
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.formats.format import BOX, OBJECTS, STAGE, BlockRef, KeyColumn, Rows
+from shardmill.transforms.formats.line_blocks import Piece, count_lines, examine_bytes, invalid_byte
 from shardmill.transforms.formats.lines import LinesFormat
 
 _TEXT_TYPES = {str, bytes, NoneType}
@@ -153,7 +140,7 @@ class JsonObjects:
                 array = pa.array(converted, arrow_type(column)) if not refused else None
             arrays[name] = array
         for key in keys:
-            arrays[key_column_name(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
+            arrays[formats.key_column_name(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
         if refused:
             rejects = [Reject(self.name, int(self.line_numbers[row]), STAGE, refused[row]) for row in sorted(refused)]
             return self.without_rows(refused, rejects).read(types, keys)
@@ -327,7 +314,7 @@ class ObjectFields:
         items = value if isinstance(value, list) else [value]
         for item in items:
             self._keys.update(item)
-            label = item.get(label_key(item))
+            label = item.get(formats.label_key(item))
             for name in label if isinstance(label, list) else [label]:
                 if isinstance(name, str):
                     self._names.add(name)
@@ -335,7 +322,7 @@ class ObjectFields:
                 elif type(name) is int:  # True is one, too
                     self._ids.add(str(name))
                     self._locations.setdefault(True, location)
-        if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(label_key(value))):
+        if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(formats.label_key(value))):
             return None
         return orjson.dumps(value).decode()
 
@@ -397,7 +384,7 @@ class ObjectsInference:
 
 
 @dataclass(frozen=True)
-class ObjectsFormat(RecordFormat):
+class ObjectsFormat(formats.RecordFormat):
     """Base of formats whose records are objects, by the rules of JsonObjects."""
 
     block_size: int  # approximate bytes of a block
@@ -430,11 +417,13 @@ class ObjectsFormat(RecordFormat):
         size = lines = 0
         for objects in self.objects(block):
             rows.append(
-                objects.read(types, keys) if isinstance(objects, JsonObjects) else empty_rows(types, [objects], keys)
+                objects.read(types, keys)
+                if isinstance(objects, JsonObjects)
+                else formats.empty_rows(types, [objects], keys)
             )
             size += rows[-1].batch.nbytes
             lines += len(rows[-1].lines) + len(rows[-1].rejects)
-            if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
+            if size >= min(self.block_size, _OUTPUT_BYTES) or lines >= formats.MAX_LINES or len(rows) >= _BATCH_PIECES:
                 yield _join_rows(rows, types, block.file.name)
                 rows, size, lines = [], 0, 0
         if rows:
@@ -455,11 +444,11 @@ class JsonLinesFormat(ObjectsFormat):
     def __post_init__(self) -> None:
         encoding_name(self.encoding)  # raises the ValueError of a name that is none
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+    def index(self, file: formats.FileRef) -> Iterator[BlockRef | Reject]:
         return LinesFormat(self.block_size, self.encoding).index(file)
 
     def parts(self, block: BlockRef) -> Iterator[tuple[JsonObjects | Reject, ObjectFields]]:
-        fill = parse_fills(self.fill)
+        fill = formats.parse_fills(self.fill)
         piece: Piece | JsonObjects | Reject
         for piece in LinesFormat(min(self.block_size, _PARSE_BYTES), self.encoding).pieces(block):
             if isinstance(piece, Piece):
@@ -514,8 +503,8 @@ def _hint(line: bytes) -> str:
 def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:
     """Parse the lines of `piece`, which belongs to file `name`, as objects."""
     if not piece.data or piece.data.isspace():
-        blank_lines = PassedOver({"blank line": count_lines(piece.data)})
-        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], Findings.of(blank_lines))
+        findings = Findings.of(PassedOver({"blank line": count_lines(piece.data)}), piece.remarks)
+        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], findings)
     lines = piece.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -525,8 +514,8 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
     except orjson.JSONDecodeError:
         objects = []
     if objects and set(map(type, objects)) == {dict}:
-        encodings = Undecodable(has_utf8=not piece.data.isascii())
-        return JsonObjects(name, objects, lines, numbers, fill, [], Findings.of(encodings))
+        findings = Findings.of(Undecodable(has_utf8=not piece.data.isascii()), piece.remarks)
+        return JsonObjects(name, objects, lines, numbers, fill, [], findings)
     rows, objects, rejects, blank, encodings = [], [], [], 0, Undecodable()
     for row, line in enumerate(lines):
         if not line or line.isspace():
@@ -551,7 +540,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
             if isinstance(value, list):
                 reason += _ARRAY_HINT
         if row == len(lines) - 1:
-            reason += describe_cut_end(piece.data)
+            reason += formats.describe_cut_end(piece.data)
         rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-    findings = Findings.of(encodings, PassedOver({"blank line": blank}))
+    findings = Findings.of(encodings, PassedOver({"blank line": blank}), piece.remarks)
     return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, findings)

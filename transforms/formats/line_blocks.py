@@ -1,9 +1,8 @@
-"""Text encodings, and text files as blocks of whole lines."""
+"""Text files as blocks of whole lines."""
 
-import codecs
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from dataclasses import dataclass, field
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -11,131 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.data import spans
-from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
-from shardmill.transforms.findings import Undecodable
-from shardmill.transforms.formats.format import (
-    MAX_LINES,
-    BlockRef,
-    Damage,
-    FileRef,
-    compressed_damage,
-    is_long_text,
-    max_text_bytes,
-    reject_long,
-)
+from shardmill.transforms.encodings import BOM, encoding_name
+from shardmill.transforms.findings import Remarks, Undecodable
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.formats.format import BlockRef
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
-
-BOM = codecs.BOM_UTF8  # U+FEFF, which some editors write before everything else
-_NOT_FOR_FILES = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
-MARK_ERRORS = "shardmill_mark"  # the name of the error handler that marks what cannot be decoded
-_MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
-_ASCII = bytes(range(128))  # every character of it
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return _MARK, error.end
-
-
-codecs.register_error(MARK_ERRORS, _mark)
-
-
-def encoding_name(encoding: str) -> str:
-    """Return Python's name of an encoding; utf-8 for UTF-8 with a byte order mark.
-
-    Raises:
-        ValueError: if no such encoding of text files exists.
-    """
-    try:
-        found = codecs.lookup(encoding)
-    except (LookupError, ValueError):  # a NUL in the name is a ValueError
-        raise ValueError(
-            f"unknown encoding {encoding!r}; expected one such as utf-8, latin-1, cp1252 or utf-16"
-        ) from None
-    if not getattr(found, "_is_text_encoding", True) or found.name.replace("_", "-") in _NOT_FOR_FILES:
-        raise ValueError(
-            f"{encoding!r} is no encoding of text files; expected one such as utf-8, latin-1, cp1252 or utf-16"
-        )
-    return "utf-8" if found.name == "utf-8-sig" else found.name
-
-
-def not_encoded_error(name: str, encoding: str, error: UnicodeError) -> UserError:
-    """Return the error for a file that cannot be decoded at all, for example UTF-16 without a byte order mark."""
-    return UserError(f"{name} is not {encoding}: {error}; give the encoding of the file with --encoding")
-
-
-def is_ascii_transparent(encoding: str, special: bytes) -> bool:
-    """Return True if the ASCII bytes `special` always encode these characters in this encoding.
-
-    False for UTF-16, and for | in Shift JIS, where the byte may be half of a character.
-    """
-    if encoding == "utf-8":
-        return True
-    # What a byte is depends on what precedes it
-    if encoding.startswith(("iso2022", "hz", "utf-7", "utf-16", "utf-32")):
-        return False
-    if _ASCII.decode(encoding, "replace").encode("utf-8") != _ASCII:
-        return False
-    after = (bytes([lead, byte]).decode(encoding, "replace") for lead in range(128, 256) for byte in special)
-    return all(text.endswith(chr(byte)) for text, byte in zip(after, special * 128))
-
-
-def to_utf8(data: bytes, encoding: str) -> bytes:
-    """Convert `data` to UTF-8, with invalid bytes in place of undecodable ones; UTF-8 is returned unchanged."""
-    if encoding == "utf-8":
-        return data
-    return data.decode(encoding, MARK_ERRORS).encode("utf-8", "surrogatepass")
-
-
-def is_utf8(data: bytes) -> bool:
-    """Return True if `data` is UTF-8, in a third of the time of decoding and without its memory."""
-    if data.isascii():
-        return True
-    offsets = pa.py_buffer(memoryview(b"\0" * 8 + len(data).to_bytes(8, "little")))
-    try:
-        pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(data)]).cast(
-            pa.large_string()
-        )
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-class Stream(Protocol):
-    """A source of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return about `size` bytes; no bytes only at the end."""
-
-
-class Utf8Stream:
-    """A stream of UTF-8 without byte order mark, decoded from `raw`; undecodable bytes are handled as in `to_utf8`."""
-
-    def __init__(self, raw: Stream, encoding: str) -> None:
-        self._raw = raw
-        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)(MARK_ERRORS)
-        self._at_start = True
-        self._at_end = False
-
-    def read(self, size: int) -> bytes:
-        """Return about `size` bytes; no bytes only at the end."""
-        data = b""
-        while not data and not self._at_end:
-            data = self._raw.read(size)
-            self._at_end = not data
-            if self._decoder:
-                data = self._decoder.decode(data, final=self._at_end).encode("utf-8", "surrogatepass")
-            if self._at_start and data:
-                data = data.removeprefix(BOM)
-                self._at_start = False
-        return data
-
 
 _LF, _CR = 10, 13  # as bytes
 _INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted
@@ -149,9 +33,10 @@ class Piece:
 
     data: bytes  # the lines with their ends; a file's last line may have none
     first_line: int  # number of the first line, from 1
+    remarks: Remarks = field(default_factory=Remarks)  # on lines without the byte order marks that they had
 
 
-def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
+def index_lines(file: formats.FileRef, block_size: int) -> Iterator[BlockRef]:
     """Cut a file into blocks of whole lines, of `block_size` bytes or a few lines more.
 
     A line longer than that forms one block with the lines before it. A compressed file is one block.
@@ -187,7 +72,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     """
 
     # No line within a chunk is too long, in any encoding
-    reader = _Reader(block, min(piece_size, max(max_text_bytes() // 8, 1)))
+    reader = _Reader(block, min(piece_size, max(formats.max_text_bytes() // 8, 1)))
     chunks: Iterator[bytes] = iter(reader)
     line = block.first_line
     carry: list[bytes] = []  # the start of a line whose end was not read yet
@@ -196,12 +81,12 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     for chunk in transcode(chunks) if transcode else chunks:
         end = chunk.rfind(b"\n") + 1
         first_end = chunk.find(b"\n") + 1 or len(chunk)
-        if is_long_text(carried + first_end):
+        if formats.is_long_text(carried + first_end):
             carry.clear()
             if not end:
                 carried += len(chunk)
                 continue
-            yield reject_long(block.file.name, line, carried + first_end)
+            yield formats.reject_long(block.file.name, line, carried + first_end)
             chunk, end, line, carried, at_start = chunk[first_end:], end - first_end, line + 1, 0, False
         if not end:
             carry.append(chunk)
@@ -216,8 +101,8 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     if reader.damage is not None:
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
         yield reader.damage.make_reject(block.file.name, line, reason, line - block.first_line, block.length)
-    elif is_long_text(carried):
-        yield reject_long(block.file.name, line, carried)
+    elif formats.is_long_text(carried):
+        yield formats.reject_long(block.file.name, line, carried)
     elif rest := b"".join(carry).removeprefix(BOM if at_start else b""):
         yield Piece(rest, line)
 
@@ -225,7 +110,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
 def _bounded(piece: Piece) -> Iterator[Piece]:
     """Split a piece into pieces of at most MAX_LINES lines; a piece of blank lines may have more."""
     data = piece.data
-    if len(data) <= MAX_LINES or spans.count(data, _LF) <= MAX_LINES or data.isspace():
+    if len(data) <= formats.MAX_LINES or spans.count(data, _LF) <= formats.MAX_LINES or data.isspace():
         yield piece
         return
     middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
@@ -242,7 +127,7 @@ def count_lines(data: bytes) -> int:
 class _Reader:
     def __init__(self, block: BlockRef, chunk_size: int) -> None:
         self._block, self._chunk_size, self._read_bytes = block, chunk_size, 0
-        self.damage: Damage | None = None
+        self.damage: formats.Damage | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -251,7 +136,7 @@ class _Reader:
                     stream.seek(self._block.offset)
                 yield from self._chunks(stream)
         except TruncatedError as error:
-            self.damage = compressed_damage(error, self._block.file.size_bytes)
+            self.damage = formats.compressed_damage(error, self._block.file.size_bytes)
         except OSError as error:
             raise_if_store_failed(error, self._block.file.path)
             self._lose(f"cannot be read after {self._read_bytes:,} bytes: {error_text(error)}")
@@ -274,7 +159,7 @@ class _Reader:
 
     def _lose(self, reason: str) -> None:
         left = self._block.length - self._read_bytes
-        self.damage = Damage(reason, left, left / max(self._read_bytes, 1))
+        self.damage = formats.Damage(reason, left, left / max(self._read_bytes, 1))
 
 
 class LineWalker:

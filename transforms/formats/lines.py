@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -14,18 +14,11 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import END_MARKS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
-from shardmill.transforms.findings import Findings, PassedOver, Undecodable
+from shardmill.transforms.encodings import BOM, MARK_ERRORS, encoding_name, is_utf8, not_encoded_error, remove_marks
+from shardmill.transforms.findings import Findings, PassedOver, Remarks, Undecodable
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import line_blocks
-from shardmill.transforms.formats.format import (
-    STAGE,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    Rows,
-    describe_cut_end,
-    empty_rows,
-)
+from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import is_compressed
 
@@ -38,7 +31,7 @@ _LONGEST_MARK = 24  # bytes, with some spaces around it
 
 
 @dataclass(frozen=True)
-class LinesFormat(RecordFormat):
+class LinesFormat(formats.RecordFormat):
     """A row for each line that is not blank: column `text`, as UTF-8, without LF or CR LF.
 
     A line of nothing but white space, as defined by str.isspace, is blank. A line that is not valid in the encoding is
@@ -54,7 +47,7 @@ class LinesFormat(RecordFormat):
     are_texts: bool = True  # False to raise a UserError for a line that is the end-of-text token of language models
 
     def __post_init__(self) -> None:
-        line_blocks.encoding_name(self.encoding)  # raises the ValueError of a name that is none
+        encoding_name(self.encoding)  # raises the ValueError of a name that is none
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Yield blocks of lines; one block if a byte LF may be half of another character, as in UTF-16."""
@@ -81,15 +74,15 @@ class LinesFormat(RecordFormat):
         """Yield the lines in pieces; columns other than `text` and `line_number` are null."""
         for piece in self.pieces(block):
             if isinstance(piece, Reject):
-                yield empty_rows(types, [piece])
+                yield formats.empty_rows(types, [piece])
             elif piece.data.isspace():  # which may be many lines
                 blank = PassedOver({"blank line": line_blocks.count_lines(piece.data)})
-                yield replace(empty_rows(types, []), findings=Findings.of(blank))
+                yield replace(formats.empty_rows(types, []), findings=Findings.of(blank, piece.remarks))
             else:
                 lines = _Lines.from_piece(piece, self.encoding)
                 if not self.are_texts:
                     _check_texts(lines, block.file.name)
-                last, cut = lines.first_line + len(lines.starts) - 1, describe_cut_end(piece.data)
+                last, cut = lines.first_line + len(lines.starts) - 1, formats.describe_cut_end(piece.data)
                 rejects = [
                     Reject(block.file.name, line, STAGE, f"{reason}{cut if line == last else ''}")
                     for line, reason in lines.reasons.items()
@@ -114,7 +107,8 @@ class LinesFormat(RecordFormat):
             arrays[name] = slices(lines[name].data, lines[name].starts, lines[name].stops, kept)
         if LINE_NUMBER in types and self.with_numbers:
             arrays[LINE_NUMBER] = pa.array(numbers)
-        findings = Findings.of(PassedOver({"blank line": int(blank.sum())}))
+        remarks = reduce(Remarks.merge, (text.remarks for text in lines.values()))
+        findings = Findings.of(PassedOver({"blank line": int(blank.sum())}), remarks)
         return Rows(to_batch(arrays, len(numbers)), numbers, rejects, findings)
 
     @property
@@ -125,8 +119,8 @@ class LinesFormat(RecordFormat):
         except UnicodeError:
             return False
 
-    def pieces(self, block: BlockRef) -> Iterator[line_blocks.Piece | Reject]:
-        """Yield the lines of a block like read_pieces, as UTF-8 except for invalid lines."""
+    def pieces(self, block: BlockRef, keep_marks: bool = False) -> Iterator[line_blocks.Piece | Reject]:
+        """Yield the lines of a block like read_pieces, as UTF-8 except for invalid lines, without byte order marks."""
         plain, name = self.has_plain_ends, block.file.name
         try:
             for piece in line_blocks.read_pieces(block, self.block_size, None if plain else self._transcode):
@@ -134,9 +128,14 @@ class LinesFormat(RecordFormat):
                     if piece.first_line == 1:
                         self.check_start(piece.data, name)
                     piece = line_blocks.Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
+                if isinstance(piece, line_blocks.Piece) and BOM in piece.data and not keep_marks:
+                    starts = line_blocks.line_ranges(piece.data)[0]
+                    lines = piece.first_line + np.arange(len(starts))
+                    data, remarks = remove_marks(piece.data, starts, lines, name)
+                    piece = line_blocks.Piece(data, piece.first_line, remarks)
                 yield piece
         except UnicodeError as error:  # UTF-16 without a byte order mark, say
-            raise line_blocks.not_encoded_error(name, self.encoding, error) from None
+            raise not_encoded_error(name, self.encoding, error) from None
 
     def count_encodings(self, piece: line_blocks.Piece, name: str) -> Undecodable:
         """Return how the lines of a piece of file `name` can be decoded."""
@@ -148,7 +147,7 @@ class LinesFormat(RecordFormat):
             raise UserError(f"{name} begins like UTF-16; give --encoding utf-16")
 
     def _transcode(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        decoder = codecs.getincrementaldecoder(self.encoding)(line_blocks.MARK_ERRORS)
+        decoder = codecs.getincrementaldecoder(self.encoding)(MARK_ERRORS)
         for chunk in chunks:
             yield decoder.decode(chunk).encode("utf-8", "surrogatepass")
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
@@ -171,15 +170,12 @@ def _check_texts(lines: "_Lines", name: str) -> None:
 
 def _as_utf8(data: bytes, encoding: str) -> bytes:
     """Convert whole lines to UTF-8; invalid lines stay invalid, and no others become so."""
-    if line_blocks.encoding_name(encoding) == "utf-8":
+    if encoding_name(encoding) == "utf-8":
         return data
     try:
         return data.decode(encoding).encode()
     except UnicodeError:
-        lines = (
-            line.decode(encoding, line_blocks.MARK_ERRORS).encode("utf-8", "surrogatepass")
-            for line in data.split(b"\n")
-        )
+        lines = (line.decode(encoding, MARK_ERRORS).encode("utf-8", "surrogatepass") for line in data.split(b"\n"))
         return b"\n".join(lines)
 
 
@@ -199,24 +195,21 @@ class _Lines:
     is_invalid: line_blocks.Flags
     first_line: int  # number of the first line
     reasons: Mapping[int, str]  # reasons of invalid lines, by line number
+    remarks: Remarks = field(default_factory=Remarks)
 
     @classmethod
     def from_piece(cls, piece: line_blocks.Piece, encoding: str) -> "_Lines":
         starts, stops = line_blocks.line_ranges(piece.data)
         invalid = np.zeros(len(starts), bool)
-        found = (
-            {}
-            if line_blocks.is_utf8(piece.data)
-            else dict(line_blocks.invalid_lines(piece.data, starts, stops, encoding))
-        )
+        found = {} if is_utf8(piece.data) else dict(line_blocks.invalid_lines(piece.data, starts, stops, encoding))
         invalid[list(found)] = True
         reasons = {piece.first_line + row: reason for row, reason in found.items()}
         blank = line_blocks.blank_lines(piece.data, starts, stops, ~invalid)
-        return cls(piece.data, starts, stops, blank, invalid, piece.first_line, reasons)
+        return cls(piece.data, starts, stops, blank, invalid, piece.first_line, reasons, piece.remarks)
 
     def encodings(self, name: str, encoding: str) -> Undecodable:
         """Return how the lines of file `name` can be decoded, if they are read as UTF-8."""
-        if line_blocks.encoding_name(encoding) != "utf-8" or self.data.isascii():
+        if encoding_name(encoding) != "utf-8" or self.data.isascii():
             return Undecodable()
         if not self.reasons:
             return Undecodable(has_utf8=True)
@@ -235,11 +228,12 @@ class _Lines:
     def part(self, start: int, stop: int | None) -> "_Lines":
         rows = slice(start, stop)
         ranges, flags = (self.starts[rows], self.stops[rows]), (self.is_blank[rows], self.is_invalid[rows])
-        return _Lines(self.data, *ranges, *flags, self.first_line + start, self.reasons)
+        remarks = Remarks() if start else self.remarks
+        return _Lines(self.data, *ranges, *flags, self.first_line + start, self.reasons, remarks)
 
 
 @dataclass(frozen=True)
-class ParallelFormat(RecordFormat):
+class ParallelFormat(formats.RecordFormat):
     """A row for each line, with one column for each of several files that are read together.
 
     A line is blank if it is blank in all files. A line that is blank or invalid in only some files is a reject.
@@ -300,7 +294,7 @@ class ParallelFormat(RecordFormat):
         while any(text is not None for text in texts):
             lost = next((text for text in texts if isinstance(text, Reject)), None)
             if lost is not None:  # all that follows is, for nobody knows what belongs together
-                yield empty_rows(types, [lost])
+                yield formats.empty_rows(types, [lost])
                 return
             found = [text for text in texts if isinstance(text, _Lines)]
             if len(found) < len(texts):

@@ -20,16 +20,7 @@ from shardmill.data.example import encode_varint
 from shardmill.errors import UserError
 from shardmill.flag_values import quote
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.arrow import (
-    decode_array,
-    interval_texts,
-    is_known_zone,
-    is_list,
-    is_shape,
-    storage_type_of,
-    to_batch,
-    to_tensors,
-)
+from shardmill.transforms.columns import arrow
 from shardmill.transforms.columns.conversion import arrow_scalar_type
 from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting
 from shardmill.transforms.columns.types import (
@@ -41,36 +32,9 @@ from shardmill.transforms.columns.types import (
     ValuesOf,
     merge_values,
 )
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import looks_like_image
-from shardmill.transforms.formats.format import (
-    OBJECTS,
-    STAGE,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RawBatch,
-    RecordFormat,
-    Rows,
-    UnreadableError,
-    check_unique_names,
-    declared_columns,
-    declared_objects,
-    distinct_values,
-    empty_rows,
-    infer_present_type,
-    is_hf_file,
-    merge_fill,
-    merge_optional_types,
-    object_classes,
-    object_fields,
-    parse_fills,
-    reject_file,
-    typed_rows,
-    unreadable_reason,
-    unsupported_columns,
-    unsupported_error,
-    with_variable_length,
-)
+from shardmill.transforms.formats.format import OBJECTS, BlockRef, UnreadableError
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 
@@ -122,7 +86,7 @@ _BUFFER_BYTES = 1 << 20  # read ahead of each column; without a buffer, all of i
 class OpenedParquet:
     """An open Parquet file."""
 
-    def __init__(self, file: FileRef, nesting: Nesting = NO_NESTING) -> None:
+    def __init__(self, file: formats.FileRef, nesting: Nesting = NO_NESTING) -> None:
         """Read the footer; a file that is damaged, encrypted or not Parquet is an UnreadableError."""
         self._file = file
         self._nesting = nesting
@@ -138,7 +102,7 @@ class OpenedParquet:
             self._tensors = {
                 name: tuple(field.type.shape)
                 for name, field in of_file.items()
-                if isinstance(field.type, pa.FixedShapeTensorType) and is_shape(field.type.shape)
+                if isinstance(field.type, pa.FixedShapeTensorType) and arrow.is_shape(field.type.shape)
             }
             with self._source.checking("its footer: "):
                 self._encrypted = self._encrypted_columns()
@@ -146,7 +110,7 @@ class OpenedParquet:
                     self._parquet = self._open(footer)
             with self._source.checking("its schema: "):
                 self._schema = self._parquet.schema_arrow
-            check_unique_names(file.name, self._schema.names)
+            formats.check_unique_names(file.name, self._schema.names)
             self._intervals = {
                 field.name
                 for field in self._schema
@@ -156,7 +120,7 @@ class OpenedParquet:
             self._columns = self._flatten_types(types)
             self.columns = tuple(self._columns)
             self.parallel = {name for name, column in self._columns.items() if column.is_parallel}
-            self.declared = declared_columns(self._schema)
+            self.declared = formats.declared_columns(self._schema)
             leaves = map(self._parquet.schema.column, range(len(self._parquet.schema)))
             int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
             for name, column in self._columns.items():
@@ -166,7 +130,7 @@ class OpenedParquet:
                     described = DeclaredColumn("text", message=message)
                 if described is not None and name not in self.declared:
                     self.declared[name] = described
-            if (of_objects := declared_objects(self._schema)) is not None:
+            if (of_objects := formats.declared_objects(self._schema)) is not None:
                 located = frozenset(replace(item, location=file.name) for item in of_objects.objects)
                 self.declared[OBJECTS] = replace(of_objects, objects=located)
             stack.pop_all()  # the file stays open
@@ -209,14 +173,14 @@ class OpenedParquet:
         names = list(dict.fromkeys(names))
         problems = {name: problem for name in names if (problem := self._problem(name))}
         others = {name: column for name, column in self._columns.items() if not _is_whole(name, column.kind)}
-        unsupported = unsupported_columns(others, [name for name in names if name not in problems])
+        unsupported = formats.unsupported_columns(others, [name for name in names if name not in problems])
         if problems:
             flag = f"--drop {quote(*self._nesting.drop, *problems, *unsupported)}"
             more = "".join(f", and column {name!r} is {kind}" for name, kind in unsupported.items())
             columns = ", and column ".join(f"{name!r} is {problem}" for name, problem in problems.items())
             raise UserError(f"{self._file.name}: column {columns} with {flag}{more}")
         if unsupported:
-            raise unsupported_error(self._file.name, unsupported, self._columns, self._nesting)
+            raise formats.unsupported_error(self._file.name, unsupported, self._columns, self._nesting)
 
     def _problem(self, name: str) -> str:
         """Return what keeps a column from being read besides its type; "" if nothing does."""
@@ -230,12 +194,12 @@ class OpenedParquet:
                 "Hugging Face's Audio, and sounds inside of tables are not read; write them to WAV files for"
                 " `shardmill audio`, or leave it out"
             )
-        if is_list(kind) and is_hf_file(kind.value_type):
+        if arrow.is_list(kind) and formats.is_hf_file(kind.value_type):
             return (
                 "lists of files as Hugging Face has them; expected one image in each row, so give each a row of its"
                 " own, or leave it out"
             )
-        if object_fields(kind) and not _is_whole(name, kind):
+        if formats.object_fields(kind) and not _is_whole(name, kind):
             return (
                 f"of boxes as Hugging Face has them, which are read of a column {OBJECTS!r} alone; call it so if its"
                 " boxes are [x, y, width, height] in pixels, or leave it out"
@@ -253,31 +217,34 @@ class OpenedParquet:
         """Return the class of a column's type, whose members are stored alike; "" if the file lacks the column."""
         if name not in self.columns or _is_whole(name, self._columns[name].kind):
             return ""
-        kind, lists = storage_type_of(self._columns[name].kind), 0
-        while is_list(kind):
-            kind, lists = storage_type_of(kind.value_type), lists + 1
+        kind, lists = arrow.storage_type_of(self._columns[name].kind), 0
+        while arrow.is_list(kind):
+            kind, lists = arrow.storage_type_of(kind.value_type), lists + 1
         found = next((word for word, test in _TYPE_CLASSES.items() if test(kind)), "")
         return f"{'lists of ' * lists}{found}" if found else ""
 
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """Return a type for `rows` rows of a column whose values cannot be read."""
         dtype = self.spelled(name)
-        length = 0 if is_list(storage_type_of(self._columns[name].kind)) else None  # nobody knows what they hold
+        has_lists = arrow.is_list(arrow.storage_type_of(self._columns[name].kind))
+        length = 0 if has_lists else None  # nobody knows what they hold
         return None if dtype is None or not rows else ColumnType(dtype, length, rows)
 
     def null_count(self, block: BlockRef, name: str) -> int | None:
         """Return how many rows of a row group have no value in a column; None for lists, or if that is not stored."""
         kind = self._columns[name].kind if name in self.columns else pa.null()
-        if object_fields(kind):
+        if formats.object_fields(kind):
             return 0  # no object is a value, too
-        if is_list(storage_type_of(kind)) or (name in self.columns and self._schema.get_field_index(name) < 0):
+        if arrow.is_list(arrow.storage_type_of(kind)) or (
+            name in self.columns and self._schema.get_field_index(name) < 0
+        ):
             return None
         if name in self.columns and self._schema.field(name).type != kind:
             return None
         leaves = self._leaves_of(name)
         if not leaves or leaves[0] in self._encrypted:
             return None
-        leaf = leaves[kind.get_field_index("bytes")] if is_hf_file(kind) else leaves[0]
+        leaf = leaves[kind.get_field_index("bytes")] if formats.is_hf_file(kind) else leaves[0]
         chunk = self.metadata.row_group(block.offset).column(leaf)
         statistics = chunk.statistics if chunk.is_stats_set else None
         return statistics.null_count if statistics is not None and statistics.has_null_count else None
@@ -307,22 +274,22 @@ class OpenedParquet:
         sources = list(dict.fromkeys(self._columns[name].source for name in there))
         group = self.metadata.row_group(block.offset)
         if not there:
-            yield to_batch({}, group.num_rows)
+            yield arrow.to_batch({}, group.num_rows)
             return
         row_bytes = max(group.total_byte_size / max(group.num_rows, 1), 1)
         for batch in self._batches(block, sources, min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)):
             if self._nesting.is_used:
                 flat = dict(chain.from_iterable(self._flatten(source, batch[source]) for source in sources))
-                yield to_batch({name: flat[name] for name in there}, len(batch))
+                yield arrow.to_batch({name: flat[name] for name in there}, len(batch))
             else:
-                yield to_batch({name: self._plain(name, batch[name]) for name in there}, len(batch))
+                yield arrow.to_batch({name: self._plain(name, batch[name]) for name in there}, len(batch))
 
     def _plain(self, name: str, array: pa.Array) -> pa.Array:
         """Return a column of the file as values that features can hold, as far as its type is one of Parquet's own."""
         if name in self._intervals:
-            return interval_texts(array)
-        if name in self._tensors and is_list(array.type):
-            return to_tensors(array, self._tensors[name])
+            return arrow.interval_texts(array)
+        if name in self._tensors and arrow.is_list(array.type):
+            return arrow.to_tensors(array, self._tensors[name])
         return _without_extension(_plain(array))
 
     def _flatten(self, name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
@@ -338,7 +305,7 @@ class OpenedParquet:
 
     def is_file(self, name: str) -> bool:
         """Return True if a column holds Hugging Face files."""
-        return name in self.columns and is_hf_file(self._columns[name].kind)
+        return name in self.columns and formats.is_hf_file(self._columns[name].kind)
 
     def first_file(self, block: BlockRef, name: str) -> tuple[bytes | None, str | None]:
         """Return the first file's bytes in a row group's column of Hugging Face files; else the first path."""
@@ -350,13 +317,26 @@ class OpenedParquet:
                 path = path or value.get("path")
         return None, path
 
+    def declare_order(self, block: BlockRef, name: str, values: pa.Array) -> dict[str, DeclaredColumn]:
+        """Return the classes of an ordered category or an Enum in their order, by column; {} for other columns."""
+        kind = values.type
+        if not (pa.types.is_dictionary(kind) and kind.ordered and arrow_scalar_type(kind.value_type) == "bytes"):
+            return {}
+        if not self.metadata.row_group(block.offset).column(self._leaves_of(name)[0]).has_dictionary_page:
+            message = f"column {name!r} is an ordered category, and its order is not in the file: classes are sorted"
+            return {name: DeclaredColumn("text", message=message)}
+        classes = tuple(arrow.as_text(value) for value in values.dictionary.to_pylist() if value)
+        return {name: DeclaredColumn("text", frozenset([classes]))}
+
     def object_classes(self, block: BlockRef) -> frozenset[str]:
         """Return the distinct classes of the objects in a row group's images, names or ids, as texts."""
-        return frozenset[str]().union(*(object_classes(batch[OBJECTS]) for batch in self._batches(block, [OBJECTS])))
+        return frozenset[str]().union(
+            *(formats.object_classes(batch[OBJECTS]) for batch in self._batches(block, [OBJECTS]))
+        )
 
 
 def _without_extension(array: pa.Array) -> pa.Array:
-    return decode_array(array) if isinstance(array.type, pa.BaseExtensionType) else array
+    return arrow.decode_array(array) if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 _TYPE_CLASSES = {
@@ -373,14 +353,14 @@ _TYPE_CLASSES = {
 
 
 def _is_whole(name: str, kind: pa.DataType) -> bool:
-    return is_hf_file(kind) or (name == OBJECTS and bool(object_fields(kind)))
+    return formats.is_hf_file(kind) or (name == OBJECTS and bool(formats.object_fields(kind)))
 
 
 def _plain(array: pa.Array) -> pa.Array:
     """Replace files by their bytes, and objects in images by their JSON."""
-    if is_hf_file(array.type):
+    if formats.is_hf_file(array.type):
         return pc.struct_field(array, "bytes")
-    if not object_fields(array.type):
+    if not formats.object_fields(array.type):
         return array
     texts = [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
     return pa.array(texts, pa.large_string())
@@ -389,7 +369,7 @@ def _plain(array: pa.Array) -> pa.Array:
 class _ArrowSource:
     """A file object for Arrow that distinguishes store failures from damaged data."""
 
-    def __init__(self, file: FileRef) -> None:
+    def __init__(self, file: formats.FileRef) -> None:
         path = file.path
         self._local = storage.is_local(path)
         self._error: BaseException | None = None
@@ -449,8 +429,8 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
     if not extension and field is not None:  # of a type that is not installed here
         extension = (field.metadata or {}).get(_EXTENSION_NAME, b"").decode(errors="replace")
     item = kind
-    while is_list(item):
-        item = storage_type_of(item).value_type
+    while arrow.is_list(item):
+        item = arrow.storage_type_of(item).value_type
     message = unit = ""
     if field is not None and isinstance(field.type, pa.FixedShapeTensorType):
         order = field.type.permutation
@@ -460,8 +440,8 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
     elif _INDEX.fullmatch(name):
         message = f"is the index of a pandas table; --drop {name} leaves it out, --rename {name}=index renames it"
     elif extension and extension not in _NAMED_EXTENSIONS:
-        message = f"has the extension type {extension}, of which the storage is read: {storage_type_of(kind)}"
-    elif pa.types.is_timestamp(item) and not is_known_zone(item.tz):
+        message = f"has the extension type {extension}, of which the storage is read: {arrow.storage_type_of(kind)}"
+    elif pa.types.is_timestamp(item) and not arrow.is_known_zone(item.tz):
         message = f"holds times in the zone {item.tz!r}, which no database of zones has; they are stored in UTC"
     elif pa.types.is_duration(item):
         unit = item.unit
@@ -478,7 +458,7 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 @dataclass(frozen=True)
-class ParquetFormat(RecordFormat):
+class ParquetFormat(formats.RecordFormat):
     """A row for each row of a Parquet file.
 
     * Integers become int64, floats float32, strings and binary bytes.
@@ -498,12 +478,12 @@ class ParquetFormat(RecordFormat):
     nesting: Nesting = NO_NESTING  # how nested values are stored
     images: tuple[str, ...] = ()  # columns known to be images
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+    def index(self, file: formats.FileRef) -> Iterator[BlockRef | Reject]:
         """Yield the row groups as blocks; `first_line` is the number of the first row."""
         try:
             opened = OpenedParquet(file, self.nesting)
         except UnreadableError as error:
-            yield reject_file(file.name, file.size_bytes, str(error))
+            yield formats.reject_file(file.name, file.size_bytes, str(error))
             return
         with opened:
             row = 1
@@ -513,7 +493,7 @@ class ParquetFormat(RecordFormat):
                     yield BlockRef(file, number, opened.size_bytes(number), row, opened.columns, group.num_rows)
                 row += group.num_rows
 
-    def header(self, file: FileRef) -> tuple[str, ...]:
+    def header(self, file: formats.FileRef) -> tuple[str, ...]:
         with suppress(UnreadableError), OpenedParquet(file, self.nesting) as opened:
             return opened.columns
         return ()
@@ -529,33 +509,35 @@ class ParquetFormat(RecordFormat):
             with OpenedParquet(block.file, self.nesting) as opened:
                 yield self._infer(opened, block, columns, values_of)
         except (UnreadableError, OSError) as error:
-            unreadable_reason(error, block.file.path)  # `read` rejects the rows
+            formats.unreadable_reason(error, block.file.path)  # `read` rejects the rows
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(
+        self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
+    ) -> Iterator[formats.Rows]:
         """Yield the rows in batches that fit into memory; rows that cannot be decoded are one reject."""
         row = block.first_line
         try:
             with OpenedParquet(block.file, self.nesting) as opened:
                 wanted = list(dict.fromkeys([*types, *(key.name for key in keys)]))
                 opened.check(wanted)
-                fills = parse_fills(self.fill)
+                fills = formats.parse_fills(self.fill)
                 for batch in opened.batches(block, wanted):
                     numbers = np.arange(row, row + len(batch))
-                    yield typed_rows(block.file.name, batch, numbers, types, keys, fills, opened.parallel)
+                    yield formats.typed_rows(block.file.name, batch, numbers, types, keys, fills, opened.parallel)
                     row += len(batch)
                 rows, expected = row - block.first_line, opened.metadata.row_group(block.offset).num_rows
                 if rows != expected:
                     raise UnreadableError(f"there are {rows:,} rows in it, where the footer says {expected:,}")
         except (UnreadableError, OSError) as error:
-            yield empty_rows(types, [_reject_rest(block, row, error)], keys)
+            yield formats.empty_rows(types, [_reject_rest(block, row, error)], keys)
 
-    def raw_batches(self, block: BlockRef) -> Iterator[RawBatch | Reject]:
+    def raw_batches(self, block: BlockRef) -> Iterator[formats.RawBatch | Reject]:
         """Yield all columns of the row group in batches that fit into memory, nested as they are."""
         row = block.first_line
         try:
             with OpenedParquet(block.file) as opened:
                 for batch in opened.batches(block, opened.columns):
-                    yield RawBatch(batch, np.arange(row, row + len(batch)))
+                    yield formats.RawBatch(batch, np.arange(row, row + len(batch)))
                     row += len(batch)
         except (UnreadableError, OSError) as error:
             yield _reject_rest(block, row, error)
@@ -563,7 +545,7 @@ class ParquetFormat(RecordFormat):
     def _infer(
         self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Inferred:
-        fills = parse_fills(self.fill)
+        fills = formats.parse_fills(self.fill)
         every = [name for name in (*opened.columns, *fills) if name not in self.nesting.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))
         opened.check(wanted)
@@ -590,18 +572,21 @@ class ParquetFormat(RecordFormat):
             read = [*unknown, *(column.name for column in values_of)]
             for batch in opened.batches(block, read) if read else ():
                 for name in unknown:
-                    present = infer_present_type(batch[name], opened.spelled(name))
+                    present = formats.infer_present_type(batch[name], opened.spelled(name))
                     if present is not None and name in opened.parallel:
-                        present = with_variable_length(present)
-                    found[name] = merge_optional_types(found[name], present)
+                        present = formats.with_variable_length(present)
+                    found[name] = formats.merge_optional_types(found[name], present)
                     nulls[name] -= len(batch) - batch[name].null_count
-                values = merge_values(values, distinct_values(batch, values_of, fills))
+                values = merge_values(values, formats.distinct_values(batch, values_of, fills))
+                for column in values_of:
+                    if column.name in batch.schema.names:
+                        paths |= opened.declare_order(block, column.name, batch[column.name])
             if OBJECTS in wanted and (of_objects := opened.declared.get(OBJECTS)) and not of_objects.class_names:
                 values = {**values, OBJECTS: opened.object_classes(block)}
         except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
             for name in unknown:
-                found[name] = merge_optional_types(found[name], opened.guess(name, nulls[name]))
-        merged = {name: merge_fill(column, fills.get(name), nulls[name]) for name, column in found.items()}
+                found[name] = formats.merge_optional_types(found[name], opened.guess(name, nulls[name]))
+        merged = {name: formats.merge_fill(column, fills.get(name), nulls[name]) for name, column in found.items()}
         types = {name: column for name, column in merged.items() if column is not None}
         declared = paths | {name: what for name, what in opened.declared.items() if name in types}
         for name in types:
@@ -614,11 +599,11 @@ class ParquetFormat(RecordFormat):
 
 
 def _reject_rest(block: BlockRef, row: int, error: Exception) -> Reject:
-    problem = unreadable_reason(error, block.file.path)
+    problem = formats.unreadable_reason(error, block.file.path)
     reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {problem}"
     promised = block.records or 1
     lost = max(promised - (row - block.first_line), 1)
-    return Reject(block.file.name, row, STAGE, reason, lost, max(block.length * lost // promised, 1))
+    return Reject(block.file.name, row, formats.STAGE, reason, lost, max(block.length * lost // promised, 1))
 
 
 def _guess_kind(source: str, name: str, data: bytes) -> DeclaredColumn:

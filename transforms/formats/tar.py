@@ -18,28 +18,9 @@ from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts, RoundedNumbers
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import tar_samples
-from shardmill.transforms.formats.format import (
-    IMAGE_COLUMN,
-    IMAGE_OFFSET,
-    OBJECTS,
-    STAGE,
-    BlockRef,
-    CutError,
-    Damage,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    RecordNotice,
-    Rows,
-    SkippedItems,
-    UnreadableError,
-    compressed_damage,
-    empty_rows,
-    parse_fills,
-    reject_file,
-    unreadable_reason,
-)
+from shardmill.transforms.formats.format import OBJECTS, BlockRef, UnreadableError
 from shardmill.transforms.formats.json_lines import JsonObjects, ObjectFields, ObjectsInference, is_objects_value
 from shardmill.transforms.stores.storage import is_local
 from shardmill.transforms.stores.streams import TruncatedError, is_compressed, open_decompressed
@@ -55,7 +36,7 @@ JSON_PREFIX = "json."  # before the name of what JSON has, where another member 
 
 
 @dataclass(frozen=True)
-class TarFormat(RecordFormat):
+class TarFormat(formats.RecordFormat):
     """A row for each sample of a tar file; see `TarReader`.
 
     * Images are columns of bytes, `.cls` is an int64, `.txt` a string.
@@ -75,7 +56,7 @@ class TarFormat(RecordFormat):
     infers_with_index = True
     lock_share = 0.4
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
+    def index(self, file: formats.FileRef) -> Iterator[BlockRef | Reject | formats.SkippedItems | formats.RecordNotice]:
         """Yield blocks of whole samples; damage is left to `read`, so the last block ends where the file does.
 
         8 bytes are kept for each sample, to count repeated keys.
@@ -88,13 +69,13 @@ class TarFormat(RecordFormat):
             yield item
 
     def index_and_infer(
-        self, file: FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
+        self, file: formats.FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[BlockRef | Reject | formats.SkippedItems | formats.RecordNotice | Inferred]:
         yield from self._index(file, _Inference(self, file.name, columns, values_of))
 
     def _index(
-        self, file: FileRef, inference: "_Inference | None"
-    ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
+        self, file: formats.FileRef, inference: "_Inference | None"
+    ) -> Iterator[BlockRef | Reject | formats.SkippedItems | formats.RecordNotice | Inferred]:
         packed = is_compressed(file.name)
         start = first = 0
         last, whole = 0, True
@@ -124,12 +105,12 @@ class TarFormat(RecordFormat):
                 if not reader.members and not reader.position:
                     begins = f"it begins with {reader.beginning!r}" if reader.beginning else "it is empty"
                     why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
-                    yield reject_file(file.name, file.size_bytes, why)
+                    yield formats.reject_file(file.name, file.size_bytes, why)
                     return
         if last and whole and not has_content:
             raise UserError(_describe_no_content(file.name, reader.skipped_members))
         for what, (number, name) in sorted(reader.skipped_members.items()):
-            yield SkippedItems(what, f"{file.name}: {name}", number)
+            yield formats.SkippedItems(what, f"{file.name}: {name}", number)
         hashes = np.frombuffer(keys, np.uint64)
         order = np.argsort(hashes, kind="stable")
         later = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
@@ -140,9 +121,9 @@ class TarFormat(RecordFormat):
                 " packs a folder so"
             )
         if len(later):
-            yield RecordNotice(REPEATED_KEY, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
+            yield formats.RecordNotice(REPEATED_KEY, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
         if not last and whole:
-            yield SkippedItems(EMPTY_FILE, file.name)
+            yield formats.SkippedItems(EMPTY_FILE, file.name)
         else:
             records = last + 1 - max(first, 1) if whole else None
             yield BlockRef(file, start, file.size_bytes - start, max(first, 1), records=records)
@@ -159,10 +140,12 @@ class TarFormat(RecordFormat):
                 inference.add_piece(piece)
         yield inference.result()
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(
+        self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
+    ) -> Iterator[formats.Rows]:
         for piece in self._pieces(block):
             if isinstance(piece, Reject):
-                yield empty_rows(types, [piece], keys)
+                yield formats.empty_rows(types, [piece], keys)
                 continue
             found = self.rows(piece, block.file.name)
             images = {name for name in types if name in found.images}
@@ -176,7 +159,7 @@ class TarFormat(RecordFormat):
                 ordered |= _locate_images(spans if can_refer else {}, list(types), len(rows.lines))
             batch = to_batch(ordered, len(rows.lines))
             findings = Findings.of(rows.findings.find(RoundedNumbers), rows.findings.find(OddTexts))
-            yield Rows(batch, rows.lines, rows.rejects, findings)
+            yield formats.Rows(batch, rows.lines, rows.rejects, findings)
 
     def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         """Yield the samples of a block as objects, some at a time, with their images as bytes."""
@@ -219,7 +202,7 @@ class TarFormat(RecordFormat):
             try:
                 made, line = _sample_object(sample, piece)
             except UnreadableError as error:
-                rejects.append(Reject(name, sample.number, STAGE, f"{sample.key}: {error}"))
+                rejects.append(Reject(name, sample.number, formats.STAGE, f"{sample.key}: {error}"))
                 continue
             if OBJECTS in made and OBJECTS not in sample.parts and is_objects_value(made[OBJECTS]):
                 made[OBJECTS] = found.seen.add(made[OBJECTS], f"{name}: {sample.key}")
@@ -231,7 +214,7 @@ class TarFormat(RecordFormat):
                     found.images.setdefault(column, {})[sample.number] = part
                 elif part[0] == "class":
                     found.classes.add(column)
-        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), parse_fills(self.fill), rejects)
+        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), formats.parse_fills(self.fill), rejects)
         return replace(found, objects=rows)
 
 
@@ -300,7 +283,7 @@ def _locate_images(spans: Mapping[str, np.ndarray], names: Sequence[str], rows: 
             larger = spans[name][:, 1] > sizes
             offsets[larger], sizes[larger] = spans[name][larger, 0], spans[name][larger, 1]
             columns[larger] = number
-    return {IMAGE_OFFSET: pa.array(offsets), IMAGE_COLUMN: pa.array(columns)}
+    return {formats.IMAGE_OFFSET: pa.array(offsets), formats.IMAGE_COLUMN: pa.array(columns)}
 
 
 def _check_key(sample: tar_samples.Sample, file_name: str) -> None:
@@ -381,11 +364,13 @@ def _lost_samples(block: BlockRef, reader: tar_samples.TarReader, error: Excepti
     name, number = block.file.name, reader.number
     if isinstance(error, TruncatedError):
         reason = f"{error}; all from sample {number:,} on is lost"
-        damage = compressed_damage(error, block.file.size_bytes)
+        damage = formats.compressed_damage(error, block.file.size_bytes)
         return damage.make_reject(name, number, reason, number - block.first_line, block.length)
-    why = unreadable_reason(error, block.file.path)
-    if isinstance(error, CutError):
-        return Reject(name, number, STAGE, f"{why}; what follows is lost", 1, 0, "at least")
+    why = formats.unreadable_reason(error, block.file.path)
+    if isinstance(error, formats.CutError):
+        return Reject(name, number, formats.STAGE, f"{why}; what follows is lost", 1, 0, "at least")
     left = max(block.end - reader.position, 0) if not is_compressed(name) else 0
     reason = f"{why}; all from sample {number:,} on is lost"
-    return Damage(reason, left, left / max(reader.position, 1)).make_reject(name, number, reason, number - 1, left)
+    return formats.Damage(reason, left, left / max(reader.position, 1)).make_reject(
+        name, number, reason, number - 1, left
+    )

@@ -28,16 +28,8 @@ from shardmill.transforms.columns.example_decoding import (
     infer_examples,
 )
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
-from shardmill.transforms.formats.format import (
-    STAGE,
-    BlockRef,
-    Damage,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    Rows,
-    compressed_damage,
-)
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.formats.format import STAGE, BlockRef, Damage, FileRef, KeyColumn, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -82,7 +74,7 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class TFRecordFormat(RecordFormat):
+class TFRecordFormat(formats.RecordFormat):
     """A row for each record: column `record`, its payload. Lines are the records' numbers in their file, from 1.
 
     Every checksum is verified. Unless `is_raw`, a record that is not a tf.train.Example is a reject, and a file that
@@ -418,7 +410,7 @@ class _Scanner:
         if self._left is not None and block.records is not None:
             return replace(reject, records=max(block.records - (self._number - block.first_line), 1), size_bytes=left)
         if self._error is not None:
-            damage = compressed_damage(self._error, block.file.size_bytes)
+            damage = formats.compressed_damage(self._error, block.file.size_bytes)
         elif self._damage is None:  # cut short, and nobody knows by how much
             return replace(
                 reject, size_bytes=held_bytes + self._left if self._left is not None else 0, count="at least"

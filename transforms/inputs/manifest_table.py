@@ -20,22 +20,10 @@ from shardmill.transforms.columns.arrow import as_text, convert_batch, split_tex
 from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Remarks, Undecodable
+from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
-from shardmill.transforms.formats.format import (
-    BOX,
-    KEY_PREFIX,
-    BlockRef,
-    FileRef,
-    KeyColumn,
-    RecordFormat,
-    RecordNotice,
-    Rows,
-    UnreadableError,
-    label_key,
-    unreadable_reason,
-)
-from shardmill.transforms.formats.format import OBJECTS as COLUMN
+from shardmill.transforms.formats.format import BOX, KEY_PREFIX, BlockRef, FileRef, RecordNotice, Rows
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
 from shardmill.transforms.inputs import found_files, summary
@@ -76,13 +64,13 @@ class ManifestNames:
         """Return True if a further column is kept."""
         return column not in self.drop and (not self.only or column in self.only)
 
-    def format_of(self, path: str) -> RecordFormat:
+    def format_of(self, path: str) -> formats.RecordFormat:
         """Return the format that reads the manifest at `path`, by its name."""
         kind = manifest_format(path)
         if kind == "csv":
             return self.csv
         found = self.json_lines if kind == "jsonl" else self.parquet
-        objects = () if self.objects_column is None else (COLUMN,)
+        objects = () if self.objects_column is None else (formats.OBJECTS,)
         return replace(found, nesting=replace(found.nesting, json=(*found.nesting.json, *objects), drop=self.drop))
 
     @property
@@ -237,9 +225,9 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
 def _find_in_parquet(path: str) -> column_types.DeclaredColumn | None:
     try:
         with OpenedParquet(FileRef(path, path, storage.size(path))) as opened:
-            return opened.declared.get(COLUMN)
-    except (UnreadableError, OSError) as error:  # which reading the rows reports
-        unreadable_reason(error, path)
+            return opened.declared.get(formats.OBJECTS)
+    except (formats.UnreadableError, OSError) as error:  # which reading the rows reports
+        formats.unreadable_reason(error, path)
         return None
 
 
@@ -251,13 +239,13 @@ def _find_in_json_lines(path: str) -> column_types.DeclaredObjects | None:
                 row = json.loads(line.decode("utf-8-sig"))
             except (ValueError, RecursionError):
                 continue
-            value = row.get(COLUMN) if isinstance(row, dict) else None
+            value = row.get(formats.OBJECTS) if isinstance(row, dict) else None
             items = value if isinstance(value, list) else [value]
             item = items[0] if items else None
             if not isinstance(item, dict) or BOX not in item:
                 continue
             keys = set(item)
-            label = item.get(label_key(keys))
+            label = item.get(formats.label_key(keys))
             first = next(iter(label), None) if isinstance(label, list) else label
             if first is not None:
                 return column_types.DeclaredObjects(tuple(sorted(keys)), is_integer(first))
@@ -486,7 +474,7 @@ class ManifestReader:
 
     def _read_rows(self, path: str) -> Iterator[Rows]:
         read = self.names.format_of(path)
-        keys = [KeyColumn(name) for name in self.names.keys if name in self.columns.kept]
+        keys = [formats.KeyColumn(name) for name in self.names.keys if name in self.columns.kept]
         with _reading(path):
             for block in _find_blocks(path, self.names):
                 if isinstance(block, BlockRef):

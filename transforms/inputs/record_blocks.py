@@ -16,15 +16,8 @@ from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.arrow import ELEMENT_BYTES
 from shardmill.transforms.columns.types import Inferred, ValuesOf
 from shardmill.transforms.execution.running import ONE_A_CORE, ThreadedFlatMap, Threads
-from shardmill.transforms.formats.format import (
-    BlockRef,
-    FileRef,
-    RecordFormat,
-    RecordNotice,
-    SkippedItems,
-    check_unchanged,
-    reject_file,
-)
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.inputs import summary as summaries
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped, assign_key_shares
@@ -86,7 +79,7 @@ class IndexBlocks(beam.PTransform):
 
     files: RecordFiles | SpooledFiles | beam.PCollection[FileRef]  # the input's files, or those of spooled rows
     kind: FileKind  # kind of files to look for in a folder
-    format: RecordFormat  # of the records
+    format: formats.RecordFormat  # of the records
     task_size: Callable[[int], int]  # approximate bytes of a task, from the bytes of all files
     threads: Threads = ONE_A_CORE  # that index files
     roles: FolderRoles | None = None  # folder roles of --folders, if given
@@ -178,7 +171,7 @@ def _leave_out(
 
 
 def index_file(
-    format_: RecordFormat,
+    format_: formats.RecordFormat,
     file: FileRef,
     temporary: str | None = None,
     rejects_damaged: bool = False,
@@ -194,9 +187,9 @@ def index_file(
         for item in format_.index(file) if infer is None else format_.index_and_infer(file, *infer):
             if isinstance(item, Reject):
                 found.reject(item)
-            elif isinstance(item, SkippedItems):
+            elif isinstance(item, formats.SkippedItems):
                 found.summary.merge(summaries.InputSummary(skipped={item.kind: (item.count, item.first_item)}))
-            elif isinstance(item, RecordNotice):
+            elif isinstance(item, formats.RecordNotice):
                 found.summary.merge(summaries.InputSummary(peculiarities={item.text: (item.count, item.first_record)}))
             elif isinstance(item, Inferred):
                 found.summary.merge(summaries.InputSummary(inferred=item))
@@ -205,17 +198,17 @@ def index_file(
         header = format_.header(file) if not found.summary.rejected else ()
         if rejects_damaged and blocks:  # some formats see only in the first records that a file is another's
             next(iter(format_.read(blocks[0], {})), None)
-        check_unchanged([file])
+        formats.check_unchanged([file])
     except UserError as error:
         if not rejects_damaged:
             has_others = total_bytes(file) - file.size_bytes > max(1, file.size_bytes >> 20)
             raise UserError(f"{error}{f'; {_LEAVES_OUT}' if has_others else ''}") from None
         reason = str(error).removeprefix(f"{file.name}: ")
-        return list(FoundInput(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
+        return list(FoundInput(temporary, [formats.reject_file(file.name, file.size_bytes, reason)]).outputs())
     except OSError as error:
         raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"
-        return list(FoundInput(temporary, [reject_file(file.name, file.size_bytes, reason)]).outputs())
+        return list(FoundInput(temporary, [formats.reject_file(file.name, file.size_bytes, reason)]).outputs())
     if header:
         found.summary.headers = {header: (1, file.name)}
     return [*blocks, *found.outputs()]

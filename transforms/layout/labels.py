@@ -13,13 +13,13 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.flag_values import quote
 from shardmill.metadata import file_names
-from shardmill.metadata.labels import ClassNames, check_label_name, parse_label_map, resolve_class_names
+from shardmill.metadata.labels import CATEGORY, ClassNames, check_label_name, parse_label_map, resolve_class_names
 from shardmill.text import listed
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, text_type
 from shardmill.transforms.inputs.listing import input_root
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import Columns, has_column, suggest_column
+from shardmill.transforms.layout.columns import Columns, check_same_classes, has_column, suggest_column
 from shardmill.transforms.layout.objects import declared_objects
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.stores import storage
@@ -130,6 +130,12 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
     check_label_name(feature.name)
     check_labels_file(feature, options)
     found = _distinct_values(feature, inferred) - {""} if options.needs_inference else frozenset()
+    declared = inferred.declared.get(feature.name)
+    if frozen is None and declared is not None and declared.class_names:
+        orders = sorted(declared.class_names, key=len)
+        if any(name not in rest for order in orders for rest in [iter(orders[-1])] for name in order):
+            check_same_classes(feature.name, declared, options)
+        return ClassNames((*orders[-1], *sorted(found.difference(orders[-1]))), CATEGORY)
     try:
         return resolve_class_names(found, frozen, options.classes.on_new_label, options.classes.source)
     except UserError as error:

@@ -14,7 +14,7 @@ from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.flag_values import assign, quote
-from shardmill.metadata.labels import ClassNames, resolve_class_names
+from shardmill.metadata.labels import CATEGORY, ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
@@ -311,7 +311,7 @@ def file_notices(
             summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
         ),
         *_id_notices(summary, options),
-        *_class_notices(class_names),
+        *(() if class_names is None else order_notices("label", class_names, options.classes.class_names())),
         *(class_name_notices("label", class_names.names) if class_names is not None else ()),
         *(class_name_notices("objects", objects.names) if objects is not None else ()),
         *(joined_class_notices(class_names.names) if class_names is not None and is_split_by_flag else ()),
@@ -388,8 +388,13 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
     )
 
 
-def _class_notices(class_names: ClassNames | None) -> list[str]:
-    names: Sequence[str] = class_names.names if class_names else ()
+def order_notices(label: str, classes: ClassNames, frozen: Sequence[str] | None) -> list[str]:
+    """Return a notice if classes have the order of a category, or if numbers have that of texts; not of `frozen`."""
+    names = classes.names
+    if classes.source == CATEGORY:
+        return [f"the ids of {label!r} follow the order of its categories, from {names[0]!r} to {names[-1]!r}"]
+    if frozen is not None:
+        return []
     are_numbers = all(map(str.isdecimal, names))
     return [
         f"all class names are numbers, but ids follow the sorted names: class {name!r} has id {index}; give"

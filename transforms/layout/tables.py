@@ -36,6 +36,7 @@ from shardmill.transforms.layout.options import (
     OBJECTS,
     TableOptions,
     class_name_notices,
+    order_notices,
     partition_notices,
     peculiarity_notices,
     resolve_classes,
@@ -223,6 +224,10 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *layout_columns.numbered_notices(columns.features),
             *marked.notices,
             *chain.from_iterable(class_name_notices(name, table.names) for name, table in class_names.items()),
+            *chain.from_iterable(
+                order_notices(name, table, options.classes.class_names(name, options.label_columns))
+                for name, table in class_names.items()
+            ),
             *chain.from_iterable(
                 joined_class_notices(class_names[name].names, name if len(options.label_columns) > 1 else "")
                 for name in scalars

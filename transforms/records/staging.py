@@ -27,6 +27,7 @@ from shardmill.transforms.formats.format import (
     BlockRef,
     RecordFormat,
     check_unchanged,
+    compose_keys,
     read_stacked,
     split_rows,
     widen_block,
@@ -400,6 +401,7 @@ def _prepare_rows(
     later = LaterRecords(repeated, task)
     block_size = widen_block(staging.block_size, len(layout.types))
     for block, rows in _read_rows(staging.format, task, layout):
+        rows = compose_keys(rows, block.file, layout.keys, staging.options.split.group_by)
         rows = later.reject(rows, block.file, staging.options.key)
         staged.record_count += len(rows.batch) + sum(reject.counted_records for reject in rows.rejects)
         staged.findings = staged.findings.merge(rows.findings)

@@ -10,6 +10,8 @@ import numpy as np
 
 from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED
+from shardmill.transforms.columns.arrow import to_batch
+from shardmill.transforms.columns.conversion import as_unicode
 from shardmill.transforms.columns.nested import NO_NESTING, Nesting
 from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts
@@ -188,6 +190,7 @@ def _describe_rows(block: formats.BlockRef, numbers: Collection[int | None]) -> 
         number = block.first_line
         with OpenedParquet(block.file) as opened:
             for batch in opened.batches(block, opened.columns):
+                batch = to_batch({name: as_unicode(batch[name])[0] for name in batch.schema.names}, len(batch))
                 for row in range(len(batch)):
                     if number + row in numbers:
                         yield number + row, describe_row(batch.slice(row, 1).to_pylist()[0])

@@ -103,7 +103,8 @@ class RowSpool:
             table = pa.Table.from_batches(pending, self._schema)
             if self._writer is None:
                 sink = _PartsSink(self._parts)
-                self._writer = pq.ParquetWriter(sink, table.schema, compression="none", use_dictionary=False)
+                ordered = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+                self._writer = pq.ParquetWriter(sink, table.schema, compression="none", use_dictionary=ordered)
             self._writer.write_table(table, row_group_size=max(len(table), 1))
             size, rows = table.nbytes, len(table)
         elif self._kind == RECORD_SUFFIX:

@@ -209,6 +209,8 @@ def _to_plain_other(value: Any) -> Any:
         return _to_plain_list(value)
     if _is_image(value):
         return encode_image(value)
+    if isinstance(value, ValueError):  # in place of a value that a source could not read
+        raise ValueRefusedError(str(value))
     if hasattr(value, "__array__"):  # arrays of NumPy, and tensors
         try:
             array = np.asarray(value)

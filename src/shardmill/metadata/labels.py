@@ -10,7 +10,7 @@ from shardmill.metadata import file_names
 from shardmill.text import did_you_mean
 
 _MAX_SHOWN = 60  # letters of a name that is too long
-LABELS_FILE = "--labels_file"
+LABELS_FILE, CATEGORY = "--labels_file", "its categories"  # origins of class names
 ON_NEW_LABEL = ("fail", "append", "reject")
 
 

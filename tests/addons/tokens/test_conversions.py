@@ -162,6 +162,14 @@ def test_a_column_of_a_table(command: str, jobs: Jobs) -> None:
     assert packed.manifest.input["in_examples"] == 60
 
 
+def test_a_list_among_texts_is_a_reject(jobs: Jobs) -> None:
+    files = TOKENIZER | {"a.jsonl": '{"body": "w1 w2"}\n{"body": ["w1", "w2"]}\n'}
+    line = "jsonl --tokenizer tokenizer.json --tokenize body --max_reject_fraction 0.5"
+    built = jobs.build(line, files=files)
+    assert [row["input_ids"] for row in built.table.rows] == [ids_of("w1 w2")]
+    assert len(built.reasons) == 1
+
+
 def test_images_beside_texts_are_left_out_of_blocks_and_stay_beside_tokens(jobs: Jobs) -> None:
     rows = encode_rows("parquet", [{"text": "w1 w2 w3", "image": image(n)} for n in range(3)])
     line = "parquet --tokenizer tokenizer.json --image image"

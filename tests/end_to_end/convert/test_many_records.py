@@ -12,10 +12,7 @@ import pytest
 
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.findings import PassedOver
-from shardmill.transforms.formats import csv_parse as csv_pieces
 from shardmill.transforms.formats import format as blocks
-from shardmill.transforms.formats import json_lines as read_json_lines
-from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import FileRef, RecordFormat, Rows
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
@@ -142,8 +139,7 @@ def rows_of(folder: Path, kind: str, data: bytes, suffix: str) -> list[Rows]:
 def test_rows_come_a_bounded_number_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, suffix: str
 ) -> None:
-    for module in (csv_pieces, line_blocks, read_json_lines):
-        monkeypatch.setattr(module, "MAX_LINES", 1000)
+    monkeypatch.setattr(blocks, "MAX_LINES", 1000)
     _, header, row, _ = FORMATS[kind]
     found = rows_of(tmp_path, kind, header + row * 50_000, suffix)
 

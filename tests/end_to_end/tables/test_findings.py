@@ -13,7 +13,8 @@ import shardmill
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import open_dataset
 from tests.support.jobs import Jobs
-from tests.support.table_results import encode_rows
+from tests.support.reading import plain
+from tests.support.table_results import encode_rows, parquet
 
 Row = dict[str, Any]
 SAME = "def same(row):\n    return row\n"
@@ -110,3 +111,47 @@ def test_a_finding_is_one_of_the_column(jobs: Jobs, finding: str, use: str, form
     assert len(notices) == 1, notices
     assert all(part in notices[0] for part in words.format(name).split("…"))
     assert sum(split.examples for split in manifest.splits) == (1 if "--sequence_by" in flags else len(rows))
+
+
+ORDERED = pa.DictionaryArray.from_arrays([0, 2, 1], ["low", "mid", "high"], ordered=True)
+NOT_UTF8 = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+MARKED, UNGROUPED = "1 line begins with a byte order mark", "1 row has no value in column 'u' of --group_by"
+SAID = [  # a command, its data, words about it, and the values of the last column in order
+    ("csv", '\ufeffa,x\n"1",2\n\ufeff"a","x"\n\ufeff3,4\n', "2 lines begin with a byte order mark", [2, 4]),
+    ("jsonl", '\ufeff{"x": 1}\n\ufeff{"x": 2}\n', MARKED, [1, 2]),
+    ("text", "\ufeffa\nb\n\ufeffc\n", MARKED, ["a", "b", "c"]),
+    ("parquet --label y", parquet(pa.table({"y": ORDERED})), "the ids of 'y' follow the order", [0, 2, 1]),
+    ("csv --types y=bytes --label y", "n,y\n1,1\n1,10\n1,2\n", "ids follow the sorted names", [0, 1, 2]),
+    ("parquet --max_reject_fraction 1", parquet(pa.table({"s": NOT_UTF8})), "b'\\xff' is not utf-8", ["a", "b"]),
+    ("csv --splits a=1 --group_by u", "n,u\n1,José\n2,Jose\u0301\n3,\n", "1 row has a key or group", None),
+    ("csv --splits a=1 --group_by u", "n,u\n1,José\n2,Jose\u0301\n3,\n", UNGROUPED, None),
+    (
+        "csv --sequence_by u --order_by t",
+        "u,t,n\n1,2024-01-01T00:00Z,1\n1,2024-01-02T00:00,2\n",
+        "for UTC among 1",
+        None,
+    ),
+    ("csv --timestamp a=s,b=s", "a,b\n1970-01-02,1970-01-03\n", "'b': 1 value without a zone", [172_800]),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "data", "words", "values"), SAID, ids=[f"{line}-{words}" for line, _, words, _ in SAID]
+)
+def test_a_reading_that_may_be_doubted_is_said(
+    jobs: Jobs, line: str, data: Any, words: str, values: list[Any] | None
+) -> None:
+    name, order = f"a.{line.split()[0]}", "" if "--order_by" in line else "--no_shuffle"
+    made = jobs.build(f"{line} --input in/{name} {order}", files={name: data})
+    assert words in " ".join([*made.manifest.notices, made.said])
+    column = made.manifest.features[-1].name
+    assert values is None or [plain(row[column]) for row in made.examples()] == values
+
+
+def test_one_text_of_sqlite_that_is_not_utf8_is_a_reject(jobs: Jobs) -> None:
+    with sqlite3.connect("a.db") as connection:
+        connection.executescript("CREATE TABLE t (n, s TEXT); INSERT INTO t VALUES (1, 'a'), (2, CAST(x'ff' AS TEXT))")
+    for query in ("SELECT * FROM t", "SELECT s, CASE n WHEN 1 THEN 1 ELSE hex(n) END FROM t"):
+        made = jobs.build(f"sql --url sqlite:///a.db --query '{query}' --max_reject_fraction 1 --overwrite")
+        assert "is not utf-8" in made.said
+        assert [plain(row["s"]) for row in made.examples()] == ["a"]

@@ -276,10 +276,12 @@ def test_a_column_that_the_file_lacks_is_missing(tmp_path: Path) -> None:
     assert read(CSV, file, {})[1] == [2, 3]
 
 
-def test_a_byte_order_mark_is_data_but_at_the_start(tmp_path: Path) -> None:
-    found = read_each_size(tmp_path, "\ufeffa,b\n\ufeffx,1\n\ufeffy,2\n", types(a="bytes"))
+def test_byte_order_marks_of_joined_files_are_left_out(tmp_path: Path) -> None:
+    text = '\ufeffa,b\n\ufeffx,1\n\ufeffa,b\n\ufeff"y\n\ufeff,",\ufeff2\n'
+    found = read_each_size(tmp_path, text, types(a="bytes", b="bytes"))
 
-    assert [row["a"].decode() for row in found.rows] == ["\ufeffx", "\ufeffy"]
+    assert [row["a"].decode() + row["b"].decode() for row in found.rows] == ["x1", "y\n\ufeff,\ufeff2"]
+    assert (found.lines, found.rejects) == ([2, 4], [])
 
 
 def test_types_of_lists(tmp_path: Path) -> None:

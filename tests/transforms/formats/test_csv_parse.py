@@ -55,7 +55,7 @@ def test_a_piece_that_is_too_long() -> None:
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 def test_blank_lines_are_one_piece_however_many_there_are(monkeypatch: pytest.MonkeyPatch, newline: bytes) -> None:
-    monkeypatch.setattr(csv_parse, "MAX_LINES", 10)
+    monkeypatch.setattr("shardmill.transforms.formats.format.MAX_LINES", 10)
     (piece,) = csv_parse.split_piece(csv_parse.CsvPiece(newline * 1000, 1), DIALECT, "a.csv")
     assert (piece.text, piece.line) == (newline * 1000, 1)
     assert len(list(csv_parse.split_piece(csv_parse.CsvPiece(b"a\n" * 1000, 1), DIALECT, "a.csv"))) >= 50

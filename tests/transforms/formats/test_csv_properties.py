@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from shardmill.errors import UserError
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.findings import Remarks
-from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import FileRef
@@ -120,7 +119,7 @@ def test_a_compressed_file_is_as_one_that_is_not(tmp_path: Path, text: str, size
 
     expected = outcome(NAMES, plain)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_parse, "MAX_LINES", size)  # and pieces are cut once more
+        patch.setattr("shardmill.transforms.formats.format.MAX_LINES", size)  # and pieces are cut once more
         assert outcome(replace(NAMES, block_size=size), compressed) == expected
 
 

@@ -28,6 +28,7 @@ def read(format_: DocumentsFormat, file: FileRef) -> tuple[Found, list[Reject], 
 
 def expected(text: str, separator: str) -> Found:
     """What Python's own split and regular expressions make of a whole text."""
+    text = re.sub(f"(?m)(^{separator and '|'}{re.escape(separator)})\ufeff", r"\1", text)
     found, empty, position = [], 0, 0
     if separator:
         parts = text.split(separator)
@@ -49,7 +50,7 @@ def expected(text: str, separator: str) -> Found:
     return found, empty
 
 
-PIECES = ["a", "b c", " ", "\n", "\r\n", "\n\n", "é", "—", END, "<|", "--", "-", END[:5], "\t"]
+PIECES = ["a", "b c", " ", "\n", "\r\n", "\n\n", "é", "—", END, "<|", "--", "-", END[:5], "\t", "\n\ufeff", "é\ufeff"]
 
 
 @pytest.mark.parametrize("separator", [END, "--", "\n--\n", "é", ""])

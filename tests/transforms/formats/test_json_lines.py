@@ -234,8 +234,7 @@ def test_blank_lines_are_counted_and_lines_numbered(tmp_path: Path) -> None:
         rows, lines, rejects, blank = read(JsonLinesFormat(size), file, {"x": ColumnType("int64", None, 0)})
 
         assert (rows, lines) == ([{"x": 1}, {"x": 2}], [2, 5])
-        assert [reject.line for reject in rejects] == [4]
-        assert blank == 2
+        assert (rejects, blank) == ([], 3)
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:

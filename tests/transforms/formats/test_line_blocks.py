@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.metadata.manifest import Reject
+from shardmill.transforms.encodings import encoding_name, is_ascii_transparent, is_utf8, to_utf8
 from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import FileRef
 from tests.support.command import REPOSITORY, Run, check_mistake, write_files
@@ -90,7 +91,7 @@ def test_blank_lines_are_one_piece_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newline: bytes
 ) -> None:
     """What is done for each piece would be done for every few of a gigabyte of them."""
-    monkeypatch.setattr(line_blocks, "MAX_LINES", 10)
+    monkeypatch.setattr("shardmill.transforms.formats.format.MAX_LINES", 10)
     (piece,), _ = pieces(file_ref(tmp_path, newline * 1000), 1 << 20, 1 << 20)
     assert (piece.data, piece.first_line) == (newline * 1000, 1)
     found, _ = pieces(file_ref(tmp_path, b"a\n" * 1000), 1 << 20, 1 << 20)
@@ -108,7 +109,7 @@ CODECS = [
     [("UTF8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "iso8859-1"), ("Windows-1252", "cp1252")],
 )
 def test_names(name: str, expected: str) -> None:
-    assert line_blocks.encoding_name(name) == expected
+    assert encoding_name(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_names(name: str, expected: str) -> None:
 )
 def test_names_that_are_no_good(name: str) -> None:
     with pytest.raises(ValueError, match=r"expected one such as utf-8"):
-        line_blocks.encoding_name(name)
+        encoding_name(name)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +130,12 @@ def test_names_that_are_no_good(name: str) -> None:
     ],
 )
 def test_keeps_bytes(encoding: str, special: bytes, keeps: bool) -> None:
-    assert line_blocks.is_ascii_transparent(encoding, special) is keeps
+    assert is_ascii_transparent(encoding, special) is keeps
 
 
 def test_is_utf8() -> None:
-    assert all(map(line_blocks.is_utf8, (b"", b"a\0", "é日😀".encode())))
-    assert not any(map(line_blocks.is_utf8, (b"\xff", b"a\xc3", b"\xed\xb3\xbf", b"\xc0\x80")))
+    assert all(map(is_utf8, (b"", b"a\0", "é日😀".encode())))
+    assert not any(map(is_utf8, (b"\xff", b"a\xc3", b"\xed\xb3\xbf", b"\xc0\x80")))
 
 
 @given(st.binary(max_size=60), st.sampled_from(CODECS))
@@ -142,10 +143,10 @@ def test_what_cannot_be_decoded_is_no_utf8(data: bytes, encoding: str) -> None:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
-        assert not line_blocks.is_utf8(line_blocks.to_utf8(data, encoding))
+        assert not is_utf8(to_utf8(data, encoding))
     else:
         if not any("\ud800" <= char <= "\udfff" for char in text):  # utf-7 can hold lone surrogates
-            assert line_blocks.to_utf8(data, encoding) == text.encode()
+            assert to_utf8(data, encoding) == text.encode()
 
 
 @pytest.mark.parametrize("command", [("csv",), ("text",), ("text", "--record", "file")], ids=" ".join)

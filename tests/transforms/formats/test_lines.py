@@ -31,7 +31,8 @@ def read(format_: LinesFormat, file: FileRef) -> Found:
 
 def expected(data: bytes) -> tuple[list[tuple[int, bytes]], list[int], int]:
     """What the lines of UTF-8 `data` are: rows, numbers of rejects, blank lines."""
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    mark = b"\xef\xbb\xbf"
+    lines = [line.removeprefix(mark) for line in data.removeprefix(mark).split(b"\n")]
     ended, last = lines[:-1], lines[-1]
     found = [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
     rows, rejects, blank = [], [], 0

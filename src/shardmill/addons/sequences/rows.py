@@ -20,6 +20,7 @@ from shardmill.transforms.columns.example_bytes import frame, payload_hashes
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.features.rows import EncodedRows, RowAddOn, RowBatch, Written
+from shardmill.transforms.findings import MixedZones
 from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.layout.columns import Columns, suggest_column
 from shardmill.transforms.layout.options import TableOptions
@@ -27,7 +28,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import CONTENT_SEED
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.divisions import Division, divide_by_keys
-from shardmill.transforms.times import EXAMPLE
+from shardmill.transforms.times import EXAMPLE, parse_moments
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
@@ -118,6 +119,9 @@ class Sequences(RowAddOn):
             rows.counters.append(partial(find_rounded_texts, time, texts, values))
             times = parse_exact_floats(texts)
         order, timeless = order_keys(times)
+        if pa.types.is_large_binary(times.type):
+            has_zone = parse_moments(times).has_zone
+            rows.counters.append(lambda good: MixedZones(time, int(good.sum()), int(has_zone[good].sum())))
 
         def describe_time(row: int) -> str:
             value = times[row].as_py()

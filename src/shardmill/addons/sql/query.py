@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 from shardmill.addons.sql.database_url import DatabaseUrl
 from shardmill.errors import JobError, UserError
 from shardmill.installed import install_hint
-from shardmill.text import plural, shorten
+from shardmill.text import is_unicode, plural, shorten
 from shardmill.transforms.stores import storage
 from shardmill.transforms.workers.elements import Spread
 
@@ -144,8 +144,8 @@ def _fetch(result: Any, plan: QueryPlan) -> Iterator[pa.RecordBatch | dict[str, 
             yield batch
             size_bytes = batch.nbytes
         else:
-            yield from (dict(zip(plan.columns, row, strict=True)) for row in rows)
-            size_bytes = sum(_size_of(value) for row in rows for value in row)
+            yield from (dict(zip(plan.columns, map(_to_element, row), strict=True)) for row in rows)
+            size_bytes = sum(16 + (len(item) if isinstance(item, str | bytes) else 0) for row in rows for item in row)
         count = max(1, min(_MOST_ROWS, 4 * count, _FETCHED_BYTES * len(rows) // max(size_bytes, 1)))
 
 
@@ -154,6 +154,9 @@ def _to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatc
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
         try:
             arrays.append(pa.array(values, field.type))
+        except UnicodeEncodeError:  # as a text of SQLite that is not UTF-8 is read; its row is a reject
+            texts = [value and value.encode(errors="surrogateescape") for value in values]
+            arrays.append(pa.array(texts, pa.binary()).view(field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             found = next(value for value in values if not _fits(value, field.type))
             raise UserError(
@@ -171,8 +174,9 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return True
 
 
-def _size_of(value: Any) -> int:
-    return 16 + (len(value) if isinstance(value, (str, bytes)) else 0)
+def _to_element(value: Any) -> Any:
+    """Return a value that Beam can encode: of a text that is not UTF-8, what refuses its row."""
+    return ValueError(f"{value!a} is not utf-8") if isinstance(value, str) and not is_unicode(value) else value
 
 
 def _plan_query(connection: "Connection", query: SqlQuery) -> QueryPlan:
@@ -355,6 +359,8 @@ def _connect(engine: "Engine", url: DatabaseUrl) -> "Connection":
         return connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     if engine.name == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only = ON")
+        decode = partial(str, encoding="utf-8", errors="surrogateescape")
+        connection.connection.dbapi_connection.text_factory = decode  # type: ignore[union-attr]
     return connection
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
-from shardmill.flag_values import OptionValueError, assign, split_pairs
+from shardmill.flag_values import OptionValueError, assign, items_of, split_pairs
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import newer_flag
 from shardmill.transforms.options.job_options import parse_words
@@ -21,7 +21,10 @@ _YEARS = ("%Y", "%y", "%G", "%c", "%x")  # what a form says the year by: strptim
 
 def parse_timestamps(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse `created=ms` or `when=s:%d/%m/%Y` items, pairs or a mapping into (column, unit and form) pairs."""
-    pairs = split_pairs(value, "column=unit, such as created=ms", is_word=True)
+    example = "column=unit, such as created=ms"
+    pairs = [  # a form may have commas
+        pair for item in items_of(value) for pair in split_pairs([item], example, ":" not in item, is_word=True)
+    ]
     parse_words([(name, unit.partition(":")[0]) for name, unit in pairs], TIME_UNITS, "unit", "created=ms")
     for _, unit in pairs:
         _check_form(unit.partition(":")[2])

@@ -17,16 +17,18 @@ from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
 from shardmill.flag_values import quote
 from shardmill.text import describe_place, plural
+from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.features.rows import Flags, RowAddOn, RowBatch, Written
 from shardmill.transforms.findings import Finding, Findings, Occurrences, TableFlags, merged_by
 from shardmill.transforms.inputs.folders import quote_names
-from shardmill.transforms.layout.columns import suggest_column
+from shardmill.transforms.layout.columns import Columns, suggest_column
 from shardmill.transforms.layout.tables import TableLayout
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
 
 # Notices about settings of a tokenizer's file that shardmill ignores
+_TEXT = ColumnType("bytes", None, 0)
 _IGNORED_SETTINGS = {
     "truncation": "truncation of lists of tokens, which is ignored: --max_length cuts them",
     "padding": "padding of lists of tokens, which is ignored: each list keeps its length",
@@ -54,8 +56,8 @@ class TokenCuts(Finding):
                 for token, (count, (name, line)) in sorted(self.special.items())
             ]
             remedy = "" if self.special_as_text else "; --special_tokens text encodes them as other characters"
-            tokens = f"{', '.join(found)}{remedy}"
-            yield f"texts hold special tokens of {self.tokenizer}, which became these tokens: {tokens}"
+            tokens = ", ".join(found)
+            yield f"texts hold special tokens of {self.tokenizer}, which became these tokens: {tokens}{remedy}"
         if self.cut:
             yield (
                 f"{self.cut:,} of {self.texts:,} texts had more than --max_length {self.max_length} tokens and were"
@@ -111,6 +113,12 @@ class Tokenization(RowAddOn):
             if columns[feature.name] not in known:
                 rows.append(Feature(columns[feature.name], "bytes", "text", required=False))
         return tuple(rows)
+
+    def change_columns(self, columns: Columns, inferred: Any, options: Any) -> Columns:
+        """Read one text in each row: a list among texts is a reject of its row."""
+        mixed = [name for name in self.token_columns if name in columns.types and columns.types[name].length == -1]
+        features = tuple(replace(each, shape=()) if each.name in mixed else each for each in columns.features)
+        return replace(columns, types=columns.types | dict.fromkeys(mixed, _TEXT), features=features)
 
     def change_layout(self, layout: TableLayout, source: str) -> TableLayout:
         texts = {column: _find_text(layout, column, ids, source) for column, ids in self.token_columns.items()}
@@ -210,11 +218,8 @@ class Tokenization(RowAddOn):
         return sum(pc.list_value_length(features[name]).to_numpy() for name in self.token_columns.values())
 
     def describe(self, written: Written) -> tuple[dict[str, dict[str, int]], list[str]]:
-        tokens: dict[str, int] = self._count_by_split(written)
-        notices: list[str] = []
-        if self.options.pack_to is not None:
-            notices += self._describe_blocks(written, tokens, self.options.pack_to)
-        return {"tokens": tokens}, notices
+        tokens, block = self._count_by_split(written), self.options.pack_to
+        return {"tokens": tokens}, [] if block is None else self._describe_blocks(written, tokens, block)
 
     def _count_by_split(self, written: Written) -> dict[str, int]:
         if self.options.pack_to is None:
