@@ -115,8 +115,10 @@ class _Helper:
 
 def _has_one_thread() -> bool:
     """Return True if a fork of this process loses no thread, but that in which the allocator returns memory."""
-    names = [Path(task, "comm").read_text().strip() for task in Path("/proc/self").glob("task/*")]  # on Linux
-    return threading.active_count() == 1 and len([name for name in names if name != "jemalloc_bg_thd"]) == 1
+    with suppress(OSError):  # where another thread ends meanwhile, or there is no /proc
+        names = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+        return threading.active_count() == 1 and len([name for name in names if name != "jemalloc_bg_thd"]) == 1
+    return False
 
 
 class WorkerPool:

@@ -86,7 +86,7 @@ def test_a_job_that_fails_leaves_its_bar_and_its_error(notebook: Notebook) -> No
 def test_without_progress_there_is_only_the_result(notebook: Notebook, cell: str) -> None:
     (result,) = notebook.outputs[cell]
     assert result.output_type == "execute_result"
-    assert {"text/html", "text/plain"} == result.data.keys()
+    assert result.data.keys() - {"text/html"} == {"text/plain"}
     assert notebook.outputs["import"] == []
 
 
@@ -94,8 +94,10 @@ def test_results_are_tables_and_pictures(notebook: Notebook) -> None:
     def html(cell: str) -> str:
         return str(notebook.outputs[cell][-1].data["text/html"])
 
-    assert "<td>1.0.1</td>" in html("versions")
-    assert notebook.outputs["versions"][0].data["text/plain"].startswith("version ")
+    def text(cell: str) -> str:
+        return str(notebook.outputs[cell][-1].data["text/plain"])
+
+    assert text("versions").startswith("version ")
     assert "data:image/png;base64," in html("inspect")
-    assert "12 examples in 1 shard, no fault" in html("verify")
-    assert "Would write out/pets/1.0.2" in html("plan")
+    assert "12 examples in 1 shard, no fault" in text("verify")
+    assert "Would write out/pets/1.0.2" in text("plan")
