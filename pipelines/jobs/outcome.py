@@ -313,7 +313,8 @@ def write_page_of(directory: str, only_if_missing: bool = False) -> bool:
     try:
         record = None if only_if_missing and storage.exists(page_path(path)) else read_record(path)
     except OSError as error:
-        log.warn(f"{page_path(path)} could not be written: {os_error_text(error)}")
+        if not only_if_missing:  # else the job reads these files next, and its error says it
+            log.warn(f"{page_path(path)} could not be written: {os_error_text(error)}")
         return False
     if record is None or record.status not in ("published", "outrun"):
         return False

@@ -119,7 +119,7 @@ def race(
 def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
     """Let this process come as far as taking the lease, and wait there."""
     os.environ.update(environment)
-    convert = importlib.import_module("shardmill.pipelines.jobs.job")
+    convert = importlib.import_module("shardmill.pipelines.jobs.outcome")
     then, parent = getattr(convert, _TAKE), multiprocessing.parent_process()
 
     def take(config: Any, **more: Any) -> Any:
