@@ -15,7 +15,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import WindowedValue
 
 from shardmill.pipelines import cli
-from shardmill.pipelines.jobs import launch
+from shardmill.transforms.execution import running
 from shardmill.transforms.execution.running import report_failures
 from shardmill.transforms.workers.elements import in_global_window
 from tests.support.command import Run, local_files
@@ -61,7 +61,7 @@ def test_every_bundle_twice(run: Run, inputs: Path, tmp_path: Path, monkeypatch:
         pipeline.visit(replay)
         steps.append(replay.steps)
 
-    monkeypatch.setattr(launch, "report_failures", replayed)
+    monkeypatch.setattr(running, "report_failures", replayed)
     starts_tensorflow = case in ("csv-transform", "csv-materialize", "images-transform")
     for keep in (1,) if starts_tensorflow else (0, 1):  # each run of those starts it twice
         result = run(*words, "--output", tmp_path / str(keep))

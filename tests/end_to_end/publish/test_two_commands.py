@@ -72,7 +72,7 @@ def test_the_other_publishes_before_the_lease_is_taken(
 ) -> None:
     """When its flags were checked nothing was published, so they are no mistake."""
     output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
-    before = partial(stop_at, "shardmill.pipelines.jobs.job", "take_lease", reached, go_on)
+    before = partial(stop_at, "shardmill.pipelines.jobs.outcome", "take_lease", reached, go_on)
     loser = Process(tmp_path / "loser", *command(source, output, *OTHER), before=before)
     wait_for(reached, loser.is_alive)
     assert run(*command(source, output)).status == 0

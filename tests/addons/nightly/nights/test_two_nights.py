@@ -18,7 +18,7 @@ from tests.support.processes import stop_at, wait_for
 LOSER_STOPS = {
     "listing the input": ("shardmill.addons.nightly.planning", "find_inputs"),
     "decided": ("shardmill.addons.nightly.build", "find_kept_settings"),
-    "taking the lease": ("shardmill.pipelines.jobs.job", "take_lease"),
+    "taking the lease": ("shardmill.pipelines.jobs.outcome", "take_lease"),
 }
 # Where the winner stands while the loser is run
 WINNER_STOPS = {
