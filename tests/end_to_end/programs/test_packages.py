@@ -37,12 +37,12 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected() -> set[str]:
-    """The installed names of all files that Python or a type checker reads, and of the templates of pages."""
+    """The installed names of all files that Python or a type checker reads, of templates of pages and of samples."""
     folders = {"src/shardmill": "shardmill", "transforms": "shardmill/transforms", "pipelines": "shardmill/pipelines"}
     paths = (
         (name, path, path.relative_to(REPOSITORY / name)) for name in folders for path in (REPOSITORY / name).rglob("*")
     )
-    kinds = (".py", ".pyi", ".typed", ".html", ".css")
+    kinds = (".py", ".pyi", ".typed", ".html", ".css", ".json", ".zip")
     return {f"{folders[name]}/{below}" for name, path, below in paths if path.suffix in kinds}
 
 
