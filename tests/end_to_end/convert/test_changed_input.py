@@ -14,7 +14,8 @@ import pytest
 from shardmill.addons.annotations import coco
 from shardmill.errors import JobError
 from shardmill.transforms.files.encoding import FileEncoder
-from shardmill.transforms.inputs import record_blocks, sources
+from shardmill.transforms.formats import format as formats
+from shardmill.transforms.inputs import sources
 from shardmill.transforms.records import staging
 from shardmill.transforms.stores import local
 from tests.support.archives import zipped
@@ -65,7 +66,7 @@ def test_a_changed_file_fails_the_job(
     suffix, data = RECORDS[command]
     jobs.write({f"{name}.{suffix}": data for name in ("one", "two")})
     left = [Path(f"in/two.{suffix}")]
-    module, function = (record_blocks, "check_unchanged") if moment == "indexed" else (staging, "read_stacked")
+    module, function = (formats, "check_unchanged") if moment == "indexed" else (staging, "read_stacked")
     original = getattr(module, function)
 
     def changing(*arguments: object, **options: object) -> object:
