@@ -31,3 +31,17 @@ def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
     assert found.find("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
     with pytest.raises(UserError, match=r"the mask of '1.jpg' must be named '1'.*first file there is '1.gif'"):
         found.finish()
+
+
+@pytest.mark.parametrize(
+    ("mask", "pattern"),
+    [("1_seg.png", "'{stem}_seg'"), ("gt/m-1.png", "'gt/m-{stem}'"), ("11.png", ""), ("1/1_seg.png", "")],
+)
+def test_the_pattern_that_a_message_advises_finds_the_mask(tmp_path: Path, mask: str, pattern: str) -> None:
+    found = masks(tmp_path, mask)
+    assert "no mask" in str(found.find("1.jpg"))
+    with pytest.raises(UserError) as raised:
+        found.finish()
+    assert str(raised.value).partition("; give --mask_pattern ")[2] == pattern
+    if pattern:
+        assert MaskFolder(str(tmp_path), pattern.strip("'")).find("1.jpg")[0] == f"{tmp_path}/{mask}"

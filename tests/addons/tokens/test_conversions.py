@@ -81,8 +81,9 @@ def test_packed_blocks_are_all_texts_one_after_the_other(jobs: Jobs, monkeypatch
     assert sum(len(document) + 1 for document in missing) == left + len(rest)
     assert any(document[: len(rest)] == rest for document in missing)
     assert built.notices == [
-        f"split 'train': 300 texts, each with '{END}' behind it, are {total:,} tokens: {len(stream) // BLOCK}"
+        f"split 'train': 300 lines, each with '{END}' behind it, are {total:,} tokens: {len(stream) // BLOCK}"
         f" blocks of {BLOCK}; the last {left} tokens fill none and were dropped"
+        "; --record paragraph or --record file joins lines to one text"
     ]
     assert built.manifest.input["records"] == built.manifest.input["in_examples"] == 300
     assert _tokens(built) == {"train": len(stream)}

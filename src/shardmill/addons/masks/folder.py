@@ -1,6 +1,8 @@
 """Find the masks of images in a folder, by their names."""
 
 import os
+import re
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -117,9 +119,15 @@ class MaskFolder:
             if not (stems := self._list_stems(image)):
                 pattern = self._pattern
                 raise UserError(f"--mask_pattern {pattern}: no image has a name that fits it, for example {image!r}")
+            names = sorted(self._names.to_pylist())
+            bounded = rf"(?<![^\W_]){re.escape(stems[-1])}(?![^\W_])"
+            near = next((stem for stem in map(remove_suffix, names) if re.search(bounded, stem)), "")
+            pattern = re.sub(bounded, "{stem}", near)
+            is_known = self._pattern == MaskPattern() and pattern.count("{stem}") == 1
+            remedy = f"; give --mask_pattern {shlex.quote(pattern)}" if is_known else ""
             raise UserError(
                 f"--masks {self._folder}: none of the images has a mask there; the mask of {image!r} must be named"
-                f" {stems[-1]!r}, with the suffix of an image; the first file there is {min(self._names.to_pylist())!r}"
+                f" {stems[-1]!r}, with the suffix of an image; the first file there is {names[0]!r}{remedy}"
             )
         unused = sorted(self._names.filter(pa.array(self._owners == 0)).to_pylist())
         notices = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]

@@ -51,12 +51,9 @@ class TokenCuts(Finding):
 
     def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
         if self.special:
-            found = [
-                f"{token!r} {plural(count, 'time')} (first: {describe_place(name, line)})"
-                for token, (count, (name, line)) in sorted(self.special.items())
-            ]
+            special = sorted(self.special.items())
+            tokens = ", ".join(f"{t!r} {plural(n, 'time')} (first: {describe_place(*at)})" for t, (n, at) in special)
             remedy = "" if self.special_as_text else "; --special_tokens text encodes them as other characters"
-            tokens = ", ".join(found)
             yield f"texts hold special tokens of {self.tokenizer}, which became these tokens: {tokens}{remedy}"
         if self.cut:
             yield (
@@ -73,12 +70,15 @@ class Tokenization(RowAddOn):
     columns: tuple[str, ...]  # columns of texts: one, or one for each parallel text
     renames: Renames  # names of the features in examples
     is_balanced: bool  # True for shards of equally many tokens
+    unit: str = "text"  # of what is one text: a text of a column, or a line, paragraph or file of text
 
     @classmethod
     def of(cls, options: TokenOptions, config: "RecordsConfig") -> "Tokenization":
         """Return the tokenization of a job."""
         columns = config.languages or (options.tokenize or "text",)
-        return cls(options, columns, config.renames, config.balance == "tokens")
+        is_text = config.spec.unit == "line" and not config.separator
+        unit = config.text_unit.replace("auto", "line") if is_text else "text"
+        return cls(options, columns, config.renames, config.balance == "tokens", unit)
 
     @cached_property
     def file(self) -> TokenizerFile:
@@ -192,8 +192,7 @@ class Tokenization(RowAddOn):
         tokens = encode(file, texts, add_special_tokens=self.options.pack_to is None, max_tokens=limit)
         vocabulary = file.vocabulary_size
         prefix = f"{name!r}: " if len(self.columns) > 1 else ""
-        refused = np.zeros(len(texts), bool)
-        refused[list(tokens.errors)] = True
+        refused = np.isin(np.arange(len(texts)), list(tokens.errors))
         rows.reject(refused, lambda row: f"{prefix}{file.name} makes no tokens of the text: {tokens.errors[row]}")
         rows.reject(tokens.max_ids < 0, lambda _: f"{prefix}an empty text: {file.name} makes no token of it")
         rows.reject(
@@ -241,10 +240,11 @@ class Tokenization(RowAddOn):
             left = every - tokens[split]
             if not 0 <= left < block:
                 raise JobError(f"split {split!r}: {every:,} tokens are in documents, but {tokens[split]:,} in blocks")
+            joined = "; --record paragraph or --record file joins lines to one text" if self.unit == "line" else ""
             notices.append(
-                f"split {split!r}: {documents:,} texts, each with {self.options.end_token[0]!r} behind it, are"
+                f"split {split!r}: {documents:,} {self.unit}s, each with {self.options.end_token[0]!r} behind it, are"
                 f" {every:,} tokens: {tokens[split] // block:,} blocks of {block:,}; the last {left:,} tokens fill none"
-                " and were dropped"
+                f" and were dropped{joined}"
             )
         return notices
 
