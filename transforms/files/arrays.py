@@ -116,7 +116,9 @@ def read_array(data: bytes, expected: ArrayType | None = None, example: str = ""
     header = read_header(data)
     if expected is not None and not expected.holds(header.type):
         origin = f"in {example}" if example else "--shape and --dtype say"
-        raise NpyError(f"{header.type}; expected {expected}, as {origin}")
+        is_other_dtype = expected.holds(replace(header.type, element=expected.element))
+        remedy = f"; save array.astype({expected.element!r}) in its place" if is_other_dtype else ""
+        raise NpyError(f"{header.type}; expected {expected}, as {origin}{remedy}")
     more = len(data) - header.offset - header.type.size_bytes
     if more < 0:
         raise NpyError(f"truncated: {-more:,} of the {header.type.size_bytes:,} bytes of {header.type} are missing")

@@ -181,8 +181,14 @@ def test_what_is_no_array(name: str) -> None:
 def test_arrays_of_another_type(array: np.ndarray) -> None:
     shape = " x ".join(map(str, array.shape))
 
-    with pytest.raises(NpyError, match=f"^{array.dtype} of {shape}; expected float32 of 64 x 64, as in a.npy$"):
-        read_array(npy(array), ArrayType("float32", (64, 64)), "a.npy")
+    with pytest.raises(NpyError) as error:
+        read_array(npy(array), expected := ArrayType("float32", (64, 64)), "a.npy")
+    problem, _, remedy = str(error.value).partition("; save array.")
+    assert problem == f"{array.dtype} of {shape}; expected float32 of 64 x 64, as in a.npy"
+    assert bool(remedy) == (array.shape == (64, 64))
+    if remedy:
+        assert remedy == "astype('float32') in its place"
+        assert read_array(npy(array.astype("float32")), expected) == array.astype("float32").tobytes()
 
 
 def test_a_header_of_python_2(recwarn: pytest.WarningsRecorder) -> None:

@@ -122,9 +122,9 @@ class MaskFolder:
             names = sorted(self._names.to_pylist())
             bounded = rf"(?<![^\W_]){re.escape(stems[-1])}(?![^\W_])"
             near = next((stem for stem in map(remove_suffix, names) if re.search(bounded, stem)), "")
-            pattern = re.sub(bounded, "{stem}", near)
-            is_known = self._pattern == MaskPattern() and pattern.count("{stem}") == 1
-            remedy = f"; give --mask_pattern {shlex.quote(pattern)}" if is_known else ""
+            advised = re.sub(bounded, "{stem}", near)
+            is_known = self._pattern == MaskPattern() and advised.count("{stem}") == 1
+            remedy = f"; give --mask_pattern {shlex.quote(advised)}" if is_known else ""
             raise UserError(
                 f"--masks {self._folder}: none of the images has a mask there; the mask of {image!r} must be named"
                 f" {stems[-1]!r}, with the suffix of an image; the first file there is {names[0]!r}{remedy}"
