@@ -530,12 +530,9 @@ def as_unicode(items: pa.Array) -> tuple[pa.Array, dict[int, str]]:
         return items, {}
     except pa.ArrowInvalid:
         texts = items.cast(pa.binary()).to_pylist()
-    lost = {row: f"{shorten(repr(text))} is not utf-8" for row, text in enumerate(texts) if text and not _is_utf8(text)}
+    bad = (row for row, text in enumerate(texts) if text and not is_unicode(text.decode(errors="surrogateescape")))
+    lost = {row: f"{shorten(repr(texts[row]))} is not utf-8" for row in bad}
     return pa.array([None if row in lost else text for row, text in enumerate(texts)], items.type), lost
-
-
-def _is_utf8(text: bytes) -> bool:
-    return is_unicode(text.decode(errors="surrogateescape"))
 
 
 def to_strings(items: pa.Array) -> pa.Array:

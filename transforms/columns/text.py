@@ -598,15 +598,10 @@ def _float_key_texts(column: pa.Array) -> pa.LargeBinaryArray:
         narrow = numbers.astype(np.float32)
     texts = pc.if_else(pa.array(narrow == numbers), *(pa.array(each).cast(pa.string()) for each in (narrow, numbers)))
     texts = pc.if_else(pa.array(np.isnan(numbers)), "nan", texts)  # some have a sign
-    integers = _is_integer(numbers)
+    integers = (np.floor(numbers) == numbers) & (numbers >= -_INT64_LIMIT) & (numbers < _INT64_LIMIT)
     whole = pa.array(np.where(integers, numbers, 0).astype(np.int64)).cast(pa.string())
     texts = pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
     return _binary(pc.if_else(pa.array(integers), whole, texts))
-
-
-def _is_integer(numbers: np.ndarray) -> np.ndarray:
-    """Flag the floats that are 64-bit integers; larger ones cannot occur in a column of integers."""
-    return (np.floor(numbers) == numbers) & (numbers >= -_INT64_LIMIT) & (numbers < _INT64_LIMIT)
 
 
 def _canonical_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:

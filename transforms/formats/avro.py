@@ -143,7 +143,9 @@ def storage_schema(schema: Any, string: str = "bytes") -> Any:
 def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
     """Return what makes values for Arrow of those of fastavro, such as decimals of bytes; None if nothing does."""
     if pa.types.is_decimal(kind):
-        return lambda value: _to_decimal(value, kind.scale)
+        return lambda value: (
+            None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale, _EXACT)
+        )
     if pa.types.is_interval(kind):
         return lambda value: None if value is None else pa.MonthDayNano(parse_interval(value))
     if kind == _BIG_DECIMAL:
@@ -162,10 +164,6 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
             None if value is None else value | {name: convert(value[name]) for name, convert in fields.items()}
         )
     return None
-
-
-def _to_decimal(value: bytes | None, scale: int) -> Decimal | None:
-    return None if value is None else Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def _big_decimal_text(value: bytes | None) -> str | None:

@@ -96,7 +96,8 @@ class ReadDataset(beam.PTransform):
         pieces = [(piece, places.get(piece.shard)) for piece in selection.slices]
         parts = pbegin | "Shards" >> beam.Create(pieces, reshuffle=False) | "Parts" >> beam.FlatMap(divide_slice)
         kind: Any = {"dicts": dict[str, Any], "examples": bytes, "batches": pa.RecordBatch}[self._as]
-        return parts | "Spread" >> Spread(_name_of) | "Read" >> beam.ParDo(read).with_output_types(kind)
+        spread = Spread(lambda part: f"{part.piece.shard.file} {part.piece.start}")
+        return parts | "Spread" >> spread | "Read" >> beam.ParDo(read).with_output_types(kind)
 
 
 class Part(NamedTuple):
@@ -126,10 +127,6 @@ def divide_slice(element: tuple[ShardSlice, IndexPlace | None], part_bytes: int 
         Part(ShardSlice(piece.shard, start, stop), int(bounds[start]), int(bounds[stop]))
         for start, stop in zip(starts, stops, strict=True)
     ]
-
-
-def _name_of(part: Part) -> str:
-    return f"{part.piece.shard.file} {part.piece.start}"
 
 
 def read_part(dataset: Dataset, part: Part) -> Iterator[RecordBlock]:

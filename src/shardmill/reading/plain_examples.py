@@ -261,10 +261,6 @@ def _choose_reader(feature: Feature) -> Read:
     )
 
 
-def _decode_one_bytes(record: bytes, start: int, end: int) -> bytes:
-    return record[start:end]
-
-
 def _decode_one_float(record: bytes, start: int, end: int) -> Any:
     if end - start != 4:
         raise ValueError("not one float")
@@ -303,7 +299,11 @@ def _decode_strings(record: bytes, start: int, end: int) -> list[bytes]:
     return values
 
 
-_SCALARS: Mapping[DType, Read] = {"bytes": _decode_one_bytes, "float32": _decode_one_float, "int64": _decode_one_int}
+_SCALARS: Mapping[DType, Read] = {
+    "bytes": lambda record, start, end: record[start:end],
+    "float32": _decode_one_float,
+    "int64": _decode_one_int,
+}
 _LISTS: Mapping[DType, Read] = {
     "bytes": _decode_strings,
     "float32": lambda record, start, end: np.frombuffer(record[start:end], "<f4"),

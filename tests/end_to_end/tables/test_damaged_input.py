@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Files, str, list[object], dict[str, str]]] = {
         [b"a.npy"],
         {
             "b.npy": "truncated: 7 of the 120 bytes of float32 of 6 x 5 are missing",
-            "c.npy": "int64 of 6 x 5; expected float32 of 6 x 5, as in a.npy; save array.astype('float32') in its place",
+            "c.npy": "int64 of 6 x 5; expected float32 of 6 x 5, as in a.npy; save array",
             "d.npy": "float32 of 6 x 4; expected float32 of 6 x 5, as in a.npy",
             "e.npy": "the file is empty",
             "f.npy": "not .npy: it begins with '\\xff\\xd8",

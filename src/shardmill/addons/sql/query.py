@@ -191,7 +191,8 @@ def _plan_query(connection: "Connection", query: SqlQuery) -> QueryPlan:
         raise UserError(
             f"--query has two columns {twice!r}; give each a name of its own, for example {twice} AS other_{twice}"
         )
-    plan = QueryPlan(query, (Range(),), names, revisions=_revisions(query.url))
+    files = (query.url.file, f"{query.url.file}-wal") if query.url.file else ()
+    plan = QueryPlan(query, (Range(),), names, revisions=tuple((path, _revision(path)) for path in files))
     if query.partition_by is not None:
         plan = replace(plan, ranges=_plan_ranges(connection, query, names))
     if connection.engine.driver == "psycopg":
@@ -378,10 +379,6 @@ def _database_errors(where: str, url: DatabaseUrl, engine: "Engine") -> Iterator
         reason = url.hide(" ".join(message.split()))
         failed = JobError if _TRANSIENT.search(reason) else UserError
         raise failed(f"{where}: {reason}") from None
-
-
-def _revisions(url: DatabaseUrl) -> tuple[tuple[str, str], ...]:
-    return tuple((path, _revision(path)) for path in (url.file, f"{url.file}-wal")) if url.file else ()
 
 
 def _revision(path: str) -> str:
