@@ -418,16 +418,13 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
 
     def _read_name_rules(self) -> NameRules | None:
         from shardmill.transforms.inputs.folders import normalize_split
-        from shardmill.transforms.inputs.listing import report_unreadable_flag_file
-        from shardmill.transforms.stores import storage
+        from shardmill.transforms.inputs.listing import read_flag_text
 
         if not self.label_pattern and not self.split_lists:
             return None
         splits: dict[str, str] = {}
         for split, path in self.split_lists:
-            with report_unreadable_flag_file("--split_lists", path):
-                text = storage.read_bytes(path).decode("utf-8-sig")
-            for name in filter(None, map(str.strip, text.splitlines())):
+            for name in filter(None, map(str.strip, read_flag_text("--split_lists", path).splitlines())):
                 if splits.setdefault(name, normalize_split(split)) != normalize_split(split):
                     raise UserError(f"--split_lists: {name!r} is in the lists of {splits[name]} and of {split}")
         return NameRules(self.label_pattern, splits)

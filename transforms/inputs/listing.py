@@ -146,6 +146,12 @@ def report_unreadable_flag_file(flag: str, path: str) -> Iterator[None]:
         raise UserError(f"{flag} {path} cannot be read: {error_text(error)}") from None
 
 
+def read_flag_text(flag: str, path: str) -> str:
+    """Return the text of the file that a flag names; raise a UserError if it cannot be read, or is not UTF-8."""
+    with report_unreadable_flag_file(flag, path):
+        return storage.read_bytes(path).decode("utf-8-sig")
+
+
 def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     """List everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
 

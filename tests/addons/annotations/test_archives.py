@@ -118,14 +118,29 @@ def test_predictions_of_yolo_are_no_annotations(jobs: Jobs) -> None:
     assert made.file_reasons == {"labels/f.txt": looks + rest, "labels/g.txt": f"{looks} and a track{rest}"}
 
 
-def test_scores_and_lines_that_datumaro_passes_over_are_told(jobs: Jobs) -> None:
+def test_scores_are_told(jobs: Jobs) -> None:
     files = {f"label_2/{name}.txt": f"{KITTI} 0.7\n" for name in "ab"} | pictures("image_2/", "a.jpg", "b.jpg")
     made = jobs.build("images --annotations kitti_detection=in", files=files)
     assert any("attribute score of 2" in notice for notice in made.notices)
-    files = {"train/labelTxt/a.txt": DOTA + DOTA.replace("plane 0", "plane"), **pictures("train/images/", "a.jpg")}
-    jobs.write({f"../dota/{name}": content for name, content in files.items()})
-    made = jobs.build("images --annotations dota=dota --overwrite")
-    assert "dota has 2 annotations in its files, and datumaro returns 1 of them" in made.notices
+
+
+def test_an_image_of_dota_has_no_objects_only_if_its_file_has_no_lines(jobs: Jobs) -> None:
+    """Two splits have images of the same names."""
+    wrong = ["2 2 9 2 9 9 2 plane 0", "2 2 9 2 9 x 2 9 plane 0", "plane 2 2 9 2 9 9 2 9 0"]
+    texts = [f"{DOTA}2 2 9 2 9e0 9. 2 9 plane\n", "gsd:null\n\n", *(f"gsd:1\n{line}\n" for line in wrong)]
+    files: dict[str, str | bytes] = {"val/labelTxt/gone.txt": DOTA}
+    for split in ("train", "val"):
+        files |= {f"{split}/labelTxt/{number}.txt": text for number, text in enumerate(texts)}
+        files |= pictures(f"{split}/images/", *(f"{number}.jpg" for number in range(len(texts))))
+    made = jobs.build("images --annotations in --max_reject_fraction 1", files=files)
+    found = {one["filename"].decode(): one["objects/area"].tolist() for one in made.examples("validation")}
+    assert found == {"val/images/0.jpg": [324, 49], "val/images/1.jpg": []}
+    words = "expected x and y of four corners, a class, and a difficulty of 0, 1 or 2"
+    assert made.file_reasons == {"gone": "there is no such image"} | {
+        f"{split}/images/{number}.jpg": f"in/{split}/labelTxt/{number}.txt, line 2, is {line!r}; {words}"
+        for split in ("train", "val")
+        for number, line in enumerate(wrong, 2)
+    }
 
 
 def test_images_of_coco_that_two_folders_hold(jobs: Jobs) -> None:

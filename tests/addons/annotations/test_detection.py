@@ -12,6 +12,7 @@ from pycocotools.coco import COCO
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
+from tests.support import exports
 from tests.support.command import Run, age
 from tests.support.detection import COLOURS, Scene, Thing, coco_of, draw, scenes, write_coco, write_voc, write_yolo
 from tests.support.jobs import Jobs
@@ -265,11 +266,14 @@ def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Pa
         "coco": write_coco(tmp_path / "c", drawn),
         "voc": write_voc(tmp_path / "v", {"train": drawn[:4], "val": drawn[4:]}),
         "yolo": write_yolo(tmp_path / "y", {"train": drawn[:4], "val": drawn[4:]}),
+        "annotations": tmp_path / "a",
     }
+    exports.cvat(tmp_path / "a", drawn)
     changed = {
         "coco": tmp_path / "c/instances.json",
         "voc": tmp_path / "v/ImageSets/Main/train.txt",
         "yolo": tmp_path / "y/labels/train/000.txt",
+        "annotations": tmp_path / "a/annotations.xml",
     }
     for name, source in sources.items():
         recipe = tmp_path / f"{name}.yaml"
@@ -278,6 +282,6 @@ def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Pa
         assert run("rebuild", recipe).status == 0
         assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.0", name
         text = changed[name].read_text()
-        changed[name].write_text(f"{text} \n" if name == "coco" else "\n".join(text.split("\n")[1:]))
+        changed[name].write_text(f"{text} \n" if name in ("coco", "annotations") else "\n".join(text.split("\n")[1:]))
         assert run("rebuild", recipe).status == 0
         assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.1", name

@@ -98,7 +98,6 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "CreateML": (tool(exports.createml), "--annotations createml=in"),
     "Label Studio": (tool(exports.label_studio), "--annotations label_studio=in"),
     "LabelMe XML": (tool("label_me"), "--annotations label_me=in"),
-    "KITTI": (tool("kitti_detection"), "--annotations kitti_detection=in"),
     "Darknet": (tool("yolo"), "--annotations yolo=in"),
     "Open Images": (tool("open_images"), "--annotations open_images=in"),
     "Roboflow's classes": (

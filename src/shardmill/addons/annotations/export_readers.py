@@ -23,7 +23,7 @@ from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import RELATIVE, Object, is_finite_number
 from shardmill.transforms.inputs.folders import IMAGES
-from shardmill.transforms.inputs.listing import is_file, report_unreadable_flag_file
+from shardmill.transforms.inputs.listing import is_file, read_flag_text, report_unreadable_flag_file
 from shardmill.transforms.stores import storage
 
 
@@ -178,7 +178,7 @@ def _via_entries(path: str) -> list[dict[str, Any]]:
 
 def _via_rows(path: str) -> list[dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
-    for row in csv.DictReader(io.StringIO(_read_text("--annotations", path).removeprefix("#"))):
+    for row in csv.DictReader(io.StringIO(read_flag_text("--annotations", path).removeprefix("#"))):
         entry = entries.setdefault(row["filename"], {"filename": row["filename"], "regions": []})
         try:
             entry["file_attributes"] = orjson.loads(row.get("file_attributes") or "{}")
@@ -365,7 +365,7 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
     beside = {storage.join(posixpath.dirname(path) or ".", CLASS_NAMES) for path in files}
     names = read_class_names("--boxes_csv", filter(is_file, beside))
     for path in files:
-        text = _read_text("--boxes_csv", path)
+        text = read_flag_text("--boxes_csv", path)
         delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
         rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
         (header, *records), first = rows or [[]], 2
@@ -407,14 +407,9 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
         export.images += [each._replace(size=RELATIVE) if is_relative else each for each in images.values()]
 
 
-def _read_text(flag: str, path: str) -> str:
-    with report_unreadable_flag_file(flag, path):
-        return storage.read_bytes(path).decode("utf-8-sig")
-
-
 def read_class_names(flag: str, paths: Iterable[str]) -> dict[str, str]:
     """Return the names of Open Images' classes for their ids, such as /m/01yrx, from files with both in each line."""
-    rows = (row for path in sorted(paths) for row in csv.reader(io.StringIO(_read_text(flag, path))))
+    rows = (row for path in sorted(paths) for row in csv.reader(io.StringIO(read_flag_text(flag, path))))
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
@@ -455,6 +450,25 @@ def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tupl
     return (x, y, right - x, bottom - y) if shape[0] == "left" else numbers
 
 
+_DOTA_LINE = re.compile(r"((?:-?\d+(?:\.\d*)?(?:e[-+]?\d+)?\s+){8})(\S+)(?:\s+([0-2]))?")
+_DOTA_WORDS = "expected x and y of four corners, a class, and a difficulty of 0, 1 or 2"
+
+
+def read_dota(files: Sequence[str], export: Export, _: str) -> None:
+    """Read DOTA's text files, one for each image, whose lines are objects; a difficulty may be left out."""
+    for path in files:
+        objects, problem = list[Object](), ""
+        for number, line in enumerate(map(str.strip, read_flag_text("--annotations", path).split("\n")), 1):
+            if found := _DOTA_LINE.fullmatch(line):
+                numbers = list(map(float, found[1].split()))
+                objects.append(polygon_around(found[2], list(zip(numbers[::2], numbers[1::2], strict=True))))
+                export.ignored["attribute difficulty"] += found[3] not in (None, "0")
+            elif line and not line.startswith(("imagesource:", "gsd:")):
+                problem = problem or f"{path}, line {number}, is {shorten(line)!r}; {_DOTA_WORDS}"
+        export.ignored["polygon"] += len(objects)
+        export.images.append(ExportedImage(posixpath.basename(path)[: -len(".txt")], path, objects, problem=problem))
+
+
 # Formats that are read here, with the suffixes of their files
 READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str, ...]]] = {
     "labelme": (read_labelme, ("json",)),
@@ -462,6 +476,7 @@ READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str
     "createml": (read_createml, ("json",)),
     "label_studio": (read_label_studio, ("json",)),
     "boxes_csv": (read_boxes_csv, ("csv", "tsv")),
+    "dota": (read_dota, ("txt",)),
 }
 
 
@@ -499,13 +514,10 @@ def _numbers(values: Mapping[str, Any], *names: str) -> Iterator[float]:
         yield float(values[name])
 
 
-def _pairs(points: Iterable[Any]) -> list[tuple[float, float]]:
-    pairs = []
-    for point in points:
-        if len(point) != 2 or not all(map(is_finite_number, point)):
-            raise ValueError(f"a point is {preview_value(point)}; expected x and y")
-        pairs.append((float(point[0]), float(point[1])))
-    return pairs
+def _pairs(points: Sequence[Any]) -> list[tuple[float, float]]:
+    if odd := [each for each in points if len(each) != 2 or not all(map(is_finite_number, each))]:
+        raise ValueError(f"a point is {preview_value(odd[0])}; expected x and y")
+    return [(float(x), float(y)) for x, y in points]
 
 
 def _size(width: Any, height: Any) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
 """Read the exports of labelling tools and join them with their images; datumaro reads most formats."""
 
 import glob
+import itertools
 import logging
 import os
 import posixpath
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
 
@@ -94,14 +94,11 @@ class ExportSource(inputs.AnnotationSource):
         return next((part for part in parts if part.lower() in SPLIT_FOLDERS), None)
 
     def _list_files(self, format_: str, suffixes: tuple[str, ...], export: Export) -> list[str]:
-        """Return the paths of the files of a format in READERS, and add a notice of files with the same suffix.
-
-        Raise a UserError if there are none.
-        """
+        """Return the paths of the files of a format in READERS, and add a notice of files with the same suffix."""
         if is_file(self.path):
             return [self.path]
         alike = [name for name in self._files[1] if name.lower().endswith(suffixes)]
-        found = [file for each in FORMATS if each.name == format_ for file, _ in each.matches(self.path, alike)]
+        found = sorted({file for each in FORMATS if each.name == format_ for file, _ in each.matches(self.path, alike)})
         if not found:
             raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
         others = [
@@ -170,7 +167,7 @@ def join_export(
             f" {export.images[0].name!r}, is in {source.root}; give --input, the folder of the images"
         )
     kept: list[inputs.AnnotatedImage] = []
-    number = 0
+    ids = itertools.count(1)
     for position, (found, image) in enumerate(zip(names, export.images, strict=True), 1):
         name, problem = (found, "") if found in finder.files else (image.name, found)
         if not problem and len(places[name]) > 1:
@@ -183,10 +180,8 @@ def join_export(
         if problem:
             yield Reject(name, position, "index", problem)
             continue
-        objects = []
-        for item in image.objects:
-            number += 1
-            objects.append(item._replace(id=number, label=item.label if has_classes else _NO_CLASS))
+        named = (item if has_classes else item._replace(label=_NO_CLASS) for item in image.objects)
+        objects = [item._replace(id=next(ids)) for item in named]
         split = splits.get(image.subset or "")
         kept.append(inputs.AnnotatedImage(name, position, image.size, objects, split, label=labels[position - 1]))
     for start in range(0, len(kept), _IMAGES_PER_BATCH):
@@ -201,10 +196,7 @@ def join_export(
 
 
 def _label_texts(images: Sequence[ExportedImage]) -> list[str | None]:
-    """Return each image's label: a class, or an encoded list of classes if images have several or only some have one.
-
-    Without objects, an image without a class is unlabelled.
-    """
+    """Return each image's label: a class, None, or encoded lists if images have several or, with objects, some none."""
     numbers = {len(image.labels) for image in images}
     has_objects = any(image.objects for image in images)
     if not max(numbers, default=0):
@@ -262,6 +254,7 @@ class _ImageFinder:
         found = [
             file for file, path in paths.items() if path.endswith((f"/{tail}", f"/{tail}{posixpath.splitext(path)[1]}"))
         ]
+        found = [file for file in found if file.startswith(f"{posixpath.dirname(folder)}/")] or found
         if len(found) > 1:
             return f"it can be {found[0]} or {found[1]}"
         return found[0] if found else "there is no such image"
@@ -318,15 +311,7 @@ _ELSEWHERE = {
 _FACTS = ("caption", "depth_annotation", "feature_vector", "hash_key", "tabular")  # about the whole image
 _OBJECT_TYPES = ("bbox", "rotated_bbox", "polygon", "mask")
 _KNOWN_ATTRIBUTES = frozenset(("frame", "id", "is_crowd", "is_group_of", "outside"))
-# Files with annotations of formats in which they are easily counted, and what an annotation in a line begins with
-_COUNTED = {
-    "dota": ("**/labelTxt/*.txt", re.compile(rb"^[-\d]")),
-    "kitti_detection": ("**/label_2/*.txt", re.compile(rb"^\S")),
-    "label_me": ("**/*.xml", re.compile(rb"<object>")),
-    "mot_seq": ("**/gt.txt", re.compile(rb"^\S")),
-    "open_images": ("**/*-annotations-*.csv", re.compile(rb"^(?!ImageID|MaskPath)\S")),
-    "yolo": ("**/obj_*_data/**/*.txt", re.compile(rb"^\S")),
-}
+_NO_SHAPE = "each needs a <polygon> or a <segm>, and an <id> of its own"  # in LabelMe's XML
 _DONT_CARE = "DontCare"  # KITTI's name of regions whose objects are not annotated
 _SAME = 20  # first characters of messages that differ in the item that they are about
 _GROUPED_BY_PEOPLE = ("cvat", "label_me")  # formats whose groups may hold several objects
@@ -380,14 +365,12 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
             if format_ == "cvat":
                 for file, images, subset in _stage_cvat(path, folder, expected, unread):
                     source = environment.make_extractor("cvat", file, subset=subset)
-                    _read_items(format_, source, images, images, export, found)
+                    _read_items(format_, source, images, images, export, found, Counter())
             else:
-                described = environment.importers[format_]()(path)
-                for each in sorted(
-                    described, key=lambda one: (one["url"], str(sorted(one.get("options", {}).items())))
-                ):
+                counts = _count_label_me(path, export) if format_ == "label_me" else Counter()
+                for each in sorted(environment.importers[format_]()(path), key=str):
                     source = environment.make_extractor(each["format"], each["url"], **each.get("options", {}))
-                    _read_items(format_, source, path, root, export, found)
+                    _read_items(format_, source, path, root, export, found, counts)
         except UserError:
             raise
         except Exception as error:  # datumaro raises errors of many classes, or those of libraries
@@ -397,10 +380,6 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
             raise UserError(f"{flag}: datumaro cannot read it as {format_}: {what}") from None
     for text, count in sorted(logs.items()):
         export.notices.append(f"datumaro: {text}" + (f" ({count:,} such messages)" if count > 1 else ""))
-    if format_ in _COUNTED and (number := _count_annotations(format_, path)) != found.total():
-        export.notices.append(
-            f"{path} has {number:,} annotations in its files, and datumaro returns {found.total():,} of them"
-        )
     if format_ == "cvat":
         expected = Counter({_CVAT_TYPES.get(name, name): count for name, count in expected.items()})
         found["bbox"] += found.pop("rotated_bbox", 0)
@@ -408,10 +387,16 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
         export.images = [each._replace(boxless=(*each.boxless, *unread.get(each.name, ()))) for each in export.images]
 
 
-def _count_annotations(format_: str, path: str) -> int:
-    pattern, annotation = _COUNTED[format_]
-    files = [path] if os.path.isfile(path) else glob.glob(f"{glob.escape(path)}/{pattern}", recursive=True)
-    return sum(len(annotation.findall(line)) for file in files for line in Path(file).read_bytes().splitlines())
+def _count_label_me(path: str, export: Export) -> Counter[str]:
+    """Return how many objects LabelMe's XML has of each image, by the name of the image without suffix."""
+    counts: Counter[str] = Counter()
+    for file in glob.glob(f"{glob.escape(path)}/**/*.xml", recursive=True):
+        image = ElementTree.parse(file)
+        is_deleted = [item.findtext("deleted") == "1" for item in image.iter("object")]
+        export.omitted["deleted object"] += sum(is_deleted)
+        name = posixpath.join(image.findtext("folder") or "default", image.findtext("filename", ""))
+        counts[posixpath.splitext(name)[0]] += is_deleted.count(False)
+    return counts
 
 
 def _find_problem(format_: str, path: str) -> str:
@@ -448,7 +433,9 @@ def _import_datumaro(format_: str) -> Any:
     return Environment()
 
 
-def _read_items(format_: str, source: Any, folder: str, root: str, export: Export, found: Counter[str]) -> None:
+def _read_items(
+    format_: str, source: Any, folder: str, root: str, export: Export, found: Counter[str], counts: Counter[str]
+) -> None:
     from datumaro.components.annotation import AnnotationType
     from datumaro.components.media import FromFileMixin, Image
 
@@ -473,7 +460,8 @@ def _read_items(format_: str, source: Any, folder: str, root: str, export: Expor
         groups: dict[Any, list[Any]] = {}
         labels: list[str] = []
         others: list[Any] = []  # annotations that have no box
-        problem = ""
+        missing = counts[posixpath.join(item.subset, item.id)] - len(item.annotations)
+        problem = f"{plural(missing, 'object')} in it cannot be read: {_NO_SHAPE}" if missing > 0 else ""
         for annotation in item.annotations:
             kind = annotation.type.name
             found[kind] += 1
@@ -560,9 +548,7 @@ def _display_names(names: list[str], folder: str) -> list[str]:
 def _stage_cvat(
     path: str, folder: str, expected: Counter[str], unread: dict[str, list[str]]
 ) -> list[tuple[str, str, str | None]]:
-    """Lay out each XML file of CVAT's as datumaro expects it, and count its annotations.
-
-    Shapes that datumaro passes over are added to `unread`, by the name of their image.
+    """Lay out each XML file of CVAT's as datumaro expects it, and count its annotations; `unread` gets other shapes.
 
     datumaro stops at the first image that does not exist, and looks for images in `images` alone, so each is an empty
     file here. Its importer takes no exports of jobs, and drops the images of a project's tasks without a subset.

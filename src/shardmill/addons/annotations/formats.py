@@ -85,7 +85,8 @@ FORMATS = (
         "kitti_detection",
     ),
     Format("annotations of WIDER FACE", "txt", r"\A\S+\.jpg\s*\n\d+\s*\n(?:\d+ ){4}", "wider_face"),
-    Format("annotations of DOTA", "txt", r"(?:-?[\d.]+ ){8}[A-Za-z]\S* \d+\s*(?:\n|\Z)", "dota"),
+    Format("annotations of DOTA", "txt", name="dota", path=r"()(?:|.*/)labelTxt/[^/]+$"),
+    Format("annotations of DOTA", "txt", r"(?m)^(?:-?[\d.]+ ){8}[A-Za-z]\S*(?: \d)?\s*(?:\n|\Z)", "dota"),
     Format(
         "annotations of boxes in CSV",
         "csv",

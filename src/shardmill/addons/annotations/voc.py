@@ -11,7 +11,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
-from shardmill.transforms.inputs.listing import Skipped, report_unreadable_flag_file
+from shardmill.transforms.inputs.listing import Skipped, read_flag_text
 from shardmill.transforms.stores import storage
 
 _ANNOTATIONS = "Annotations"
@@ -214,8 +214,7 @@ def _find_stem(name: str) -> str:
 
 def _parse_list(flag: str, path: str, stems: Collection[str]) -> list[str]:
     """Return the image names in a list, without suffix: each line's first word, or the whole line if it is a name."""
-    with report_unreadable_flag_file(flag, path):
-        lines = map(str.strip, storage.read_bytes(path).decode("utf-8-sig").split("\n"))
+    lines = map(str.strip, read_flag_text(flag, path).split("\n"))
     names = (line if line in stems or _find_stem(line) in stems else line.split()[0] for line in lines if line)
     return [_find_stem(name) if name not in stems and _find_stem(name) in stems else name for name in names]
 

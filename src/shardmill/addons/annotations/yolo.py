@@ -15,7 +15,7 @@ from shardmill.text import plural, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.folders import IMAGES
-from shardmill.transforms.inputs.listing import report_unreadable_flag_file
+from shardmill.transforms.inputs.listing import read_flag_text, report_unreadable_flag_file
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
 
@@ -139,11 +139,11 @@ class YoloSource(inputs.AnnotationFileSource):
                 f" {self._find_path(label_file(bare[0].name))}"
             )
         folders = {posixpath.dirname(name) for name in wanted}
-        others = (name for name in sorted(files - wanted) if name.lower().endswith(_LIST))
         unused = [
             name
-            for name in others
-            if posixpath.dirname(name) in folders and posixpath.basename(name) not in _TOOL_FILES
+            for name in sorted(files - wanted)
+            if name.lower().endswith(_LIST) and posixpath.dirname(name) in folders
+            if posixpath.basename(name) not in _TOOL_FILES
         ]
         if bare:
             lacking = plural(len(bare), "image has", "images have")
@@ -213,9 +213,7 @@ class YoloSource(inputs.AnnotationFileSource):
             name = self._resolve_entry(folder, entry)
             if name.endswith(_LIST):
                 base, path = posixpath.dirname(name), self._find_path(name)
-                with report_unreadable_flag_file(f"--yolo {self.path}:", path):
-                    lines = storage.read_bytes(path).decode("utf-8-sig").split("\n")
-                for line in filter(None, map(str.strip, lines)):
+                for line in filter(None, map(str.strip, read_flag_text(f"--yolo {self.path}:", path).split("\n"))):
                     yield self._make_relative(base if line.startswith("./") else folder, line)
             else:
                 inside = storage.join(name, "") if name else ""
