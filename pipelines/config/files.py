@@ -244,6 +244,9 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
                     "--label_pattern has a group, which needs --splits: files of one group are in one split"
                 )
             given = replace(given, group_by=given.label_pattern)
+        by_label = (name for name in ("group_by", "stratify_by") if getattr(given, name) == given.label_column)
+        labels: dict[str, Any] = dict.fromkeys(by_label, "label")
+        given = replace(given, **labels)
         manifests = find_manifests(given.manifest) if given.manifest else ()
         found = replace(given, manifests=manifests, name_rules=given._read_name_rules())
         return super(ListedFilesConfig, found).resolve()

@@ -156,7 +156,7 @@ def _make_route_layout(summary: InputSummary, inferred: Inferred, config: Record
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
     if config.transform is not None and layout.features:
-        check_transform(config.transform, config.analyzed_splits, layout.features, layout.splits, config.renames)
+        check_transform(config.declaration, config.analyzed_splits, layout.features, layout.splits, config.renames)
     if config.module_file is not None:
         check_analyzed_splits("--module_file", config.analyzed_splits, layout.splits)
     return layout

@@ -325,7 +325,7 @@ def describe_records_plan(plan: graph_steps.RecordsDryRun, config: RecordsConfig
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
     if config.transform is not None and plan.layout.features:
-        lines += ["Transform:", *(f"  {line}" for line in config.transform.describe_outputs(plan.layout.features))]
+        lines += ["Transform:", *(f"  {line}" for line in config.declaration.describe_outputs(plan.layout.features))]
     if config.module_file is not None:
         outputs = _describe_module_outputs(plan, config)
         lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]

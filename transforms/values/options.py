@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
@@ -109,13 +109,18 @@ class DeclaredOptions(Options):
         return self.analyze_splits or (TRAINING,)
 
     @property
+    def declaration(self) -> Any:
+        """The declaration of --transform with the input's names of features; None without --transform."""
+        return self.transform and self.transform.of_input(cast(Any, self).renames)
+
+    @property
     def analysis(self) -> "Analysis | None":
         """The analysis for --transform; None without it."""
         if self.transform is None:
             return None
         from shardmill.transforms.values.analyzers import Analysis
 
-        return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
+        return Analysis(self.declaration, self.analyzed_splits, self.transform_graph)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -341,6 +341,11 @@ class Declaration:
             chains += chains_of_feature if feature.name in named else [Chain(feature.name, ())]
         return Declaration(tuple(chains), self.dropped)
 
+    def of_input(self, renames: Renames) -> "Declaration":
+        """Return this declaration, which may have names that --rename gives, with the names of the input."""
+        chains = tuple(replace(chain, feature=renames.original_name(chain.feature)) for chain in self.chains)
+        return Declaration(chains, tuple((renames.original_name(name), where) for name, where in self.dropped))
+
     def check(self, features: Sequence[Feature], renames: Renames = NO_RENAMES) -> None:
         """Check that the declaration fits these features; an output without a name is named by `renames`.
 
@@ -349,7 +354,7 @@ class Declaration:
         known = {feature.name: feature for feature in features}
         for name, where in [*((chain.feature, chain.location) for chain in self.chains), *self.dropped]:
             if name not in known:
-                raise UserError(f"{where}: feature {name!r} is not there; {expected_words(name, known)}")
+                raise UserError(f"{where}: feature {name!r} is not there; {expected_words(name, map(renames, known))}")
         for chain in self.chains:
             chain.output_type(known[chain.feature])
         complete = self.with_all_features(features)

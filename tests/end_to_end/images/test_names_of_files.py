@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.command import image, npy
+from tests.support.command import image, npy, tree_bytes
 from tests.support.detection import draw, scenes, voc_of, write_voc
 from tests.support.jobs import Jobs
 from tests.support.sounds import wav
@@ -30,6 +30,18 @@ def test_labels_in_file_names(jobs: Jobs, command: str, prefix: str) -> None:
     assert {name: built.contents.label_of(name) for name in files} == {
         f"{prefix}{name}{suffix}": name[0] for name in SPOKEN
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"), [("audio", "stratify_by"), ("images", "group_by"), ("arrays", "stratify_by")]
+)
+def test_labels_of_a_manifest_have_the_name_of_their_column(jobs: Jobs, command: str, flag: str) -> None:
+    suffix, make = KINDS[command]
+    rows = "".join(f"{name}{suffix},{name[0]}\n" for name in SPOKEN)
+    files = {f"{name}{suffix}": make(at) for at, name in enumerate(SPOKEN)} | {"m.csv": f"file_name,digit\n{rows}"}
+    line = f"{command} --manifest in/m.csv --label_column digit --splits train=0.5,test=0.5 --{flag}"
+    named, labelled = (jobs.build(f"{line} {by} --output {by}", files=files) for by in ("digit", "label"))
+    assert tree_bytes(named.directory) == tree_bytes(labelled.directory)
 
 
 def test_folders_of_splits_remain(jobs: Jobs) -> None:

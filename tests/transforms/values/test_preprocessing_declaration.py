@@ -52,6 +52,18 @@ def test_features_that_are_not_named_stay_and_those_that_are_dropped_go() -> Non
     assert "id" not in [chain.feature for chain in whole.chains]
 
 
+def test_names_are_those_of_examples_or_of_the_input() -> None:
+    renames = Renames((("age", "years"), ("years", "age"), ("id", "number")))
+
+    found = parsed("years: log1p\nnumber: drop").of_input(renames)
+
+    assert [chain.feature for chain in found.chains] == ["age"]
+    assert [name for name, _ in found.dropped] == ["id"]
+    assert parsed("id: drop").of_input(renames).dropped[0][0] == "id"
+    with pytest.raises(UserError, match="feature 'number_' is not there; did you mean number"):
+        parsed("number_: drop").of_input(renames).check(FEATURES, renames)
+
+
 def test_it_is_read_back_from_the_manifest() -> None:
     declaration = parsed(WHOLE)
 
