@@ -1,10 +1,10 @@
 """The commands that make one example per file: images, audio and arrays."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shardmill.errors import UserError
 from shardmill.pipelines.config.files import AUDIO_RESERVED, ArraysConfig, AudioConfig
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.jobs.kind import Kind
@@ -73,8 +73,8 @@ def _make_image_layout(
     from shardmill.transforms.layout.files import make_layout
     from shardmill.transforms.layout.objects import check_boxes, check_coordinates
 
-    if source is not None and (problem := source.find_problem(summary)):
-        raise UserError(f"{options.source}: {problem}")
+    if source is not None:
+        summary = replace(summary, notices=summary.notices.union(source.check_summary(summary)))
     check_boxes(summary, options.source, action)
     layout = make_layout(summary, options)
     if mode is not None:

@@ -228,9 +228,9 @@ class AnnotationSource(ABC):
         if the input is missing or not of this format. Raise an OSError if a store failed.
         """
 
-    def find_problem(self, summary: InputSummary) -> str:
-        """Return what all annotations together show to be wrong; "" if nothing."""
-        return ""
+    def check_summary(self, summary: InputSummary) -> list[str]:
+        """Return notices about all annotations together; raise a UserError if they show that something is wrong."""
+        return []
 
 
 class AnnotationFileSource(AnnotationSource):

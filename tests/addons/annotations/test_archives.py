@@ -93,18 +93,19 @@ def test_a_project_of_supervisely(jobs: Jobs) -> None:
 
 
 def test_class_ids_of_yolo_that_begin_at_1(jobs: Jobs) -> None:
-    """The names that the message asks for make it right; an id 0 shows that they begin there."""
-    labels = {
-        "a": "1 0.5 0.5 0.2 0.2\n",
-        "b": "1 0.5 0.5 0.2 0.2\n",
-        "c": "1 0.5 0.5 0.2 0.2\n",
-        "d": "2 .5 .5 .2 .2\n",
-    }
-    line = "images --yolo in/data.yaml"
-    sentence = "class ids seem to begin at 1, for none is 0, and some are 2 with 2 names; …put a name before 'cat'"
-    jobs.refuse(line, sentence, files=yolo(labels))
+    """The names that the messages ask for make it right; an id 0 shows that they begin there."""
+    labels = dict.fromkeys("abc", "1 0.5 0.5 0.2 0.2\n")
+    line = "images --overwrite --yolo in/data.yaml"
+    found = "no object has the class id 0, 'cat', and"
+    (notice,) = [each for each in jobs.build(line, files=yolo(labels)).notices if each.startswith(found)]
+    assert notice.startswith(f"{found} 3 objects have 1, 'dog': if ids begin at 1, all classes are wrong: write names")
+    for names in ("0: cat, 1: dog", "0: none, 1: cat, 2: dog"):
+        assert names.partition(", 2")[0] in notice
+        assert "the class id 0" not in jobs.build(line, files=yolo(labels, f"{{{names}}}")).said
+    labels["d"] = "2 .5 .5 .2 .2\n"
+    jobs.refuse(line, f"{found} some have 2; begin ids at 0, or write names as 0: none, 1: cat,", files=yolo(labels))
     jobs.build(line, files=yolo(labels, "[none, cat, dog]"))
-    made = jobs.build(f"{line} --overwrite", files=yolo(labels | {"a": "0 0.5 0.5 0.2 0.2\n"}))
+    made = jobs.build(line, files=yolo(labels | {"a": "0 0.5 0.5 0.2 0.2\n"}))
     assert made.file_reasons["labels/d.txt"].endswith("line 1 is of class 2; data.yaml names 2, from 0")
 
 

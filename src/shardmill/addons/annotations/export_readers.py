@@ -95,19 +95,17 @@ def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
             (left, top), (right, bottom) = points
             pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shape["mask"]))))
             objects.append(box_around(label, ((left, top), (right + 1, bottom + 1)), float(np.count_nonzero(pixels))))
-            export.ignored["mask"] += 1
         elif kind == "circle" and len(points) == 2:
             radius = math.dist(*points)
             objects.append(_ellipse(label, points[0], radius, radius))
-            export.ignored["circle"] += 1
         elif kind in ("polygon", "rectangle", "oriented_rectangle", "rotation") and len(points) > 2:
             objects.append(polygon_around(label, points))
-            export.ignored[kind] += 1
         elif kind in ("line", "linestrip", "point", "points"):
             boxless.append(kind)
             continue
         else:
             raise ValueError(f"a {kind} has {len(points)} points")
+        export.ignored[kind] += kind != "rectangle" or len(points) > 2
         set_flags = [name for name, is_set in (shape.get("flags") or {}).items() if is_set]
         export.ignored.update(f"flag {name}" for name in set_flags)
         export.ignored["group_id"] += shape.get("group_id") is not None

@@ -199,9 +199,7 @@ def _label_texts(images: Sequence[ExportedImage]) -> list[str | None]:
     """Return each image's label: a class, None, or encoded lists if images have several or, with objects, some none."""
     numbers = {len(image.labels) for image in images}
     has_objects = any(image.objects for image in images)
-    if not max(numbers, default=0):
-        return [None] * len(images)
-    if max(numbers) == 1 and not (has_objects and 0 in numbers):
+    if max(numbers, default=0) < 2 and not (has_objects and numbers == {0, 1}):
         return [next(iter(image.labels), None) for image in images]
     return [encode_label_list(dict.fromkeys(image.labels)) for image in images]
 
@@ -315,9 +313,9 @@ _NO_SHAPE = "each needs a <polygon> or a <segm>, and an <id> of its own"  # in L
 _DONT_CARE = "DontCare"  # KITTI's name of regions whose objects are not annotated
 _SAME = 20  # first characters of messages that differ in the item that they are about
 _GROUPED_BY_PEOPLE = ("cvat", "label_me")  # formats whose groups may hold several objects
-_CVAT_SHAPES = ("box", "cuboid", "ellipse", "mask", "points", "polygon", "polyline", "skeleton", "tag")
+_CVAT_SHAPES = {name: name for name in ("cuboid", "ellipse", "mask", "points", "polygon", "polyline", "skeleton")}
+_CVAT_SHAPES |= {"box": "bbox", "tag": "label"}  # datumaro's names of these
 _CVAT_UNREAD = ("cuboid", "ellipse", "skeleton")  # which datumaro passes over
-_CVAT_TYPES = {"box": "bbox", "tag": "label"}  # datumaro's names of shapes that have another one
 
 
 def detect_formats(path: str, is_recognised: bool) -> list[str]:
@@ -381,7 +379,6 @@ def read_with_datumaro(format_: str, path: str, root: str, export: Export) -> No
     for text, count in sorted(logs.items()):
         export.notices.append(f"datumaro: {text}" + (f" ({count:,} such messages)" if count > 1 else ""))
     if format_ == "cvat":
-        expected = Counter({_CVAT_TYPES.get(name, name): count for name, count in expected.items()})
         found["bbox"] += found.pop("rotated_bbox", 0)
         export.omitted.update(expected - found)
         export.images = [each._replace(boxless=(*each.boxless, *unread.get(each.name, ()))) for each in export.images]
@@ -577,8 +574,8 @@ def _stage_cvat(
                         open(target, "ab").close()
                 if current and element.tag in _CVAT_UNREAD:
                     unread.setdefault(current, []).append(element.tag)
-                else:
-                    expected[element.tag] += element.tag in _CVAT_SHAPES
+                elif element.tag in _CVAT_SHAPES:
+                    expected[_CVAT_SHAPES[element.tag]] += 1
         except (ElementTree.ParseError, OSError) as error:
             raise UserError(f"--annotations cvat={file} is no XML: {error}") from None
         if not is_export:

@@ -145,11 +145,11 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
     if not chosen:
         return f"{_subject(names)} annotations of COCO without boxes, which shardmill does not read"
     splits = [_split_of(name) for name in chosen]
-    if None in splits or len(set(splits)) < len(splits):
-        flags = [f"--coco {storage.join(root, name)}" for name in chosen]
-        return _describe(chosen, "COCO annotations", flags)
-    given = (f"--coco {split}={storage.join(root, name)}" for split, name in zip(splits, chosen, strict=True))
-    return _describe(chosen, "COCO annotations", [" ".join(given)])
+    flags = [f"--coco {storage.join(root, name)}" for name in chosen]
+    if None not in splits and len(set(splits)) == len(splits):
+        given = (f"--coco {split}={storage.join(root, name)}" for split, name in zip(splits, chosen, strict=True))
+        flags = [" ".join(given)]
+    return _describe(chosen, "COCO annotations", flags)
 
 
 def _split_of(name: str) -> str | None:

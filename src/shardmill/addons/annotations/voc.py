@@ -131,11 +131,8 @@ class VocSource(inputs.AnnotationFileSource):
         if lists and not self.uses_image_sets:
             yield f"the lists in {where} are left aside, for --splits says the splits"
             return
-        unused = [
-            name
-            for name in lists
-            if name not in sets and not _CLASS_LIST.fullmatch(name) and not (name == _JOINT and sets)
-        ]
+        used = {*sets, _JOINT} if sets else {}
+        unused = [name for name in lists if name not in used and not _CLASS_LIST.fullmatch(name)]
         if unused:
             shown = f"{unused[0]!r}" + (f" and {len(unused) - 1} more" if len(unused) > 1 else "")
             outcome = "they are left out" if sets or has_split_folders else "all images are of one split"
@@ -157,11 +154,8 @@ def voc_root(path: str) -> str:
 
 
 def _list_names(files: list[str], where: str) -> list[str]:
-    return sorted(
-        posixpath.basename(name)[: -len(_LIST)]
-        for name in files
-        if posixpath.dirname(name) == where and name.endswith(_LIST)
-    )
+    inside = (name for name in files if posixpath.dirname(name) == where and name.endswith(_LIST))
+    return sorted(map(_find_stem, inside))
 
 
 def _select_split_lists(lists: list[str]) -> list[str]:

@@ -27,6 +27,7 @@ class DataYaml:
     """The contents of a data.yaml, see docs.ultralytics.com/datasets."""
 
     names: tuple[str, ...]  # class names by id
+    has_ids: bool  # True if the names are given with their ids
     splits: Mapping[str, tuple[str, ...]]  # folders or lists of images by split
     folder: str  # base folder of these; "" for the folder of data.yaml
     points: int | None = None  # numbers of an object's key points, product of `kpt_shape`; None if it is not given
@@ -46,12 +47,14 @@ def read_data_yaml(path: str) -> DataYaml:
     if not splits:
         raise UserError(f"--yolo {path} names no images: expected train:, val: or test:")
     # As they are spelled: to YAML, a class called no is False, and one called 010 is 8
-    names = _parse_names(yaml.load(data, yaml.BaseLoader).get("names"), path)
+    spelled = yaml.load(data, yaml.BaseLoader).get("names")
+    names = _parse_names(spelled, path)
     if (number := content.get("nc", len(names))) != len(names):
         raise UserError(
             f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; correct one of the two"
         )
-    return DataYaml(names, splits, str(content.get("path") or ""), _parse_points(content.get("kpt_shape"), path))
+    points = _parse_points(content.get("kpt_shape"), path)
+    return DataYaml(names, isinstance(spelled, dict), splits, str(content.get("path") or ""), points)
 
 
 def _parse_entries(value: Any, name: str, path: str) -> tuple[str, ...]:
@@ -179,22 +182,26 @@ class YoloSource(inputs.AnnotationFileSource):
             ignored_properties=ignored,
         )
 
-    def find_problem(self, summary: InputSummary) -> str:
+    def check_summary(self, summary: InputSummary) -> list[str]:
         shapes = [name for name in summary.ignored_properties if name.startswith(_POLYGON)]
         if len(shapes) == 1 and shapes != [_POLYGON]:
-            return (
-                f"{plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]}; give this kpt_shape"
-                " in data.yaml, or kpt_shape: [0, 2] if they are polygons"
+            raise UserError(
+                f"--yolo {self.path}: {plural(summary.ignored_properties[shapes[0]], 'object')} may have {shapes[0]};"
+                f" give this kpt_shape in {_FILE}, or kpt_shape: [0, 2] if they are polygons"
             )
         names = next(iter(summary.class_lists))
-        if names[0] not in summary.objects and any(
-            _BEYOND.format(*[len(names)] * 2) in each for each in summary.reasons
-        ):
-            return (
-                f"class ids seem to begin at 1, for none is 0, and some are {len(names)} with"
-                f" {plural(len(names), 'name')}; begin them at 0, or put a name before {names[0]!r} in names"
-            )
-        return ""
+        found = f"no object has the class id 0, {names[0]!r}, and"
+        from_1 = f"write names as 0: none, 1: {names[0]}, and so on"
+        if summary.objects[names[0]]:
+            return []
+        if any(_BEYOND.format(*[len(names)] * 2) in reason for reason in summary.reasons):
+            raise UserError(f"--yolo {self.path}: {found} some have {len(names)}; begin ids at 0, or {from_1}")
+        if not (seen := sum(summary.objects[name] for name in names[1:2])) or read_data_yaml(self.path).has_ids:
+            return []
+        return [
+            f"{found} {plural(seen, 'object has', 'objects have')} 1, {names[1]!r}: if ids begin at 1, all classes are"
+            f" wrong: {from_1}; if they begin at 0, write 0: {names[0]}, 1: {names[1]}, and so on"
+        ]
 
     def _find_folder(self, described: DataYaml) -> str:
         first = next(iter(described.splits.values()))[0]
