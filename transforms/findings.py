@@ -91,6 +91,14 @@ class Occurrences(NamedTuple):
     number: int
     first: Any
 
+    @classmethod
+    def of_texts(cls, texts: Iterable[str], names: Iterable[str]) -> dict[str, Self]:
+        """Return the files of each text but "", given the text of each file and its name."""
+        found: dict[str, Self] = {}
+        for text, name in zip(texts, names, strict=True):
+            merged(found, {text: cls(1, name)} if text else None)
+        return found
+
     def merge(self, other: "Occurrences") -> "Occurrences":
         """Return the occurrences in both parts of the input."""
         return Occurrences(self.number + other.number, min(self.first, other.first))

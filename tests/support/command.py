@@ -140,10 +140,10 @@ def image(
     return out.getvalue()
 
 
-def npy(array: Any) -> bytes:
+def npy(array: Any, version: tuple[int, int] | None = None) -> bytes:
     """A file of an array, as NumPy writes it."""
     out = io.BytesIO()
-    np.save(out, array)
+    np.lib.format.write_array(out, np.asanyarray(array), version)
     return out.getvalue()
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,10 +18,13 @@ from shardmill.quality.stats_values import Numbers
 from shardmill.text import plural
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import format_shape
+from shardmill.transforms.files import encoding
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, LabelledStats, ManifestColumns, file_features
 from shardmill.transforms.files.image_geometry import ImageError
-from shardmill.transforms.files.tiff import is_tiff
+from shardmill.transforms.files.image_headers import describe_foreign
+from shardmill.transforms.files.tiff import is_tiff, nodata_notices, read_tiff
 from shardmill.transforms.files.tiff import read_array as read_tiff_array
+from shardmill.transforms.findings import Occurrences, merged, merged_by
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
@@ -157,21 +160,9 @@ def _describe_other(data: bytes) -> str:
         return "not .npy, but .npz or another archive; --stacked makes each row of a .npz file's arrays an example"
     if data.startswith(b"\x80") and data[1:2] <= b"\x05":
         return "not .npy, but a pickle, which may run code and is never loaded; save the array with numpy.save"
-    for place, magic, what in _FOREIGN:
-        if data.startswith(magic, place):
-            return f"not .npy, but {what}; save the array with numpy.save"
+    if what := describe_foreign(data):
+        return f"not .npy, but {what}; save the array with numpy.save"
     return f"not .npy: it begins with {ascii(data[:_SHOWN])[1:]}"
-
-
-_FOREIGN = (
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, which h5py reads"),
-    (0, b"MATLAB 5.0 MAT-file", "a MATLAB file, which scipy.io.loadmat reads"),
-    (128, b"DICM", "a DICOM image, which pydicom reads"),
-    (344, b"n+1\0", "a NIfTI volume, which nibabel reads"),
-    (0, b"\x1f\x8b", "compressed by gzip, as .nii.gz files of nibabel are"),
-    (4, b"ftyp", "a video or another media file, whose frames ffmpeg writes as images"),
-    (0, b"ID3", "an MP3 file"),
-)
 
 
 _REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
@@ -244,41 +235,32 @@ class ArrayStats(LabelledStats):
 
     feature: str
     sizes: NumberStats = field(default_factory=NumberStats)
-    low: int | float | None = None
-    high: int | float | None = None
-    nan: int = 0
-    infinity: int = 0
+    low: int | float = merged_by(min, default=math.inf)
+    high: int | float = merged_by(max, default=-math.inf)
+    odd: dict[str, Occurrences] = field(default_factory=dict)  # numbers that are `NaN` or `infinite`, with a file
+    nodata: dict[str, Occurrences] = field(default_factory=dict)  # files by the value that a tag calls no data
 
-    def add(self, data: bytes, element: str) -> None:
-        """Count one array's values; minimum and maximum are exact in any order."""
+    def add(self, data: bytes, element: str, name: str) -> None:
+        """Count the values of the array in the file called `name`; minimum and maximum are exact in any order."""
         self.sizes.add([len(data)])
         values = np.frombuffer(data, np.dtype(element).newbyteorder("<"))
         if values.dtype.kind == "f":
             finite = np.isfinite(values)
             if not finite.all():
                 nan = int(np.count_nonzero(np.isnan(values)))
-                self.nan += nan
-                self.infinity += len(values) - int(np.count_nonzero(finite)) - nan
+                infinite = len(values) - int(np.count_nonzero(finite)) - nan
+                for what, number in (("NaN", nan), ("infinite", infinite)):
+                    merged(self.odd, {what: Occurrences(number, name)} if number else None)
                 values = values[finite]
         if values.dtype.kind != "c" and len(values):
-            low, high = values.min().item(), values.max().item()
-            self._widen(low + 0, high + 0)  # -0.0 becomes 0.0, or the order would show; a boolean becomes an integer
-
-    def _widen(self, low: int | float | None, high: int | float | None) -> None:
-        if low is not None and high is not None:
-            self.low = low if self.low is None else min(self.low, low)
-            self.high = high if self.high is None else max(self.high, high)
-
-    def merge(self, other: Self) -> None:
-        self.sizes.merge(other.sizes)
-        self._widen(other.low, other.high)
-        self.nan += other.nan
-        self.infinity += other.infinity
-        self.labels.update(other.labels)
+            # -0.0 becomes 0.0, or the order would show; a boolean becomes an integer
+            self.low, self.high = min(self.low, values.min().item() + 0), max(self.high, values.max().item() + 0)
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """Return a split's statistics by feature, as written to stats.json."""
-        values = Numbers(minimum=self.low, maximum=self.high, nan=self.nan, infinity=self.infinity)
+        nan, infinity = (self.odd[what].number if what in self.odd else 0 for what in ("NaN", "infinite"))
+        low, high = (self.low, self.high) if self.low <= self.high else (None, None)
+        values = Numbers(minimum=low, maximum=high, nan=nan, infinity=infinity)
         array = FeatureSummary(size_bytes=self.sizes.summary(), values=None if values == Numbers() else values)
         return {self.feature: array, **summarize_labels(self.labels, class_names)}
 
@@ -303,7 +285,15 @@ class ArrayEncoder(FileEncoder):
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         assert self.expected is not None
-        return Encoded(read_array(storage.read_bytes(path) if data is None else data, self.expected, self.example))
+        data = storage.read_bytes(path) if data is None else data
+        value = read_array(data, self.expected, self.example)
+        return Encoded(value, stats_data=read_tiff(data).nodata if is_tiff(data) else "")
+
+    def remember(self, encoded: Encoded) -> str:
+        return str(encoded.stats_data or "")
+
+    def recall(self, value: bytes, remembered: str, record: bytes = b"") -> Encoded:
+        return Encoded(value, stats_data=remembered)
 
     def as_columns(self, encoded: Encoded) -> dict[str, Any]:
         """Return the array in its shape and type, which may be written to."""
@@ -311,18 +301,24 @@ class ArrayEncoder(FileEncoder):
         values = np.frombuffer(bytearray(encoded.value), np.dtype(self.expected.element).newbyteorder("<"))
         return {self.feature: values.reshape([-1 if size is None else size for size in self.expected.shape])}
 
-    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:
+    def count(self, files: Sequence[Encoded], labels: Counter[int], spans: encoding.RecordSpans) -> ArrayStats:
         assert self.expected is not None
-        stats = ArrayStats(self.feature, labels=labels)
-        for file in files:
-            stats.add(file.value, self.expected.element)
+        stats, names = ArrayStats(self.feature, labels=labels), [name for name, _, _ in spans]
+        for file, name in zip(files, names, strict=True):
+            stats.add(file.value, self.expected.element, name)
+        stats.nodata = Occurrences.of_texts([file.stats_data for file in files], names)
         return stats
 
     def describe(
         self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
     ) -> tuple[Features, Sequence[str]]:
         array = Feature(self.feature, "bytes", "array", layout.array.shape, element=layout.array.element)
-        counted = [of_split for of_split in stats if isinstance(of_split, ArrayStats)]
-        counts = {"NaN": sum(each.nan for each in counted), "infinite": sum(each.infinity for each in counted)}
-        notices = [f"of the arrays, {plural(n, 'number is', 'numbers are')} {what}" for what, n in counts.items() if n]
-        return file_features(layout, summary.records, array), notices
+        total = ArrayStats(self.feature)
+        for of_split in stats:
+            if isinstance(of_split, ArrayStats):
+                total.merge(of_split)
+        notices = [
+            f"of the arrays, {plural(count, 'number is', 'numbers are')} {what}, the first in {name!r}"
+            for what, (count, name) in sorted(total.odd.items())
+        ]
+        return file_features(layout, summary.records, array), [*notices, *nodata_notices(total.nodata)]

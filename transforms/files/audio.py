@@ -173,7 +173,7 @@ class AudioEncoder(file_encoding.FileEncoder):
         """Return the header of a list of floats if samples are stored."""
         return example.floats_entry_header(name, size) if self.decode else super().entry_header(name, size)
 
-    def count(self, files: Sequence[file_encoding.Encoded], labels: Counter[int]) -> AudioStats:
+    def count(self, files: Sequence[file_encoding.Encoded], labels: Counter[int], _: object) -> AudioStats:
         stats = AudioStats(labels=labels)
         for file in files:
             wav, decodable = file.stats_data

@@ -18,6 +18,7 @@ from shardmill.data.features import NO_RENAMES, DType, Feature, Features, Rename
 from shardmill.metadata.manifest import Reject
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.reading.plain_examples import ExampleDecoder
+from shardmill.transforms.columns.arrow import arrow_type
 from shardmill.transforms.columns.example_bytes import HEADER_BYTES, RecordFramer
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import ColumnType
@@ -42,7 +43,6 @@ from shardmill.transforms.workers.resources import find_memory_problem
 
 MEMORY_FACTOR = 3  # times the size of files: as they were read, as they are stored, and framed
 ManifestColumns = tuple[tuple[str, ColumnType], ...]  # by name
-_ARROW: dict[DType, pa.DataType] = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 _LABEL = "label"
 
 
@@ -51,7 +51,7 @@ def decode_columns(columns: ManifestColumns, renames: Renames, entries: Sequence
     decode = ExampleDecoder(tuple(_to_feature(renames(name), column) for name, column in columns))
     rows = [decode(example_header(len(entry)) + entry) for entry in entries]
     return pa.record_batch(
-        {name: pa.array([row.get(renames(name)) for row in rows], _to_arrow_type(column)) for name, column in columns}
+        {name: pa.array([row.get(renames(name)) for row in rows], arrow_type(column)) for name, column in columns}
     )
 
 
@@ -68,16 +68,9 @@ def column_stats(
     return TableStats.from_batch(columns, ties, [_LABEL] if is_labelled else ())
 
 
-def _dtype(column: ColumnType) -> DType:
-    return "int64" if column.dtype == "bool" else column.dtype
-
-
 def _to_feature(name: str, column: ColumnType) -> Feature:
-    return Feature(name, _dtype(column), shape=() if column.length is None else (None,), required=False)
-
-
-def _to_arrow_type(column: ColumnType) -> pa.DataType:
-    return _ARROW[_dtype(column)] if column.length is None else pa.large_list(_ARROW[_dtype(column)])
+    dtype: DType = "int64" if column.dtype == "bool" else column.dtype
+    return Feature(name, dtype, shape=() if column.length is None else (None,), required=False)
 
 
 class Encoded(NamedTuple):
@@ -111,8 +104,8 @@ class RecordPlace(NamedTuple):
     reason: str | None = None
 
 
-# Where the record of a file lies among others: (the file's name, offset, length), in bytes with the record's frame.
-RecordSpan = tuple[str, int, int]
+# The place of each file's record among others: (the file's name, offset, length), in bytes with the record's frame.
+RecordSpans = Sequence[tuple[str, int, int]]
 _FileRow = tuple[str, int | None, bytes, int | None]  # name, line, digest of the content, and label
 
 
@@ -147,8 +140,8 @@ class FileEncoder(ABC):
         return {self.feature: encoded.value}
 
     @abstractmethod
-    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
-        """Return the statistics of encoded files; `labels` counts the files of each class id."""
+    def count(self, files: Sequence[Encoded], labels: Counter[int], spans: RecordSpans) -> SplitStats:
+        """Return the statistics of encoded files; `labels` counts the files of each class id, `spans` names them."""
 
     def describe(
         self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
@@ -158,10 +151,6 @@ class FileEncoder(ABC):
         `summary` and `layout` are those of the input; `for_tfds` is False if TFDS does not read the data set.
         """
         raise NotImplementedError
-
-    def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
-        """Add the places of notable files, such as extremes, to statistics; by default, add nothing."""
-        return stats
 
     def remember(self, encoded: Encoded) -> str:
         """Return the text that lets a later build restore this file without reading it; "" by default."""
@@ -206,7 +195,7 @@ class FileEncoder(ABC):
         framing = RecordFramer()
         rejects: list[Reject] = []
         files: list[Encoded] = []
-        spans: list[RecordSpan] = []
+        spans: list[tuple[str, int, int]] = []
         file_rows: list[_FileRow] = []
         column_entries: list[bytes] = []
         labels: Counter[int] = Counter()
@@ -249,7 +238,7 @@ class FileEncoder(ABC):
             file_rows.append((name, line_in_manifest(line), digest_content(file.value, file.entries), single_label))
             column_entries.append(entries or b"")
             count_labels(labels, label)
-        stats: SplitStats = self.add_locations(self.count(files, labels), files, spans)
+        stats: SplitStats = self.count(files, labels, spans)
         columns = decode_columns(self.columns, self.renames, column_entries) if self.columns else None
         file_columns = list(zip(*file_rows, strict=True)) or [()] * 4
         if columns is not None:
@@ -484,7 +473,7 @@ class TextFileEncoder(FileEncoder):
     def as_columns(self, encoded: Encoded) -> dict[str, Any]:
         return {self.feature: encoded.value.decode()}
 
-    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
+    def count(self, files: Sequence[Encoded], labels: Counter[int], spans: RecordSpans) -> TextStats:
         stats = TextStats(labels=labels)
         stats.lengths.add(len(file.value) for file in files)
         return stats

@@ -155,6 +155,7 @@ def reencode(data: bytes, settings: Reencode) -> Reencoded:
                 has_frames=frames > 1,
                 has_bands=tiff is not None and tiff.samples > len(settings.bands) > 0,
                 highest=_find_highest(source) if is_deep and (tiff is None or tiff.bits == 16) else 0,
+                nodata=tiff.nodata if tiff is not None else "",
             )
             return Reencoded(*_convert(source, target, settings), properties)
 

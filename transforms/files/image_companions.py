@@ -99,6 +99,7 @@ def companion_notices(
             continue
         found = [*turned_notices(stats.rotated), *property_notices(stats.properties, reencoded)]
         if item.codec is not None:
-            found = [item.codec.describe_conversion(*each) for each in sorted(stats.source_formats.items())]
+            kinds = sorted(stats.source_kinds.items())
+            found = [f"{item.codec.describe_conversion(kind, n)}, the first of {name!r}" for kind, (n, name) in kinds]
         notices += [f"{item.feature}: {notice}" for notice in found]
     return notices

@@ -26,7 +26,7 @@ from shardmill.transforms.files.encoding import (
     FileEncoder,
     ManifestColumns,
     RecordPlace,
-    RecordSpan,
+    RecordSpans,
     StoredFile,
     column_stats,
     decode_columns,
@@ -67,6 +67,7 @@ from shardmill.transforms.files.image_headers import (
 )
 from shardmill.transforms.files.image_objects import TFDS_NAMES, ObjectEncoder, object_features, take_rows
 from shardmill.transforms.files.references import LABELS
+from shardmill.transforms.findings import Occurrences
 from shardmill.transforms.inputs.found_files import Companion, companion_paths, hash_statuses
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.inputs.summary import InputSummary
@@ -75,7 +76,7 @@ from shardmill.transforms.layout.objects import rotation_reason
 from shardmill.transforms.options.image_options import MAX_PIXELS
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.contents import FileContents, digest_content, encode_names
-from shardmill.transforms.statistics.files import CompanionStats, ImageProperties, ImageStats, ManifestStats, SplitStats
+from shardmill.transforms.statistics.files import CompanionStats, ImageStats, ManifestStats, SplitStats
 from shardmill.transforms.statistics.images import Extremes, MeasuredImages
 from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
@@ -324,15 +325,14 @@ class ImageEncoder(FileEncoder):
         numbers = Counter(rows["format"].tolist())
         formats = Counter({name: numbers[number] for number, name in enumerate(PLAIN_FORMATS) if number in numbers})
         formats.pop("", None)
-        formats.update(header.format for header in unusual)
         stats = ImageStats(formats=formats, labels=Counter(labels[labels >= 0].tolist()))
+        count_headers(stats, unusual, [""] * len(unusual))  # none is a TIFF
         heights, widths = rows["height"].tolist(), rows["width"].tolist()
         stats.sizes.add(rows["size"].tolist())
         stats.heights.add(heights)
         stats.widths.add(widths)
         stats.rotated = int(np.count_nonzero(rows["orientation"] != UPRIGHT))
-        stats.properties.deep = int(rows["is_deep"].sum())
-        count_properties(stats.properties, unusual)
+        stats.properties.deep += int(rows["is_deep"].sum())
         offsets, lengths = framed.places[:-1].tolist(), np.diff(framed.places).tolist()
         stats.extremes = Extremes.from_images(MeasuredImages(names, widths, heights, offsets, lengths))
         if objects is not None and self.objects is not None and names:
@@ -412,44 +412,40 @@ class ImageEncoder(FileEncoder):
         """Names of height and width; cached because a look-up in renames for each image is slow."""
         return self.renames("height"), self.renames("width")
 
-    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ImageStats:
+    def count(self, files: Sequence[Encoded], labels: Counter[int], spans: RecordSpans) -> ImageStats:
         headers: list[ImageHeader] = [file.stats_data for file in files]
-        stats = ImageStats(formats=Counter([header.format for header in headers]), labels=labels)
+        names, offsets, lengths = zip(*spans, strict=True) if spans else ((), (), ())
+        stats = ImageStats(labels=labels)
         stats.sizes.add([len(file.value) for file in files])
-        stats.rotated = sum([header.orientation != UPRIGHT for header in headers])
-        count_properties(stats.properties, headers)
+        count_headers(stats, headers, names)
         if self.companions:
-            stats.companions = self._count_companions([file.annotations.companions for file in files])
+            stats.companions = self._count_companions([file.annotations.companions for file in files], names)
         if self.has_sizes:
-            stats.heights.add([header.height for header in headers])
-            stats.widths.add([header.width for header in headers])
+            widths, heights = [header.width for header in headers], [header.height for header in headers]
+            stats.heights.add(heights)
+            stats.widths.add(widths)
+            stats.extremes = Extremes.from_images(MeasuredImages(names, widths, heights, offsets, lengths))
+        if self.objects is not None and files:
+            rows = take_rows(files[0].annotations.rows, [file.annotations.row for file in files])  # all share the rows
+            self._count_objects(stats, rows, names, self.objects)
         return stats
 
-    def _count_companions(self, files: Sequence[Sequence[EncodedCompanion]]) -> dict[str, CompanionStats]:
+    def _count_companions(
+        self, files: Sequence[Sequence[EncodedCompanion]], names: Sequence[str]
+    ) -> dict[str, CompanionStats]:
         stats_by_feature = {}
         for index, item in enumerate(self.companions):
             encoded = [companions[index] for companions in files]
             headers = [companion.header for companion in encoded if companion.header is not None]
-            others = [companion for companion in encoded if companion.header is None]
-            stats = CompanionStats(formats=Counter([header.format for header in headers] + ["png"] * len(others)))
-            stats.rotated = sum(header.orientation != UPRIGHT for header in headers)
-            count_properties(stats.properties, headers)
-            stats.source_formats = Counter(other.source_kind for other in others if other.source_kind)
+            stats = CompanionStats()
+            if item.codec is None:
+                count_headers(stats, headers, names)
+            else:
+                stats.formats["png"] = len(encoded)
+                stats.source_kinds = Occurrences.of_texts([companion.source_kind for companion in encoded], names)
             stats.sizes.add([len(companion.data) for companion in encoded])
             stats_by_feature[item.feature] = stats
         return stats_by_feature
-
-    def add_locations(self, stats: SplitStats, files: Sequence[Encoded], spans: Sequence[RecordSpan]) -> SplitStats:
-        if self.objects is not None and isinstance(stats, ImageStats) and files:
-            object_rows = [file.annotations.row for file in files]
-            rows = take_rows(files[0].annotations.rows, object_rows)  # all share the rows
-            self._count_objects(stats, rows, [name for name, _, _ in spans], self.objects)
-        if self.has_sizes and isinstance(stats, ImageStats):
-            headers: list[ImageHeader] = [file.stats_data for file in files]
-            widths, heights = [header.width for header in headers], [header.height for header in headers]
-            names, offsets, lengths = zip(*spans, strict=True) if spans else ((), (), ())
-            stats.extremes = Extremes.from_images(MeasuredImages(names, widths, heights, offsets, lengths))
-        return stats
 
     def describe(
         self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
@@ -496,8 +492,12 @@ class ImageEncoder(FileEncoder):
         return data, check_image(data, self.verify, self.max_pixels)
 
 
-def count_properties(counts: ImageProperties, headers: Sequence[ImageHeader]) -> None:
-    """Count the properties of images in `counts`."""
+def count_headers(stats: ImageStats | CompanionStats, headers: Sequence[ImageHeader], names: Sequence[str]) -> None:
+    """Count the formats, orientations and properties of images in `stats`, given the names of their files."""
+    stats.formats.update([header.format for header in headers])
+    stats.rotated += sum([header.orientation != UPRIGHT for header in headers])
+    counts = stats.properties
+    counts.nodata = Occurrences.of_texts([header.properties.nodata for header in headers], names)
     for header in headers:
         if (found := header.properties) is not PLAIN:  # as few have any
             counts.deep += found.is_deep

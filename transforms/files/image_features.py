@@ -10,6 +10,7 @@ from shardmill.data.features import OBJECT_DETECTION_KEYS
 from shardmill.text import plural
 from shardmill.transforms.files.encoding import TFDS_CANNOT
 from shardmill.transforms.files.image_objects import ObjectNames
+from shardmill.transforms.files.tiff import nodata_notices
 from shardmill.transforms.formats.conventions import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_16_bit_png
 from shardmill.transforms.statistics.files import ImageProperties
 
@@ -78,7 +79,7 @@ def property_notices(found: ImageProperties, reencoded: bool) -> list[str]:
     if found.more_bands:
         images = plural(found.more_bands, "TIFF has", "TIFFs have")
         notices.append(f"{images} more bands than --image_bands names, which are left out")
-    return notices
+    return notices + nodata_notices(found.nodata)
 
 
 def animation_notices(formats: Counter[str]) -> list[str]:

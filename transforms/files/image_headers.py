@@ -80,9 +80,9 @@ _BRANDS = (
     (frozenset({b"avif", b"avis"}), "an AVIF image"),
     (frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}), "a HEIC photo"),
 )
-_STARTS = (
+_STARTS: tuple[tuple[Any, ...], ...] = (
     ((b"PK\x03\x04", b"PK\x05\x06"), "a zip archive"),
-    (b"\x1f\x8b", "a gzip file"),
+    (b"\x1f\x8b", "a gzip file, as .nii.gz files of nibabel are"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"%PDF-", "a PDF"),
@@ -92,7 +92,11 @@ _STARTS = (
     (b"\0\0\x01\0", "an icon (ICO)"),
     (b"icns", "an icon (ICNS), which holds pictures of several sizes; store one of them as a PNG"),
     (b"version https://git-lfs", "a Git LFS pointer, whose image was not pulled"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file, which h5py reads"),
+    (b"MATLAB 5.0 MAT-file", "a MATLAB file, which scipy.io.loadmat reads"),
+    (b"DICM", "a DICOM image, which pydicom reads", 128),
+    (b"n+1\0", "a NIfTI volume, which nibabel reads", 344),
+    (b"ID3", "an MP3 file"),
     (b"SIMPLE  =", "a FITS image, which astropy reads"),
     (b"\x93NUMPY", "a .npy array, which `shardmill arrays` reads"),
 )
@@ -116,11 +120,9 @@ def describe_foreign(data: bytes) -> str:
         for known, what in _BRANDS:
             if known & set(brands):
                 return what
-        return "a video or another ISO media file"
-    if data[128:132] == b"DICM":
-        return "a DICOM image, which pydicom reads"
-    for start, what in _STARTS:
-        if data.startswith(start):
+        return "a video or another ISO media file, whose frames ffmpeg writes as images"
+    for start, what, *places in _STARTS:
+        if data.startswith(start, *places):
             return what
     text = data[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     for start, what in _TEXTS:
@@ -526,16 +528,18 @@ class Properties(NamedTuple):
     has_frames: bool = False  # True if it has several frames or pages, of which the first is stored
     has_bands: bool = False  # True if it has more bands than --image_bands names
     highest: int = 0  # highest value of a re-encoded image of 16 bits a channel; 0 for others
+    nodata: str = ""  # value of pixels that are no data, see Tiff
 
     def to_text(self) -> str:
         """Return the properties as text for `from_text`, without white space and commas."""
-        return "/".join(str(int(value)) for value in self)
+        *numbers, nodata = self
+        return "/".join([*(str(int(number)) for number in numbers), *filter(None, [nodata])])
 
     @classmethod
     def from_text(cls, text: str) -> "Properties":
         """Return the properties that `to_text` gave as text."""
-        *flags, highest = map(int, text.split("/"))
-        return cls(*map(bool, flags))._replace(highest=highest)
+        *flags, highest, nodata = f"{text}/".split("/", 6)
+        return cls._make([*(flag == "1" for flag in flags), int(highest), nodata.rstrip("/")])
 
 
 PLAIN = Properties()

@@ -159,7 +159,8 @@ def place_objects(
             errors[image] = error
     owners = np.repeat(np.arange(len(pictures)), planned.lengths)
     units = np.array([transform.unit for transform in transforms], np.float64).reshape(-1, 2)
-    boxes = _convert_to_fractions(planned, units[owners])
+    edges = np.array([planned.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields])
+    boxes = Box(*(edges / units[owners][:, [1, 0, 1, 0]].T))
     sizes = np.array([picture[:2] for picture in pictures], np.float64).reshape(-1, 2)
     faults = find_faults(boxes, np.where(units == 1, sizes, units)[owners])
     if action == "clip":
@@ -186,12 +187,6 @@ def place_objects(
 
     changed = {"clipped": counted(is_valid & is_clipped), "dropped": counted(~is_valid), "cropped": counted(is_cropped)}
     return Placing(errors, kept, counted(kept), Box(*(edge[kept] for edge in stored_boxes)), scales[kept], changed)
-
-
-def _convert_to_fractions(planned: PlannedObjects, units: NDArray[np.float64]) -> Box:
-    top, left, bottom, right = (planned.columns[edge].to_numpy(zero_copy_only=False) for edge in Box._fields)
-    width, height = units[:, 0], units[:, 1]
-    return Box(top / height, left / width, bottom / height, right / width)
 
 
 def _move_boxes(boxes: Box, transforms: Sequence[_BoxTransform], owners: NDArray[np.int64]) -> Box:

@@ -183,7 +183,11 @@ def _make_planned(
 ) -> pa.RecordBatch:
     names, sizes, uris, labels, lines, entries, splits, identities, groups = map(list, zip(*rows, strict=True))
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
-    order, tie = _make_order_keys(names, lines, options.split.seed)
+    if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
+        order, tie = balance.hash_strings(names, options.split.seed), np.zeros(len(names), np.uint64)
+    else:
+        ties = [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)]
+        order, tie = balance.order_keys(names, ties, options.split.seed)
     if group_by == "label" or group_by in layout.columns:
         groups = _fill(keys[group_by], names)
     split_key = balance.split_keys(groups, options.split.split_seed)
@@ -196,12 +200,6 @@ def _make_planned(
     columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
     batch = convert_batch(columns, PLANNED)
     return batch.append_column(LABELS, pa.array(labels, LABELS.type)) if layout.label_lists else batch
-
-
-def _make_order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
-        return balance.hash_strings(names, seed), np.zeros(len(names), np.uint64)
-    return balance.order_keys(names, [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], seed)
 
 
 def _key_texts(batch: pa.RecordBatch, column: str, labels: list[str | None]) -> list[str | None]:

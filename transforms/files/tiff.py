@@ -1,6 +1,8 @@
 """Tags, pages and bands of TIFF files; pixels of more bands than Pillow reads are decoded by tifffile, an extra."""
 
 import io
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,13 +11,16 @@ import numpy as np
 from PIL import TiffImagePlugin
 
 from shardmill.installed import install_hint
+from shardmill.text import plural
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError
+from shardmill.transforms.findings import Occurrences
 from shardmill.transforms.stores.protocol import error_text
 
 _STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # classic and BigTIFF
 # Tags of TIFF 6.0
 _SUBFILE, _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION, _SAMPLES = 254, 256, 257, 258, 262, 274, 277
 _EXTRA, _FORMAT = 338, 339
+_NODATA = 42113  # GDAL_NODATA: the driver "GTiff" of GDAL
 _SMALLER, _MASK = 1, 4  # bits of NewSubfileType: a page that is a smaller copy of another, or its mask
 _COLOURS = {2: 3, 5: 4, 6: 3, 8: 3}  # samples of a pixel by PhotometricInterpretation; 1 for all others
 _ALPHAS = (1, 2)  # ExtraSamples that are transparency
@@ -40,6 +45,7 @@ class Tiff:
     extra: tuple[int, ...]  # meanings of the samples beyond the colours
     is_unsigned: bool  # True if samples are unsigned integers
     orientation: int
+    nodata: str  # value of pixels that are no data, without white space and commas; "" for none
     pages: int
 
     @cached_property
@@ -51,16 +57,11 @@ class Tiff:
     def _extra_samples(self) -> int:
         return self.samples - _COLOURS.get(self.photometric, 1)
 
-    @property
-    def has_more_bands(self) -> bool:
-        """True if there are bands that no image holds."""
-        return self._extra_samples > self.has_alpha
-
     def check_bands(self, chosen: tuple[int, ...]) -> None:
         """Raise an ImageError if bands would be lost, or if a chosen band, counted from 1, does not exist."""
         if chosen and max(chosen) > self.samples:
             raise ImageError(f"a TIFF of {self.samples} bands, of which --image_bands names band {max(chosen)}")
-        if not chosen and self.has_more_bands:
+        if not chosen and self._extra_samples > self.has_alpha:
             three = "1,2,3" if self.samples > 2 else "1"
             raise ImageError(
                 f"a TIFF of {self.samples} bands, of which an image holds 1 or 3; --image_format png --image_bands"
@@ -111,7 +112,17 @@ def _describe(page: Any) -> dict[str, Any]:
         "extra": tuple(page.get(_EXTRA, ())),
         "is_unsigned": set(formats) == {_UNSIGNED},
         "orientation": page.get(_ORIENTATION, UPRIGHT),
+        "nodata": "".join(re.findall(r"[^\s,\0]+", str(page.get(_NODATA, "")))[:1]),
     }
+
+
+def nodata_notices(found: Mapping[str, Occurrences]) -> list[str]:
+    """Return a notice for each value that tags call no data, given the files whose tag has it."""
+    return [
+        f"{plural(number, 'TIFF has', 'TIFFs have')} the tag GDAL_NODATA {value}, the first {name!r}: pixels of that"
+        " value are no data, and are stored as others are"
+        for value, (number, name) in sorted(found.items())
+    ]
 
 
 def read_array(data: bytes, first_page: bool = False) -> np.ndarray:

@@ -159,7 +159,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
         is_listed = manifest or bool(summary.splits)
         check_no_split_flags(options.split, split_source if is_listed else "the input's split folders")
-    labels = _labels(summary, folders)
+    labels = _names(summary.labels, summary, folders.label)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
     _check_rows_of_files(summary, options)
@@ -197,7 +197,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         *RoundedNumbers(floats).describe(lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
     )
     if has_input_splits:
-        spelled = _split_names(summary, folders)
+        spelled = _names(summary.splits if folders.split is None else (), summary, folders.split)
         is_listed = options.is_annotated or (bool(summary.labels) and not options.has_name_rules)
         where = lister_name(options) if is_listed else "their folders"
         names = order_splits(spelled, f"in {options.source}")
@@ -357,18 +357,11 @@ def _check_classes(labels: Collection[str], options: FileLayoutOptions) -> None:
         )
 
 
-def _labels(summary: InputSummary, folders: folder_roles.FolderRoles) -> set[str]:
-    if summary.labels:
-        return set(summary.labels) - {""}
-    if folders.label is None:
-        return set()
-    return set(folder_roles.names_at(folder_roles.parse_paths(summary.folders), folders.label)) - {""}
-
-
-def _split_names(summary: InputSummary, folders: folder_roles.FolderRoles) -> set[str]:
-    if folders.split is None:
-        return {split for split in summary.splits if split}
-    return set(folder_roles.names_at(folder_roles.parse_paths(summary.folders), folders.split))
+def _names(listed: Collection[str], summary: InputSummary, level: int | None) -> set[str]:
+    """Return the listed labels or splits, or, without these, the names of the folders at a level."""
+    if level is not None and not listed:
+        listed = folder_roles.names_at(folder_roles.parse_paths(summary.folders), level)
+    return set(listed) - {""}
 
 
 def _check_columns(options: FileLayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from shardmill.data.features import Renames
 from shardmill.quality.stats_file import FeatureSummary
-from shardmill.transforms.findings import Mergeable, merged
+from shardmill.transforms.findings import Mergeable, Occurrences, merged
 from shardmill.transforms.statistics.images import Extremes, NumberStats
 from shardmill.transforms.statistics.tables import TableStats
 
@@ -68,6 +68,7 @@ class ImageProperties(Mergeable):
     several_frames: int = 0
     more_bands: int = 0
     highest: NumberStats = field(default_factory=NumberStats)  # highest values of images of 16 bits a channel
+    nodata: dict[str, Occurrences] = field(default_factory=dict)  # TIFFs by the value that their tag calls no data
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ class CompanionStats(Mergeable):
     formats: Counter[str] = field(default_factory=Counter)
     rotated: int = 0  # images to turn by EXIF
     properties: ImageProperties = field(default_factory=ImageProperties)
-    source_formats: Counter[str] = field(default_factory=Counter)  # kinds of files that a codec converted
+    source_kinds: dict[str, Occurrences] = field(default_factory=dict)  # files that a codec converted, by kind
 
     def summary(self) -> FeatureSummary:
         """Return the statistics of the feature, for stats.json."""

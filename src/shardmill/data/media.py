@@ -152,9 +152,11 @@ def _decode(data: bytes, max_pixels: int, convert: "Callable[[Image.Image], Imag
 
 def _check_grey(image: "Image.Image") -> None:
     values = np.asarray(image)
-    lowest, highest = values.min(), values.max()
+    finite = values[np.isfinite(values)]
+    lowest, highest = (finite.min(), finite.max()) if finite.size else (np.nan, np.nan)
     if image.mode == "F" or lowest < 0 or highest > _WHITE:
-        what = "floats" if image.mode == "F" else "grey"
+        odd = values.size - finite.size
+        what = f"floats{f', {odd:,} of them NaN or infinite,' if odd else ''}" if image.mode == "F" else "grey"
         raise ValueError(
             f"{what} from {lowest:g} to {highest:g}, where white is {_WHITE} or 255: make it gray of 16 or 8 bits"
         )

@@ -54,7 +54,7 @@ def test_bad_masks_are_rejects_with_their_reasons(jobs: Jobs, flags: str) -> Non
 def test_a_decompression_bomb_is_a_reject(jobs: Jobs) -> None:
     files = PAIRS | {"masks/b/1.png": encoded(values(1, (400, 300)))}
     ((_, reason),) = jobs.build(f"{MASKED} --max_pixels 1000", files=files).reasons.items()
-    assert reason.startswith("mask: 400 x 300 pixels are more than --max_pixels")
+    assert reason.startswith("mask: a png of 400 x 300 pixels is more than --max_pixels")
 
 
 def test_a_turn_that_nothing_tells_is_a_reject(jobs: Jobs) -> None:

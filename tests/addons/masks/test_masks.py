@@ -122,13 +122,19 @@ def test_a_palette_is_stored_as_its_places(jobs: Jobs) -> None:
 
 def test_other_files_keep_their_values(jobs: Jobs) -> None:
     wide, coloured = values(1).astype(np.uint16), np.stack([values(1)] * 3, -1)
-    masks = [encoded(wide), encoded(coloured), encoded(values(1), "BMP"), encoded(values(1), "TIFF")]
+    masks = [
+        encoded(wide),
+        encoded(coloured),
+        encoded(values(1), "BMP"),
+        encoded(values(1), "TIFF", tiffinfo={42113: "2"}),
+    ]
     jobs.write({f"masks/{number}.png": content for number, content in enumerate(masks)})
     built = jobs.build(MASKED, files={f"images/{number}.png": picture(values(1)) for number in range(4)})
 
     for example in examples(built.directory, decode_images=True).values():
         np.testing.assert_array_equal(example["mask"][..., 0], values(1))
-    for said in ("1 mask has 16 bits", "1 mask has colours that are all gray", "2 masks are no PNG"):
+    tag = "the tag GDAL_NODATA calls pixels of 2 no data, the first of '3.png'"
+    for said in ("1 mask has 16 bits", "1 mask has colours that are all gray", "1 mask is no PNG", tag):
         assert any(said in notice for notice in built.notices), built.notices
 
 

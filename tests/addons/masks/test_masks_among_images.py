@@ -139,7 +139,7 @@ def test_excluded_masks(images: ImageJobs) -> None:
         ("--mask_pattern _mask", "--mask_pattern _mask: expected {stem} once"),
         ("--mask_pattern {stem}=mask", "expected {stem} once"),
         ("--mask_pattern {stem}_seg", "no image in that folder with a name that fits --mask_pattern"),
-        ("--mask_pattern {stem}_x={stem}_mask", "no image has a name that fits it, for example"),
+        ("--mask_pattern {stem}_x={stem}_mask", "no image has such a name, for example"),
         ("--manifest in/a.csv --mask_pattern {stem}_mask", "--mask_column"),
         ("--masks in/aachen", "--mask_pattern"),
     ],

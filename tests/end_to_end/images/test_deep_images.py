@@ -206,7 +206,7 @@ def test_what_is_encoded_anew_has_the_upper_bits_or_is_a_reject(jobs: Jobs, tmp_
         "0.jp2": out.getvalue(),
         "eight.tif": encoded((gray >> 8).astype(np.uint8), "TIFF"),
         "eight.png": image(1, "PNG"),
-        "float.tif": encoded(np.linspace(0, 1, 30, dtype=np.float32).reshape(5, 6), "TIFF"),
+        "float.tif": encoded(np.array([[0, 1], [np.nan, np.inf]], np.float32), "TIFF"),
         "deeper.tif": encoded(gray.astype(np.int32) * 9 - 5, "TIFF"),
     }
     line = "images --image_format png --max_reject_fraction 1"
@@ -218,6 +218,7 @@ def test_what_is_encoded_anew_has_the_upper_bits_or_is_a_reject(jobs: Jobs, tmp_
     reasons = {reject["source"]: reject["reason"] for reject in made.rejects()}
     assert set(reasons) == {"float.tif", "deeper.tif"}
     assert reasons["float.tif"] == (
-        "cannot be re-encoded as png: floats from 0 to 1, where white is 65535 or 255: make it gray of 16 or 8 bits"
+        "cannot be re-encoded as png: floats, 2 of them NaN or infinite, from 0 to 1, where white is 65535 or 255: make"
+        " it gray of 16 or 8 bits"
     )
     assert reasons["deeper.tif"].startswith("cannot be re-encoded as png: grey from ")

@@ -12,7 +12,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from tests.support.command import image, read_back
+from tests.support.command import image, npy, read_back, write_old_files
 from tests.support.image_jobs import ImageJobs, damaged_in_the_middle
 from tests.support.jobs import Jobs
 from tests.support.masks import decode, encoded
@@ -135,6 +135,7 @@ BLENDED = np.asarray(
 GRAY12 = np.random.default_rng(1).integers(0, 4096, (4, 8), np.uint16)
 GRAY12[0, 0] = 4095
 FIRST = "--on_several_frames first"
+NO_DATA = [(42113, "s", 0, "-9999", True)]
 KEPT: dict[str, tuple[bytes, str, np.ndarray, str]] = {
     "three bands of four": (
         tiff(RGBN, photometric="rgb", extrasamples=["unspecified"]),
@@ -142,7 +143,12 @@ KEPT: dict[str, tuple[bytes, str, np.ndarray, str]] = {
         RGBN[..., :3],
         "1 TIFF has more bands than --image_bands names, which are left out",
     ),
-    "false colours": (multi(RGBN, compression="lzw"), "--image_bands 4,3,2", RGBN[..., 3:0:-1], "1 TIFF has more"),
+    "false colours": (
+        multi(RGBN, compression="lzw", extratags=NO_DATA),
+        "--image_bands 4,3,2",
+        RGBN[..., 3:0:-1],
+        "1 TIFF has the tag GDAL_NODATA -9999, the first 'a/odd.tif'",
+    ),
     "one band": (multi(DEEP), "--image_bands 9", DEEP[..., [8] * 3] >> 8, "which is stored as 35 of 255"),
     "bands apart": (
         tiff(RGBN.transpose(2, 0, 1), photometric="minisblack", planarconfig="separate"),
@@ -206,6 +212,21 @@ def test_arrays_keep_all_bands_and_pages(jobs: Jobs, case: str) -> None:
     for number in range(2):
         assert np.array_equal(found[b"a/%d.tif" % number], values + number)
         assert found[b"a/%d.tif" % number].dtype == values.dtype
+
+
+def test_numbers_that_are_none_and_pixels_without_data_are_said(jobs: Jobs) -> None:
+    odd = np.array([[np.nan, np.inf, np.nan], [1, 2, -9999]], np.float32)
+    files = {"0.npy": npy(np.zeros_like(odd)), "1.tif": multi(odd, extratags=NO_DATA), "2.npy": npy(odd)}
+    write_old_files(jobs.folder / "in", files)
+    for version, reuse in (("1.0.0", "record"), ("1.1.0", "LATEST")):
+        built = jobs.build(f"arrays --version {version} --reuse {reuse}")
+        assert {
+            "of the arrays, 4 numbers are NaN, the first in '1.tif'",
+            "of the arrays, 2 numbers are infinite, the first in '1.tif'",
+            "1 TIFF has the tag GDAL_NODATA -9999, the first '1.tif': pixels of that value are no data, and are stored"
+            " as others are",
+        } < set(built.notices)
+    assert built.json("../builds/1.1.0.json")["reused"] == 3
 
 
 def test_a_damaged_tiff_is_no_array(jobs: Jobs) -> None:

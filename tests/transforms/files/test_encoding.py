@@ -47,7 +47,7 @@ class Shouting(FileEncoder):
             raise Refused("a comment")
         return Encoded(data.upper())
 
-    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
+    def count(self, files: Sequence[Encoded], labels: Counter[int], spans: encoding.RecordSpans) -> TextStats:
         stats = TextStats(labels=labels)
         stats.lengths.add(len(file.value) for file in files)
         return stats

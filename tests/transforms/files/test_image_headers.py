@@ -197,7 +197,10 @@ NO_TENSORFLOW = "; --image_format jpeg or png makes one that it reads"
             "a HEIC photo, which neither TensorFlow nor Pillow decodes: convert it first",
         ),
         (encode(picture(), "AVIF"), f"an AVIF image, which TensorFlow does not decode{NO_TENSORFLOW}"),
-        (b"\0\0\0\x18ftypisom\0\0\0\0mp42", "not an image: a video or another ISO media file"),
+        (
+            b"\0\0\0\x18ftypisom\0\0\0\0mp42",
+            "not an image: a video or another ISO media file, whose frames ffmpeg writes as images",
+        ),
     ],
 )
 def test_sentences(data: bytes, sentence: str) -> None:

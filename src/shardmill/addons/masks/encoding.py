@@ -12,7 +12,8 @@ from shardmill.data.media import open_image
 from shardmill.text import plural
 from shardmill.transforms.files import image_codec
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture, inverse_orientation
-from shardmill.transforms.files.image_headers import check_structure, read_header
+from shardmill.transforms.files.image_headers import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.tiff import read_tiff
 
 _LOSSLESS = ("png", "gif", "bmp", "tiff")
 _TOPS = {"uint8": 255, "uint16": 65535}  # the highest value, by the type of values
@@ -28,6 +29,7 @@ _CONVERSIONS = {
     "deep": "{has} 16 bits, and {is} stored with the same values in 8",
     "colours": "{has} colours that are all gray, and {is} stored as {gray}",
     "format": "{is} no {png}, and {is} stored as {gray} of the same values",
+    "nodata": "{is} no {png}, and {is} stored as {gray}; the tag GDAL_NODATA calls pixels of {nodata} no data",
 }
 
 
@@ -59,16 +61,13 @@ class MaskCodec:
         if header.format not in _LOSSLESS:
             problem = f"a {header.format}, which may not keep the value of a pixel"
             raise ImageError(f"{problem}: make a PNG of it, by thresholds for instance")
-        width, height = (
-            image_codec.measure_image(data)[1:] if header.format == "tiff" else (header.width, header.height)
-        )
-        if width * height > max_pixels:
-            pixels = f"{width} x {height} pixels"
-            raise ImageError(f"{pixels} are more than --max_pixels {max_pixels}: a decompression bomb?")
+        tiff = read_tiff(data) if header.format == "tiff" else None
+        size = (header.width, header.height) if tiff is None else (tiff.width, tiff.height)
+        image_codec.check_pixel_count(ImageHeader(header.format, *size), max_pixels)
         is_png = header.format == "png"
-        if header.format != "tiff" and check_structure(data, header).orientation != UPRIGHT:
+        if tiff is None and check_structure(data, header).orientation != UPRIGHT:
             raise ImageError("EXIF turns the mask itself: store its pixels as they are meant")
-        turn = _find_turn((width, height), picture, settings is not None, self.masks_seen)
+        turn = _find_turn(size, picture, settings is not None, self.masks_seen)
         is_plain = not self.colors and is_png and data[25] == _GRAY and (data[24] == 16) == (self.dtype == "uint16")
         if is_plain and turn == UPRIGHT and (settings is None or settings.size is None):
             if decodes:
@@ -78,7 +77,8 @@ class MaskCodec:
         values = _read_classes(data, self.colors).astype(self.dtype) if self.colors else _read_values(data, self.dtype)
         gray = "deep" if data[24] == 16 else "shallow"
         png = gray if data[25] == _GRAY else "palette" if data[25] == _PALETTE else "colours"
-        kind = "" if is_plain or self.colors else png if is_png else "format"
+        other = f"nodata:{tiff.nodata}" if tiff is not None and tiff.nodata else "format"
+        kind = "" if is_plain or self.colors else png if is_png else other
         return self.write(values, turn, settings), kind
 
     def write(self, values: np.ndarray, turn: int, settings: image_codec.Reencode | None) -> bytes:
@@ -100,7 +100,8 @@ class MaskCodec:
         return Feature(name, "bytes", "mask", class_names=table, encoding="png", role="label", element=element)
 
     def describe_conversion(self, source_kind: str, number: int) -> str:
-        one, several = (_CONVERSIONS[source_kind].format(**words) for words in (_ONE, _SEVERAL))
+        kind, _, nodata = source_kind.partition(":")
+        one, several = (_CONVERSIONS[kind].format(**words, nodata=nodata) for words in (_ONE, _SEVERAL))
         return plural(number, f"mask {one}", f"masks {several}")
 
 
@@ -140,10 +141,9 @@ def _read_classes(data: bytes, colors: Sequence[Color]) -> np.ndarray:
     places = order[np.minimum(np.searchsorted(known[order], codes), len(known) - 1)]
     unknown = known[places] != codes
     if unknown.any():
-        red, green, blue = pixels[unknown][0]
         raise ImageError(
             f"{plural(int(unknown.sum()), 'pixel has', 'pixels have')} a colour that --mask_colors does not"
-            f" list, such as {red},{green},{blue}"
+            f" list, such as {','.join(map(str, pixels[unknown][0]))}"
         )
     return places
 

@@ -117,8 +117,7 @@ class MaskFolder:
             return InputSummary()
         if not self._owners.any():
             if not (stems := self._list_stems(image)):
-                pattern = self._pattern
-                raise UserError(f"--mask_pattern {pattern}: no image has a name that fits it, for example {image!r}")
+                raise UserError(f"--mask_pattern {self._pattern}: no image has such a name, for example {image!r}")
             names = sorted(self._names.to_pylist())
             bounded = rf"(?<![^\W_]){re.escape(stems[-1])}(?![^\W_])"
             near = next((stem for stem in map(remove_suffix, names) if re.search(bounded, stem)), "")
