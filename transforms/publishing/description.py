@@ -18,7 +18,7 @@ from shardmill.quality import feature_stats
 from shardmill.quality.duplicates import Duplicates, shorten_overlaps
 from shardmill.quality.stats_file import SplitSummary, StatsFile, StatsSection
 from shardmill.reading.dataset import supervised_pair
-from shardmill.text import mask_urls
+from shardmill.text import mask_urls, plural
 from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions
 from shardmill.transforms.shards.balance import ShardCount
 from shardmill.transforms.shards.divisions import Divisions
@@ -230,6 +230,11 @@ def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, 
     drawn = configuration.get("splits") is not None and not are_gathered  # else by keys
     if notices and drawn and configuration.get("group_by") != CONTENT:
         notices[-1] += f"; --group_by {CONTENT} keeps equals in one split"
+    pairs = (pair for pair in duplicates.pairs if pair.one.split == pair.other.split and pair.one.line is None)
+    if duplicates.conflicts is None and (pair := next(pairs, None)):  # of rows, which may be equal, but not of files
+        copies = sum(found.examples - found.contents for found in duplicates.within.values())
+        files = plural(copies, "file is a copy", "files are copies")
+        notices.append(f"{files} of another in the same split, such as {str(pair.other)!r} of {str(pair.one)!r}")
     return [*notices, *([] if duplicates.conflicts is None else [duplicates.conflicts.describe()])]
 
 
