@@ -83,7 +83,7 @@ class DocumentsFormat(LinesFormat):
             line = line if held else piece.first_line
             data = held + piece.data
             if is_lost:
-                first = self._first_end(data)
+                first = min((data.find(text) + len(text) for text in self._separators if text in data), default=0)
                 is_lost = not first
                 line += spans.count(data[:first], _LF)
                 data = data[first:] if first else b""
@@ -104,10 +104,6 @@ class DocumentsFormat(LinesFormat):
         if encoding == "utf-8" or not self.separator:
             return self.has_plain_ends
         return self.separator.isascii() and is_ascii_transparent(encoding, self.separator.encode())
-
-    def _first_end(self, data: bytes) -> int:
-        found = [data.find(text) + len(text) for text in self._separators if text in data]
-        return min(found, default=0)
 
     def _last_end(self, data: bytes) -> int:
         if self.separator:

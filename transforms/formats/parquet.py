@@ -114,7 +114,8 @@ class OpenedParquet:
             self._intervals = {
                 field.name
                 for field in self._schema
-                if pa.types.is_fixed_size_binary(field.type) and self._is_interval(field.name)
+                if pa.types.is_fixed_size_binary(field.type)
+                and self._parquet.schema.column(self._leaves_of(field.name)[0]).converted_type == "INTERVAL"
             }
             types = {name: self._schema.field(name).type for name in self._schema.names}
             self._columns = self._flatten_types(types)
@@ -254,10 +255,6 @@ class OpenedParquet:
         chunks = self.metadata.row_group(group)
         readable = (chunks.column(leaf) for leaf in range(chunks.num_columns) if leaf not in self._encrypted)
         return sum(chunk.total_compressed_size for chunk in readable)
-
-    def _is_interval(self, name: str) -> bool:
-        (leaf,) = self._leaves_of(name)
-        return bool(self._parquet.schema.column(leaf).converted_type == "INTERVAL")
 
     def _leaves_of(self, name: str) -> range:
         leaf = 0

@@ -30,6 +30,10 @@ REPEATED_KEY = (
     "the key is that of an earlier sample of its file, with others between; members of one key are one sample if"
     " they are consecutive, as the webdataset library reads them; `tar --sort=name -cf` packs a folder so"
 )
+FOLDERS = (
+    "the folder in a key is no label; if folders are classes, unpack the tar files, and give the folder to `shardmill"
+    " images`"
+)
 _MOST_IMAGES = 50  # of a sample: with more, names are likely to be cut too early
 _MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
 JSON_PREFIX = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
@@ -79,7 +83,8 @@ class TarFormat(formats.RecordFormat):
         packed = is_compressed(file.name)
         start = first = 0
         last, whole = 0, True
-        keys, has_content = array("Q"), False  # the hashes of all keys
+        keys, contents = array("Q"), set[str]()  # the hashes of all keys, and all kinds of members
+        folders = set[str]()  # of keys, the first two
         checked: set[tuple[str, ...]] = set()  # columns of samples, which decide whether keys look wrong
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
             reader = self._reader(
@@ -91,7 +96,9 @@ class TarFormat(formats.RecordFormat):
                         inference.add_piece(piece)
                     for sample in piece.samples:
                         keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
-                        has_content = has_content or any(holds != "class" for holds, _, _ in sample.parts.values())
+                        contents.update(holds for holds, _, _ in sample.parts.values())
+                        if len(folders) < 2:
+                            folders.add(sample.key.rpartition("/")[0])
                         if (kind := tuple(sample.parts)) not in checked:
                             if not self.key_until:
                                 _check_key(sample, file.name)
@@ -107,10 +114,12 @@ class TarFormat(formats.RecordFormat):
                     why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
                     yield formats.reject_file(file.name, file.size_bytes, why)
                     return
-        if last and whole and not has_content:
+        if last and whole and not contents - {"class"}:
             raise UserError(_describe_no_content(file.name, reader.skipped_members))
         for what, (number, name) in sorted(reader.skipped_members.items()):
             yield formats.SkippedItems(what, f"{file.name}: {name}", number)
+        if len(folders) > 1 and contents == {"image"}:
+            yield formats.RecordNotice(FOLDERS, f"{file.name}: {max(folders)}/", len(keys))
         hashes = np.frombuffer(keys, np.uint64)
         order = np.argsort(hashes, kind="stable")
         later = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
@@ -325,7 +334,11 @@ def _sample_object(sample: tar_samples.Sample, piece: tar_samples.TarPiece) -> t
             continue
         data = bytes(piece.data[at - piece.base : at - piece.base + size])
         if holds == "class":
-            made[column] = _class_id(data)
+            digits = data.strip()
+            if not digits.isdigit() or len(digits) > _MAX_CLASS_DIGITS:
+                shown = shorten(digits.decode(errors="backslashreplace"))
+                raise UnreadableError(f"its .cls is {shown!r}; expected the id of a class, an integer from 0")
+            made[column] = int(digits)
         elif holds == "text":
             try:
                 made[column] = data.decode()
@@ -349,14 +362,6 @@ def _members(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnreadableError(f"its .json is no object, but {shorten(data.strip().decode(errors='replace'))}")
     return value
-
-
-def _class_id(data: bytes) -> int:
-    digits = data.strip()
-    if not digits.isdigit() or len(digits) > _MAX_CLASS_DIGITS:
-        shown = shorten(digits.decode(errors="backslashreplace"))
-        raise UnreadableError(f"its .cls is {shown!r}; expected the id of a class, an integer from 0")
-    return int(digits)
 
 
 def _lost_samples(block: BlockRef, reader: tar_samples.TarReader, error: Exception) -> Reject:

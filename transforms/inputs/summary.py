@@ -200,11 +200,6 @@ def _measure_boxes(batch: pa.RecordBatch) -> Named[str]:
     return {what: (int(odd.sum()), names[owners[odd.argmax()]].as_py()) for what, odd in found.items() if odd.any()}
 
 
-def _list_empty(batch: pa.RecordBatch) -> list[str]:
-    lengths = batch["objects"].value_lengths().to_pylist() if "objects" in batch.schema.names else []
-    return [name for name, length in zip(batch["name"].to_pylist(), lengths, strict=False) if length == 0]
-
-
 def _count_texts(texts: pa.Array) -> Counter[str]:
     values, counts = texts.value_counts().flatten()
     return Counter(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
@@ -219,6 +214,8 @@ def summarize_batch(
     has_labels, has_splits = (manifest or batch[name].null_count < len(names) for name in ("label", "split"))
     digest = xxhash.xxh3_128_intdigest
     labels, lists = count_label_lists(batch["label"].to_pylist()) if has_labels else (Counter[str](), Counter[str]())
+    lengths = batch["objects"].value_lengths().to_pylist() if "objects" in batch.schema.names else []
+    empty = [name for name, length in zip(names, lengths, strict=False) if length == 0]
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
@@ -231,7 +228,7 @@ def summarize_batch(
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),
         boxes=_measure_boxes(batch) if "objects" in batch.schema.names else {},
-        peculiarities={_EMPTY: (len(empty), min(empty))} if (empty := _list_empty(batch)) else {},
+        peculiarities={_EMPTY: (len(empty), min(empty))} if empty else {},
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
 

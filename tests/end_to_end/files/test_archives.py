@@ -143,6 +143,23 @@ def test_long_names_and_json_beside_cls(jobs: Jobs) -> None:
         assert row == {"filename": key.encode(), "image": command.image(1), "label": 1, "json.label": b"one", "n": 1}
 
 
+def test_folders_of_keys_are_no_labels_and_images_reads_them_as_classes(jobs: Jobs) -> None:
+    members = {f"{label}/{number}.png": command.image(number, "PNG") for label in ("cat", "dog") for number in (1, 2)}
+    captions = {name.replace("png", "txt"): b"a pet" for name in members}
+    built = jobs.build("webdataset", files={"a.tar": tar(members.items())})
+    others = jobs.build("webdataset --name others", files={"a.tar": tar(sorted((members | captions).items()))})
+
+    (notice,) = (notice for notice in built.notices if "`shardmill images`" in notice)
+    assert notice.startswith(
+        "4 records, such as 'a.tar: dog/': the folder in a key is no label; if folders are classes"
+    )
+    assert not any("folder" in notice for notice in others.notices)
+    with tarfile.open(jobs.folder / "in/a.tar") as unpacked:
+        unpacked.extractall(jobs.folder / "unpacked", [one for one in unpacked if one.name.endswith("png")])
+    images = jobs.build("images --input unpacked --name images")
+    assert {images.contents.label_of(name) for name in images.contents.records} == {"cat", "dog"}
+
+
 FRAMES = {
     f"{video}.{frame:02}.png": command.image(10 * video + frame, "PNG") for video in (22, 23) for frame in range(6)
 }

@@ -230,13 +230,6 @@ def test_what_does_not_fit_is_a_reject_and_the_others_are_written(tmp_path: Path
     ]
 
 
-def test_a_file_elsewhere(tmp_path: Path) -> None:
-    write_files(tmp_path, {"a.npy": npy(np.ones((2, 3), np.float32))})
-    uri = str(tmp_path / "a.npy")
-
-    assert examples(encode(Path("/nowhere"), {"name": uri, "uri": uri}))[0]["filename"] == [uri.encode()]
-
-
 @pytest.mark.parametrize(
     ("element", "values", "expected"),
     [
