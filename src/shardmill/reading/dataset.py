@@ -398,8 +398,9 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Return the label's class names by id; empty if it has none."""
-        return () if self.label is None else self.features[self.label].class_names
+        """Return the class names, by id, of the label, or of the one feature with classes, as of objects; else none."""
+        named = [feature.class_names for feature in self.features.values() if feature.class_names]
+        return self.features[self.label].class_names if self.label else named[0] if len(named) == 1 else ()
 
     def __repr__(self) -> str:
         lines = [f"{self.name} {self.version} in {self.directory}"]

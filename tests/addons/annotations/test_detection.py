@@ -100,6 +100,7 @@ def test_features_are_those_of_tfds_own_coco_and_the_schema_has_them(coco: tuple
         "label": "ClassLabel",
     }
     assert (coco[1] / "objects-label.labels.txt").read_text() == "red\ngreen\nblue\n"
+    assert shardmill.info(coco[1]).class_names == ("red", "green", "blue")
     found = {feature.name: feature for feature in from_pbtxt((coco[1] / "schema.pbtxt").read_text())}
     assert (found["objects/bbox"].kind, found["objects/bbox"].shape) == ("bbox", (None, 4))
     assert (found["objects/label"].kind, len(found["objects/label"].class_names)) == ("class_label", 3)

@@ -248,6 +248,15 @@ def test_colours_become_classes(jobs: Jobs) -> None:
             assert (np.asarray(stored) == values(int(Path(file).stem))).all()
 
 
+def test_white_and_black_become_zero_and_one(jobs: Jobs) -> None:
+    files = {f"images/{at}.jpg": image(at, "JPEG", (16, 12)) for at in range(2)}
+    masks = {f"masks/{at}.png": encoded(Image.fromarray((values(at) > 0) * np.uint8(255))) for at in range(2)}
+    jobs.write({**files, **masks, "colors.txt": "background #000000\nobject #ffffff\n"})
+    built = jobs.build("images --input in/images --masks in/masks --mask_colors in/colors.txt")
+    for example in examples(built.directory).values():
+        assert set(np.unique(np.asarray(Image.open(io.BytesIO(example["mask"]))))) == {0, 1}
+
+
 def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
     write_pairs(jobs.folder / "in", 4)
     jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": picture(values(index)) for index in range(4)})
