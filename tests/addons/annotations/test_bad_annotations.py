@@ -225,6 +225,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
     ("content", "sentence"),
     [
         ("[]", "is no file of COCO's: it is not a JSON object"),
+        ('[{"image": "a", "annotations": []}]', "it holds annotations of CreateML; give --annotations createml=."),
         (json.dumps(coco_of(_SCENES))[:300], "is no file of COCO's: it is not JSON, or ends early, at character"),
         ("{}", "has no images; expected an object with images, annotations, categories"),
         (lambda c: c.pop("categories"), "has no categories"),
@@ -245,6 +246,20 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
 def test_what_is_no_file_of_coco_s(jobs: Jobs, tmp_path: Path, content: str | Change, sentence: str) -> None:
     write(tmp_path, content if isinstance(content, str) else changed(content))
     jobs.refuse("images --coco i.json", sentence)
+
+
+def test_detections_of_a_model_become_examples_as_the_message_says(jobs: Jobs, tmp_path: Path) -> None:
+    content = coco_of(_SCENES)
+    kept = ("bbox", "category_id", "image_id")
+    detections = [{key: each[key] for key in kept} | {"score": 0.5} for each in content["annotations"]]
+    write(tmp_path, json.dumps(detections))
+    flag = "--coco a file with images, categories and, to convert the detections, this list as annotations"
+    jobs.refuse(
+        "images --coco i.json", f"it holds the detections of a model, which have scores and no images; give {flag}"
+    )
+    write(tmp_path, json.dumps(content | {"annotations": detections}))
+    made = jobs.build(_COCO)
+    assert (made.rejects, sum(len(each["objects/bbox"]) for each in made.examples())) == ([], 4)
 
 
 @pytest.mark.parametrize("change", [lambda c: c.pop("annotations"), lambda c: c.update(annotations=[])])

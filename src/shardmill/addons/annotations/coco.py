@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shardmill.addons.annotations.formats import COCO, recognise
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import is_unicode, plural
@@ -394,7 +395,9 @@ def read_coco(path: str, drops_boxless: bool = False, keeps_shapes: bool = False
         except UnicodeDecodeError:
             raise UserError(f"--coco {path} is not UTF-8") from None
         except ValueError as error:
-            raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
+            found = recognise(posixpath.dirname(path) or ".", [posixpath.basename(path)])
+            hints = [f"; it holds {kind.what}; give {flags[0]}" for kind, _, flags in found if kind.what != COCO]
+            raise UserError(f"--coco {path} is no file of COCO's: {error}{''.join(hints[:1])}") from None
     coco_file.is_unannotated = not (coco_file.ids or coco_file.problems or coco_file.faults_without_image)
     for name, there in (("images", coco_file.images), ("categories", coco_file.categories)):
         if not there:

@@ -1,4 +1,4 @@
-"""Read what labelling tools export: LabelMe, the VGG Image Annotator (VIA), CreateML, Label Studio, CSV of boxes."""
+"""Read what tools export: LabelMe, the VGG Image Annotator (VIA), CreateML, Label Studio, CSV of boxes, DOTA."""
 
 import base64
 import csv
@@ -488,11 +488,10 @@ def _ellipse(label: str | None, centre: tuple[float, float], rx: float, ry: floa
 
 def _parse_json(path: str) -> Any:
     with report_unreadable_flag_file("--annotations", path):
-        data = storage.read_bytes(path)
-    try:
-        return orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
+        try:
+            return orjson.loads(storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf"))
+        except ValueError as error:
+            raise ValueError(f"it is not JSON: {error}") from None
 
 
 @contextmanager
@@ -519,8 +518,7 @@ def _pairs(points: Sequence[Any]) -> list[tuple[float, float]]:
 
 
 def _size(width: Any, height: Any) -> tuple[int, int] | None:
-    sides = (width, height)
-    return (int(width), int(height)) if all(is_finite_number(side) and side >= 1 for side in sides) else None
+    return (int(width), int(height)) if all(is_finite_number(side) and side >= 1 for side in (width, height)) else None
 
 
 def _text(value: Any, name: str) -> str:

@@ -45,10 +45,7 @@ _FILE_SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".txt", ".yaml")
 
 @dataclass(frozen=True, slots=True)
 class ExportSource(inputs.AnnotationSource):
-    """The export of a labelling tool: a file, or a folder of files.
-
-    LabelMe's, VIA's, CreateML's and Label Studio's JSON are read here, all other formats with datumaro.
-    """
+    """The export of a labelling tool: a file or a folder. READERS read their formats, and datumaro all others."""
 
     members: ClassVar[tuple[inputs.ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
 
@@ -300,9 +297,7 @@ _ELSEWHERE = {
     "mnist": "it holds idx files, which `shardmill arrays --stacked --input` reads",
     **dict.fromkeys(("cifar", "mnist_csv"), "it holds images that are not files of their own; write each to a file"),
     "tabular": "it holds a table, which `shardmill csv --input` reads",
-    **dict.fromkeys(
-        ("video_frames", "video_keyframes", "kinetics"), "it holds videos; write their frames as image files"
-    ),
+    **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "it holds videos; write their frames as images"),
     **dict.fromkeys(("kitti_raw", "kitti3d"), "it holds point clouds, which shardmill does not read"),
     "sly_pointcloud": "it holds a project of Supervisely's; export its images as COCO, for --coco",
 }

@@ -39,10 +39,11 @@ class Format(NamedTuple):
         ]
 
 
+COCO = "COCO annotations"
 FORMATS = (
     Format("the data.yaml of YOLO", "yaml|yml", r"(?m)\A(?=.*^names\s*:)(?=.*^train\s*:)", flag="--yolo {file}"),
     Format(
-        "COCO annotations",
+        COCO,
         "json",
         r'\A\s*\{(?=.*"images"\s*:\s*\[)(?=.*"(?:annotations|categories|licenses|info)"\s*:)',
         flag="--coco {file}",
@@ -75,6 +76,12 @@ FORMATS = (
         r'"(?:annotations|completions)"\s*:.*"data"\s*:|"data"\s*:.*"annotations"'
         r'|"(?:brush|ellipse|keypoint|polygon|rectangle)labels"',
         "label_studio",
+    ),
+    Format(
+        "the detections of a model, which have scores and no images",
+        "json",
+        r'\A\s*\[\s*\{(?=[^}]*"image_id"\s*:)(?=.*"score"\s*:)',
+        flag="--coco a file with images, categories and, to convert the detections, this list as annotations",
     ),
     Format("annotations of CVAT", "xml", r"<annotations>\s*<version>1\.1|<annotations>.*<(?:image|track) ", "cvat"),
     Format("annotations of LabelMe", "xml", r"<annotation>.*<object>.*<(?:polygon|segm)>.*<username>", "label_me"),
@@ -113,7 +120,7 @@ def find_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
     names = [item.name for item in listing if isinstance(item, FoundFile)]
     for each, files, flags in recognise(root, names):
         named = [path.removeprefix(storage.join(root, "")) for path in files]
-        return _describe_coco(root, named) if flags[0].startswith("--coco") else _describe(named, each.what, flags)
+        return _describe_coco(root, named) if each.what == COCO else _describe(named, each.what, flags)
     return None
 
 
@@ -149,7 +156,7 @@ def _describe_coco(root: str, names: Sequence[str]) -> str:
     if None not in splits and len(set(splits)) == len(splits):
         given = (f"--coco {split}={storage.join(root, name)}" for split, name in zip(splits, chosen, strict=True))
         flags = [" ".join(given)]
-    return _describe(chosen, "COCO annotations", flags)
+    return _describe(chosen, COCO, flags)
 
 
 def _split_of(name: str) -> str | None:
