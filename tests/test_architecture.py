@@ -113,7 +113,7 @@ SINGLE = {
     "shardmill.transforms": 0,
     "shardmill.transforms.findings": 4,
     "shardmill.transforms.encodings": 5,
-    "shardmill.transforms.times": 6,
+    "shardmill.transforms.times": 4,
     "shardmill.pipelines": 0,
     "shardmill.addons": 0,
     "shardmill.addons.registry": 0,

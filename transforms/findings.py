@@ -345,25 +345,48 @@ class OddValues(MergeableValue):
     spaced: int = 0  # values that are numbers once the spaces around them are removed
     codes: int = 0  # numbers with leading zeros, which are codes
     has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
-    first: tuple[str, int, str] | None = None  # file, line and value of the first of `count`
-    first_spaced: tuple[str, int, str] | None = None  # file, line and value of the first of `spaced`
+    # File, line and value of the first by what it is: `odd` for `count`, `spaced`, `mixed` or `date`
+    firsts: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     distinct: frozenset[str] | None = merged_by(_join_few, default=frozenset())  # of `count`; None if too many
     present: int = 0  # all values of the rows
     # Values that are all numbers or lists as other programs write them, by text and flag on two lines: the first row
     remarks: dict[str, Occurrences] = field(default_factory=dict)
+    dates: Counter[str] = field(default_factory=Counter)  # dates and times, by the value of --timestamp
+    has_lists: bool = False  # True if values are in lists
     mixed: int = 0  # values of JSON that are numbers or booleans, or lists with some, and become texts
-    first_mixed: tuple[str, int, str] | None = None  # file, line and value of the first of `mixed`
 
     @property
     def numbers(self) -> int:
         """The values that are numbers."""
         return self.present - self.count - self.codes
 
+    def describe_dates(self, name: str, rows: int, flags: TableFlags) -> str:
+        """Return the notice about a column of text that is mostly dates; "" for other columns."""
+        most = max(self.dates.values(), default=0)
+        if not most or most < MOST_NUMBERS * self.present:
+            return ""
+        file, line, value = self.firsts["date"]
+        unit = "row" if flags.plural.startswith(("Parquet", "Avro")) else "line"
+        found = sorted(form for form, count in self.dates.items() if count == most)
+        forms = [str(unit) for unit in ("s", "ms", "us", "ns") if unit in found][:1] or found
+        remedy = " or ".join(f"--timestamp {assign(name, form)}" for form in forms)
+        if name in flags.label_columns:
+            remedy += f" in place of --label {quote(name)}"
+        remedy += f"{flags.reject_flag(self.present - most, rows)} stores numbers"
+        if self.present > most:
+            remedy += " and rejects other values"
+        if self.has_lists:
+            remedy = f"--timestamp is for single values; --drop {quote(name)} leaves the column out"
+        return (
+            f"column {name!r} is text, and {most:,} of its {self.present:,} values are dates or times, the first"
+            f" {value!r} ({describe_place(file, line, unit)}); {remedy}"
+        )
+
     def describe(self, name: str, rows: int, flags: TableFlags) -> str:
         """Return the notice about a column of text that is mostly numbers."""
         if not flags.missing:  # no flag of typed formats removes spaces
-            first = min(filter(None, (self.first, self.first_spaced)), default=None)
-            self = replace(self, count=self.count + self.spaced, spaced=0, first=first, first_spaced=None)
+            places = sorted(place for kind, place in self.firsts.items() if kind in ("odd", "spaced"))
+            self = replace(self, count=self.count + self.spaced, spaced=0, firsts=dict(zip(["odd"], places)))
         unit = "row" if flags.plural.startswith(("Parquet", "Avro")) else "line"
         dtype = "float32" if self.has_floats else "int64"
         reasons, strip = [], ""
@@ -372,15 +395,15 @@ class OddValues(MergeableValue):
                 f"column {name!r} is text, and its {self.numbers:,} values are numbers; --types"
                 f" {assign(name, dtype)} stores numbers"
             )
-        if self.first_spaced is not None:
-            file, line, value = self.first_spaced
+        if self.spaced:
+            file, line, value = self.firsts["spaced"]
             reasons.append(
                 f"{self.spaced:,} of its values are numbers with spaces around them, the first {value!r} ({file}, line"
                 f" {line}); --strip removes the spaces"
             )
             strip = "--strip "
-        if self.first is not None:
-            file, line, value = self.first
+        if self.count:
+            file, line, value = self.firsts["odd"]
             remedies = [f"{strip}--types {assign(name, dtype)}{flags.reject_flag(self.count, rows)} rejects such rows"]
             if flags.missing and self.distinct is not None and not any(map(str.isdigit, "".join(self.distinct))):
                 texts = [text.strip() for text in sorted(self.distinct)] if strip else sorted(self.distinct)
@@ -409,12 +432,15 @@ class OddTexts(Finding):
                 what, remedy = text.split("\n")
                 advice = f"; {remedy}" if flags.missing else ""
                 yield f"{count:,} {what}{advice}; the first is {describe_place(file, line)}"
+            if dates := odd.describe_dates(name, rows, flags):
+                yield dates
+                continue
             if odd.remarks or (odd.codes and not (odd.count or odd.spaced)):  # as numbers, codes would lose their zeros
                 continue
             if odd.numbers and odd.numbers >= MOST_NUMBERS * odd.present:
                 yield odd.describe(name, rows, flags)
-            elif odd.first_mixed is not None:
-                file, line, value = odd.first_mixed
+            elif odd.mixed:
+                file, line, value = odd.firsts["mixed"]
                 json = f"--json_columns {quote(name)} stores the JSON text of all" if flags.has_json_columns else ""
                 drop = f"--drop {quote(name)} leaves the column out"
                 yield (

@@ -1,5 +1,7 @@
-"""Texts of points in time: one parser of ISO 8601 for every option that takes times."""
+"""Texts of points in time: one parser of ISO 8601 for every option that takes times, and the forms of other dates."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -8,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.transforms.columns.arrow import Flags
-
+Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 EXAMPLE = "as ISO 8601 has them, such as 2024-01-31T09:00:00Z"
 _NANOSECONDS = 10**9  # in a second
@@ -134,3 +135,39 @@ def _days(number: Mapping[str, Numbers], given: Mapping[str, Flags]) -> tuple[Nu
 def _first_day(months: Numbers) -> Numbers:
     """Return the days from 1970 to the first day of each month; months count from January 1970."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+_FIRST_VALUES = 100  # values of a column, most of which look like dates if it holds dates
+_DATE = r"\A\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[T ]\d{1,2}:\d\d.*)?\z"
+_ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{0,%d}0*)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+_PARTS = {"%d": "(?:0?[1-9]|[12][0-9]|3[01])", "%m": "(?:0?[1-9]|1[0-2])", "%Y": "[0-9]{4}", "%p": "[AP]M"}
+_PARTS |= dict.fromkeys(("%H", "%I"), "[0-9]{1,2}")
+_ORDERS = ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%Y{0}%m{0}%d", "%d{0}%m{0}%y", "%m{0}%d{0}%y")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_FORMS = {unit: _ISO % digits for digits, unit in ((0, "s"), (3, "ms"), (6, "us"), (9, "ns"))} | {
+    f"s:{form}": re.sub("%.", lambda part: _PARTS.get(part[0], "[0-9]{2}"), form.replace(".", "[.]"))
+    for mark in "-./"
+    for form in (order.format(mark) + clock for order in _ORDERS for clock in _CLOCKS)
+}
+
+
+def date_forms(texts: pa.Array) -> tuple[Counter[str], int]:
+    """Return how many texts are dates or times, by what --timestamp reads them with, and the row of the first, or -1.
+
+    01.02.2024 counts for `s:%d.%m.%Y` and for `s:%m.%d.%Y`, 2024-02-01 for `s`. At least one text is not null.
+    """
+    start = int(texts.is_valid().to_numpy(zero_copy_only=False).argmax())
+    some = texts.slice(start, _FIRST_VALUES).cast(pa.large_binary()).view(pa.large_string())
+    looks = pc.fill_null(pc.match_substring_regex(some, _DATE), False)
+    if 2 * looks.true_count < len(some) - some.null_count:
+        return Counter(), -1
+    counted = texts.cast(pa.large_binary()).view(pa.large_string()).drop_null().value_counts()
+    shown, values, counts = some.filter(looks).unique().to_pylist(), counted.field(0), counted.field(1).to_numpy()
+    found = Counter[str]()
+    for form, pattern in _FORMS.items():
+        if ":" not in form and found["s"] == counts.sum():
+            found[form] = found["s"]  # what is exact to a second is so to less
+        elif any(re.fullmatch(pattern, text) for text in shown):
+            fits = pc.match_substring_regex(values, rf"\A(?:{pattern})\z")
+            found[form] = int(counts[fits.to_numpy(zero_copy_only=False)].sum())
+    return found, start + pc.index(looks, True).as_py()

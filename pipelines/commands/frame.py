@@ -197,9 +197,7 @@ def reach_paths(command: str, words: Sequence[str], *paths: str) -> Iterator[Non
 def to_words(beam_options: Sequence[str]) -> list[str]:
     """Return Beam's options as a list; raise a UserError for one text."""
     if isinstance(beam_options, str):
-        raise UserError(
-            f"beam_options={beam_options!r} is one text; expected a list, such as ['--runner', 'FlinkRunner']"
-        )
+        raise UserError(f"beam_options={beam_options!r} is a text; expected a list such as ['--runner', 'FlinkRunner']")
     return list(beam_options)
 
 

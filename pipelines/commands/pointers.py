@@ -69,9 +69,7 @@ def _check_no_publication(parent: str) -> None:
 
 def _version_before(parent: str, before: str) -> str:
     if not file_names.is_version(before):
-        raise UserError(
-            f"LATEST of {parent} names {before!r}, which is not a version; give the version to roll back to"
-        )
+        raise UserError(f"LATEST of {parent} names {before!r}, which is no version; give the version to roll back to")
     for state in catalog.list_published(parent):
         if version_numbers(state.version) < version_numbers(before):
             return state.version

@@ -240,9 +240,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
             if given.group_by is not None:
                 raise UserError(f"--label_pattern has a group, and --group_by {given.group_by} is another; give one")
             if given.splits is None:
-                raise UserError(
-                    "--label_pattern has a group, which needs --splits: files of one group are in one split"
-                )
+                raise UserError("--label_pattern has a group, which needs --splits: files of a group are in one split")
             given = replace(given, group_by=given.label_pattern)
         by_label = (name for name in ("group_by", "stratify_by") if getattr(given, name) == given.label_column)
         labels: dict[str, Any] = dict.fromkeys(by_label, "label")
@@ -555,9 +553,7 @@ class ArraysConfig(ListedFilesConfig):
             raise UserError(f"--stacked and --{other}: names of arrays give splits and labels of rows; leave one out")
         if (self.shape is None) != (self.dtype is None):
             missing = "--dtype" if self.dtype is None else "--shape"
-            raise UserError(
-                f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
-            )
+            raise UserError(f"--shape and --dtype go together; {missing} is missing (the first file says both)")
 
     @property
     def kind(self) -> FileKind:

@@ -149,15 +149,11 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
             ("--on_several_frames", self.on_several_frames.removeprefix("reject")),
         ):
             if value and not self.is_reencoding:
-                raise UserError(
-                    f"{name} {value} needs --image_format or --resize: without, images are stored unchanged"
-                )
+                raise UserError(f"{name} {value} needs --image_format or --resize: without, images stay unchanged")
         if self.image_bands and find_spec("tifffile") is None:
             raise UserError(f"--image_bands needs the library tifffile; {install_hint('tiff')}")
         if self.max_pixels != image_options.MAX_PIXELS and self.verify == "none" and not self.is_reencoding:
-            raise UserError(
-                f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
-            )
+            raise UserError(f"--max_pixels {self.max_pixels} contradicts --verify none, which looks into no image")
         if self.feature_names == features.OBJECT_DETECTION and self.rename != features.OBJECT_DETECTION_RENAMES:
             raise UserError(
                 f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"

@@ -357,9 +357,7 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
                 " do not hold; leave the constraints out of the schema, or leave --materialize out"
             )
         if self.on_duplicate_key != "allow" and self.key is None:
-            raise UserError(
-                f"--on_duplicate_key {self.on_duplicate_key} needs --key, the column that identifies a record"
-            )
+            raise UserError(f"--on_duplicate_key {self.on_duplicate_key} needs --key, which identifies a record")
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that shape the output, with the default quote and encoding if none are given."""

@@ -146,9 +146,7 @@ class TextKind(NamedInputsKind):
             return super().make_config(rest | {"input": inputs})
         rest = {name: value for name, value in rest.items() if name not in ("record", "text_unit")}
         if rest.pop("separator", ""):
-            raise UserError(
-                "--separator divides a file into documents, and --record file does not; leave one of them out"
-            )
+            raise UserError("--separator divides a file into documents, and --record file does not; leave one out")
         if inputs:
             rest["input"] = inputs[0][1]
         if len(inputs) > 1:

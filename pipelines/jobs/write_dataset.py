@@ -96,9 +96,7 @@ class WriteDataset(beam.PTransform):
         """Check the options, and build the job of the commands that read records, with the elements as its input."""
         options = pcoll.pipeline.options
         if not pcoll.is_bounded:
-            raise UserError(
-                "the PCollection is unbounded, and a version has all rows of one; write the rows of a bounded one"
-            )
+            raise UserError("the PCollection is unbounded, and a version has all rows; write the rows of a bounded one")
         config = self._make_config(pcoll.element_type)
         runner.check_running_mode(options)
         runner.check_dataflow_paths(config, options)

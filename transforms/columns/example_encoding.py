@@ -325,9 +325,7 @@ def _check_items(name: str, items: pa.Array, offsets: np.ndarray, present: np.nd
         found = _zero_missing_sizes(np.diff(nulls[offsets]), present, slice(None))
         if found.any():
             row = int(found.argmax())
-            raise ValueError(
-                f"column {name!r}: the list in row {row} of the batch holds a null; a feature's list cannot"
-            )
+            raise ValueError(f"column {name!r}: the list in row {row} of the batch has a null; a feature's list cannot")
 
 
 MAX_RECORD_BYTES = (1 << 31) - 1  # protobuf parses no larger message

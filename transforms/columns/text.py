@@ -26,6 +26,7 @@ from shardmill.transforms.columns.types import (
     text_scalar_type,
 )
 from shardmill.transforms.findings import MAX_ODD_VALUES, Occurrences, OddTexts, OddValues
+from shardmill.transforms.times import date_forms
 
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
 _CACHED = 256 << 10  # bytes
@@ -295,14 +296,17 @@ def find_odd_texts(
         if texts.null_count < len(texts):
             spelled_plainly = texts if style is None else style.rewrite(texts.cast(pa.binary()))[0]
             odd, *rows = _find_odd_values(spelled_plainly)
-            firsts = [
-                (source, int(lines_of[row]), shorten(as_text(texts[row].as_py()[:_SHOWN_BYTES]))) if row >= 0 else None
-                for row in rows
-            ]
+            dates, first_date = date_forms(texts)
+            firsts = {
+                kind: (source, int(lines_of[row]), shorten(as_text(texts[row].as_py()[:_SHOWN_BYTES])))
+                for kind, row in zip(("odd", "spaced", "date"), (*rows, first_date), strict=True)
+                if row >= 0
+            }
             line = int(lines_of[texts.is_valid().to_numpy(zero_copy_only=False).argmax()])
             spelled = text_remark(name, texts)
             remarks = {spelled: Occurrences(odd.present, (source, line))} if spelled else {}
-            found[name] = replace(odd, first=firsts[0], first_spaced=firsts[1], remarks=remarks)
+            has_lists = is_list(batch[name].type)
+            found[name] = replace(odd, firsts=firsts, remarks=remarks, dates=dates, has_lists=has_lists)
     return OddTexts(found)
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from functools import reduce
@@ -281,6 +281,8 @@ def check_shape(value: Any, column: ColumnType) -> None:
 
 MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
 
+ColumnNames = Iterable[str] | None  # None for all columns
+ColumnTypes = Mapping[str, ColumnType]  # by column
 Values = Mapping[str, frozenset[str] | None]  # by column; None of one that has too many
 
 

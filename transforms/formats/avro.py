@@ -24,7 +24,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import parse_interval, to_batch
 from shardmill.transforms.columns.conversion import UnsupportedTypeError, arrow_scalar_type
 from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting, to_json
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, Inferred, ValuesOf
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.format import STAGE, BlockRef, CutError, FileRef, RawBatch, UnreadableError
 from shardmill.transforms.stores import storage
@@ -330,9 +330,7 @@ def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_da
         size, position = _read_long(head, position)
         start, stop = offset + position, offset + position + size
         if records < 0 or not 0 <= size <= MAX_BLOCK_BYTES or records >> 10 > size:
-            raise UnreadableError(
-                f"the block at byte {offset:,} says that it has {records:,} records in {size:,} bytes"
-            )
+            raise UnreadableError(f"the block at byte {offset:,} says it has {records:,} records in {size:,} bytes")
         if stop + _MARKER_BYTES > end:
             raise CutError(
                 f"the block at byte {offset:,} is cut short, {end - start:,} of {size + _MARKER_BYTES:,} bytes", records
@@ -474,9 +472,7 @@ class AvroFormat(formats.RecordFormat):
             return tuple(read_header(stream, file, self.nesting).columns)
         return ()
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         """Infer the types from the schema; count values and list lengths in all records, also those `read` rejects."""
         fills = formats.parse_fills(self.fill)
         every = [name for name in (*block.columns, *fills) if name not in self.nesting.drop]
@@ -489,9 +485,7 @@ class AvroFormat(formats.RecordFormat):
                 merged = merged.merge(Inferred(types, len(part.numbers), values))
         yield merged
 
-    def read(
-        self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
-    ) -> Iterator[formats.Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: formats.Keys = ()) -> Iterator[formats.Rows]:
         """Yield the rows of several Avro blocks at a time; a damaged block is one reject."""
         fills = formats.parse_fills(self.fill)
         for part in _parts(block, [*types, *(key.name for key in keys)], self.nesting):

@@ -31,7 +31,7 @@ from shardmill.transforms.columns.text import (
     take_missing_texts,
     without_leading_zeros,
 )
-from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType, ValuesOf
+from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, Inferred, ScalarType, ValuesOf
 from shardmill.transforms.encodings import (
     BOM,
     Stream,
@@ -48,7 +48,7 @@ from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_scan import Positions, stitch
-from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, RecordNotice, Rows
+from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, Keys, RecordNotice, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -123,9 +123,7 @@ class CsvFormat(formats.RecordFormat):
             if what == "delimiter" and (char == WHITE_SPACE or is_separator):
                 continue
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
-                raise ValueError(
-                    f"the {what} {char!r} is invalid; expected one ASCII character that is no letter or digit"
-                )
+                raise ValueError(f"the {what} {char!r} is invalid; expected an ASCII character, no letter or digit")
         if self.comment and not (self.comment.isascii() and self.comment.isprintable() and self.comment[0] != " "):
             raise ValueError(f"the mark of comments {self.comment!r} is invalid; expected one such as # or //")
         if self.delimiter and self.delimiter == self.quote:
@@ -164,11 +162,10 @@ class CsvFormat(formats.RecordFormat):
         joined.notices()
         return found
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         names = list(block.columns if columns is None else columns)
         wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
+        separators = dict(self.list_separators)
         for piece in self._pieces(block):
             if isinstance(piece, csv_parse.CsvPiece):  # `read` reports the others
                 texts, parsed, _ = self._texts(piece, block, wanted, with_lines=False)
@@ -176,6 +173,8 @@ class CsvFormat(formats.RecordFormat):
                 if _may_hold_header(types, texts):
                     texts, parsed, _ = self._texts(piece, block, wanted, with_lines=True)
                     types = self._infer(names, texts)
+                for name in separators.keys() & {column.name for column in values_of}:
+                    texts[name], _ = split_lists(texts[name], separators[name])
                 values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
                 yield Inferred(types, parsed.rows, values, findings=parsed.findings)
 
@@ -195,7 +194,7 @@ class CsvFormat(formats.RecordFormat):
             found[name] = replace(inferred, dtype="bytes") if inferred is not None and is_other else inferred
         return {name: inferred for name in names if (inferred := found[name]) is not None}
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         separated = dict(self.list_separators)
         if lists := [name for name, column in types.items() if column.length is not None and name not in separated]:
             raise UserError(
@@ -217,9 +216,7 @@ class CsvFormat(formats.RecordFormat):
                 records += len(rows.batch) + len(rows.rejects)
                 yield rows
 
-    def _rows(
-        self, piece: csv_parse.CsvPiece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]
-    ) -> Rows:
+    def _rows(self, piece: csv_parse.CsvPiece, block: BlockRef, types: ColumnTypes, keys: Keys) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
         values, rejects, separators = {}, dict[int, Reject](), dict(self.list_separators)

@@ -28,7 +28,9 @@ from shardmill.transforms.columns.text import (
     parse_values,
 )
 from shardmill.transforms.columns.types import (
+    ColumnNames,
     ColumnType,
+    ColumnTypes,
     DeclaredColumn,
     DeclaredObjects,
     Inferred,
@@ -139,6 +141,7 @@ class KeyColumn:
     is_number: bool = False  # True if --schema declares it a number
 
 
+Keys = Sequence[KeyColumn]
 KEY_PREFIX = "\0key:"
 
 
@@ -237,7 +240,7 @@ class RecordFormat(Protocol):
         """Yield the blocks of `file` in order, and a Reject for anything that cannot be read at all."""
 
     def index_and_infer(
-        self, file: FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+        self, file: FileRef, columns: ColumnNames, values_of: Sequence[ValuesOf]
     ) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice | Inferred]:
         """Yield what `index` yields, and what `infer` finds in all blocks."""
         blocks = []
@@ -252,12 +255,10 @@ class RecordFormat(Protocol):
         """Return the columns that the file's header names, in order; () if the format names none before the records."""
         return ()
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         """Infer the types of `columns` (None: all) over the rows, and collect the distinct values of `values_of`."""
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         """Yield the rows of a block in pieces that fit into memory; a row that does not fit `types` is a Reject.
 
         Text lines and Examples ignore `keys`, because their rows have other columns than their records; the encoder
@@ -341,9 +342,7 @@ class PartitionedFormat(RecordFormat):
         columns = self.inner.header(file)
         return tuple(dict.fromkeys((*columns, *folder_columns(file)))) if columns else ()
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         folders = folder_columns(block.file)
         texts = {name: pa.array([text]) for name, text in folders.items() if columns is None or name in set(columns)}
         own = None if columns is None else [name for name in columns if name not in folders]
@@ -359,7 +358,7 @@ class PartitionedFormat(RecordFormat):
                     types[name] = replace(kind, present=part.rows)
             yield replace(part, types=types, values={**part.values, **values})
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         folders = folder_columns(block.file)
         own = {name: column for name, column in types.items() if name not in folders}
         for rows in self.inner.read(block, own, [key for key in keys if key.name not in folders]):

@@ -27,7 +27,9 @@ from shardmill.transforms.columns.text import find_odd_texts, key_texts_of_value
 from shardmill.transforms.columns.types import (
     MAX_VALUES,
     ColumnError,
+    ColumnNames,
     ColumnType,
+    ColumnTypes,
     DeclaredColumn,
     DeclaredObjects,
     Inferred,
@@ -50,7 +52,7 @@ from shardmill.transforms.findings import (
     merged,
 )
 from shardmill.transforms.formats import format as formats
-from shardmill.transforms.formats.format import BOX, OBJECTS, STAGE, BlockRef, KeyColumn, Rows
+from shardmill.transforms.formats.format import BOX, OBJECTS, STAGE, BlockRef, Keys, Rows
 from shardmill.transforms.formats.line_blocks import Piece, count_lines, examine_bytes, invalid_byte
 from shardmill.transforms.formats.lines import LinesFormat
 
@@ -117,7 +119,7 @@ class JsonObjects:
         absent = {name: replace(column, present=0) for name, column in types.items() if name not in good}
         return absent | good, valid, merged(nested, more)
 
-    def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
+    def read(self, types: ColumnTypes, keys: Keys) -> Rows:
         """Return the rows that fit `types` and have valid keys; the others become rejects."""
         refused: dict[int, str] = {}
         arrays: dict[str, pa.Array] = {}
@@ -171,7 +173,7 @@ class JsonObjects:
         if not rows:
             return None
         first = (self.name, int(self.line_numbers[rows[0]]), preview_value(values[rows[0]]))
-        return OddValues(mixed=len(rows), first_mixed=first)
+        return OddValues(mixed=len(rows), firsts={"mixed": first})
 
     def column_values(self, name: str, missing_item: str | None = None) -> list[Any]:
         """Return the values of a column, None for missing ones without a fill.
@@ -401,9 +403,7 @@ class ObjectsFormat(formats.RecordFormat):
         """Yield the objects of a block in pieces, and a Reject for what cannot be read."""
         return (objects for objects, _ in self.parts(block))
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         inference = ObjectsInference(columns, self.nesting.drop, values_of)
         for objects, seen in self.parts(block):
             if isinstance(objects, JsonObjects):
@@ -412,7 +412,7 @@ class ObjectsFormat(formats.RecordFormat):
                 inference.add(found, kept, seen)
         yield inference.result()
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         rows: list[Rows] = []
         size = lines = 0
         for objects in self.objects(block):

@@ -150,9 +150,7 @@ class _Reader:
         while left := self._block.length - self._read_bytes:
             chunk = stream.read(left if left < 2 * self._chunk_size else self._chunk_size)
             if not chunk:
-                self._lose(
-                    f"ends {left:,} bytes earlier than it did when it was indexed; do not change files during a run"
-                )
+                self._lose(f"ends {left:,} bytes earlier than when it was indexed; do not change files during a run")
                 return
             self._read_bytes += len(chunk)
             yield chunk

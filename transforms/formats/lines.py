@@ -1,7 +1,7 @@
 """Text files with one record a line, alone or as parallel files in several languages."""
 
 import codecs
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -13,12 +13,12 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import END_MARKS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, Inferred, ValuesOf
 from shardmill.transforms.encodings import BOM, MARK_ERRORS, encoding_name, is_utf8, not_encoded_error, remove_marks
 from shardmill.transforms.findings import Findings, PassedOver, Remarks, Undecodable
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import line_blocks
-from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, KeyColumn, Rows
+from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, Keys, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import is_compressed
 
@@ -56,9 +56,7 @@ class LinesFormat(formats.RecordFormat):
         elif file.size_bytes:
             yield BlockRef(file, 0, file.size_bytes)
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         types = {TEXT: ColumnType("bytes", None, 0)}
         types |= {LINE_NUMBER: ColumnType("int64", None, 0)} if self.with_numbers else {}
         collected = [column for column in values_of if column.name in types]
@@ -70,7 +68,7 @@ class LinesFormat(formats.RecordFormat):
                 }
                 yield Inferred({name: replace(types[name], present=present) for name in wanted}, present, values)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         """Yield the lines in pieces; columns other than `text` and `line_number` are null."""
         for piece in self.pieces(block):
             if isinstance(piece, Reject):
@@ -95,7 +93,7 @@ class LinesFormat(formats.RecordFormat):
     def make_rows(
         self,
         lines: Mapping[str, "_Lines"],
-        types: Mapping[str, ColumnType],
+        types: ColumnTypes,
         kept: line_blocks.Flags,
         blank: line_blocks.Flags,
         rejects: list[Reject],
@@ -280,15 +278,13 @@ class ParallelFormat(formats.RecordFormat):
             if any(block.length for block in blocks):
                 yield _block(file, blocks)
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         names = [name for name in self.names if columns is None or name in set(columns)]
         for rows in self.read(block, {}):
             number = len(rows.lines)
             yield Inferred({name: ColumnType("bytes", None, number) for name in names}, number)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         streams = [self._lines(part) for part in block.parts]
         texts: list[_Lines | Reject | None] = [next(stream, None) for stream in streams]
         while any(text is not None for text in texts):
@@ -320,7 +316,7 @@ class ParallelFormat(formats.RecordFormat):
                 assert piece.line is not None
                 yield _Lines.rejected_line(piece.line, piece.reason)
 
-    def _rows(self, texts: Mapping[str, _Lines], source: str, types: Mapping[str, ColumnType]) -> Rows:
+    def _rows(self, texts: Mapping[str, _Lines], source: str, types: ColumnTypes) -> Rows:
         blank = np.array([text.is_blank for text in texts.values()])
         kept = ~(blank | np.array([text.is_invalid for text in texts.values()])).any(axis=0)
         empty = np.logical_and.reduce(blank)

@@ -24,7 +24,9 @@ from shardmill.transforms.columns import arrow
 from shardmill.transforms.columns.conversion import arrow_scalar_type
 from shardmill.transforms.columns.nested import NO_NESTING, FlatColumnType, Nesting
 from shardmill.transforms.columns.types import (
+    ColumnNames,
     ColumnType,
+    ColumnTypes,
     DeclaredColumn,
     Inferred,
     ScalarType,
@@ -495,9 +497,7 @@ class ParquetFormat(formats.RecordFormat):
             return opened.columns
         return ()
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         """Infer the types from the schema; read only lists, columns without null counts, and `values_of`.
 
         Rows that `read` will reject, because a value does not fit, are counted too.
@@ -508,9 +508,7 @@ class ParquetFormat(formats.RecordFormat):
         except (UnreadableError, OSError) as error:
             formats.unreadable_reason(error, block.file.path)  # `read` rejects the rows
 
-    def read(
-        self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
-    ) -> Iterator[formats.Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: formats.Keys = ()) -> Iterator[formats.Rows]:
         """Yield the rows in batches that fit into memory; rows that cannot be decoded are one reject."""
         row = block.first_line
         try:
@@ -540,7 +538,7 @@ class ParquetFormat(formats.RecordFormat):
             yield _reject_rest(block, row, error)
 
     def _infer(
-        self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+        self, opened: OpenedParquet, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]
     ) -> Inferred:
         fills = formats.parse_fills(self.fill)
         every = [name for name in (*opened.columns, *fills) if name not in self.nesting.drop]

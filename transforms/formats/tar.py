@@ -2,7 +2,7 @@
 
 import itertools
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -16,7 +16,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
-from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts, RoundedNumbers
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import tar_samples
@@ -73,7 +73,7 @@ class TarFormat(formats.RecordFormat):
             yield item
 
     def index_and_infer(
-        self, file: formats.FileRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+        self, file: formats.FileRef, columns: ColumnNames, values_of: Sequence[ValuesOf]
     ) -> Iterator[BlockRef | Reject | formats.SkippedItems | formats.RecordNotice | Inferred]:
         yield from self._index(file, _Inference(self, file.name, columns, values_of))
 
@@ -139,9 +139,7 @@ class TarFormat(formats.RecordFormat):
         if inference is not None:
             yield inference.result()
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         """Infer the types from the members' names and the JSON objects, and mark columns of images and of class ids."""
         inference = _Inference(self, block.file.name, columns, values_of)
         for piece in self._pieces(block, tar_samples.IMAGE_MEMBERS):
@@ -149,9 +147,7 @@ class TarFormat(formats.RecordFormat):
                 inference.add_piece(piece)
         yield inference.result()
 
-    def read(
-        self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
-    ) -> Iterator[formats.Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: formats.Keys = ()) -> Iterator[formats.Rows]:
         for piece in self._pieces(block):
             if isinstance(piece, Reject):
                 yield formats.empty_rows(types, [piece], keys)
@@ -228,9 +224,7 @@ class TarFormat(formats.RecordFormat):
 
 
 class _Inference(ObjectsInference):
-    def __init__(
-        self, format_: TarFormat, name: str, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> None:
+    def __init__(self, format_: TarFormat, name: str, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> None:
         super().__init__(columns, format_.drop, values_of)
         self._format, self._name = format_, name
 

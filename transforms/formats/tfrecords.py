@@ -5,7 +5,7 @@ shardmill.data.tfrecord and array_record cite the formats' sources.
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
@@ -27,9 +27,9 @@ from shardmill.transforms.columns.example_decoding import (
     flag_non_examples,
     infer_examples,
 )
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnNames, ColumnTypes, Inferred, ValuesOf
 from shardmill.transforms.formats import format as formats
-from shardmill.transforms.formats.format import STAGE, BlockRef, Damage, FileRef, KeyColumn, Rows
+from shardmill.transforms.formats.format import STAGE, BlockRef, Damage, FileRef, Keys, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -109,16 +109,14 @@ class TFRecordFormat(formats.RecordFormat):
             if start < file.size_bytes:
                 yield BlockRef(file, start, file.size_bytes - start, first)
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         """Infer the features of the Examples; a feature with one value in every record is a scalar."""
         wanted = None if columns is None else list(columns)
         for piece in _Scanner(block, self.block_size):
             features, bad = decode_examples(piece.records)
             yield infer_examples(features.filter(pa.array(~bad)) if bad.any() else features, wanted, values_of)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         """Yield the records in pieces; `types` are ignored.
 
         Raises UserError if a file begins with records of another known kind.

@@ -370,9 +370,7 @@ def _check_same_format(first: str, path: str) -> None:
 
 def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) -> list[str]:
     if not header:
-        raise UserError(
-            f"--manifest {path} is empty; expected a header with a column {' or '.join(names.file_columns)}"
-        )
+        raise UserError(f"--manifest {path} is empty; expected a header with column {' or '.join(names.file_columns)}")
     spelled = replace(names.csv, strip=False).header(FileRef(path, path, storage.size(path)))
     spaced = [name for name in spelled if name != name.strip(" \t")]
     what = "names of columns with spaces around them, which are left out"

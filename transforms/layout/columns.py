@@ -136,13 +136,9 @@ def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOpti
         _columns_from_schema(known, header, options) if options.schema else _columns_from_data(known, inferred, options)
     )
     if not columns.features and (options.schema is not None or inferred.rows):
-        raise UserError(
-            f"no column of {options.source} is left, or none has a value in any row; change --drop or --only"
-        )
+        raise UserError(f"no column of {options.source} is left, or none has a value; change --drop or --only")
     if any(not feature.name for feature in columns.features):
-        raise UserError(
-            f"{options.source} has a column without a name; give every column a name, or choose some with --only"
-        )
+        raise UserError(f"{options.source} has a column without a name; name all, or choose some with --only")
     _check_fill(options)
     return Columns(columns.types, columns.features, (*notices, *columns.notices))
 
@@ -471,13 +467,13 @@ def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) 
     return Feature(name, "int64", "class_label", feature.shape, feature.required, class_names=names), notices
 
 
-def check_same_classes(name: str, declared: DeclaredColumn, options: TableOptions) -> None:
-    """Raise a UserError if files declare different class names for a column."""
+def check_same_classes(name: str, declared: DeclaredColumn, options: TableOptions, remedy: str = "") -> None:
+    """Raise a UserError if files declare different class names for a column; `remedy` is another one than files."""
     if len(declared.class_names) > 1:
         one, other, *_ = sorted(declared.class_names, key=lambda names: (len(names), names))
         raise UserError(
             f"{options.source}: files name different classes of {name!r}: one has {_count_and_first(one)}, another"
-            f" {_count_and_first(other)}; give --input files that agree"
+            f" {_count_and_first(other)}; give {remedy}--input files that agree"
         )
 
 

@@ -134,7 +134,7 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
     if frozen is None and declared is not None and declared.class_names:
         orders = sorted(declared.class_names, key=len)
         if any(name not in rest for order in orders for rest in [iter(orders[-1])] for name in order):
-            check_same_classes(feature.name, declared, options)
+            check_same_classes(feature.name, declared, options, "--labels_file, a class a line in its order, or ")
         return ClassNames((*orders[-1], *sorted(found.difference(orders[-1]))), CATEGORY)
     try:
         return resolve_class_names(found, frozen, options.classes.on_new_label, options.classes.source)

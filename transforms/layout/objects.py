@@ -58,9 +58,7 @@ def find_objects(
     columns_by_flag = {"--label": options.label_columns, "--image": options.image, **options.columns_by_flag}
     for flag, columns in columns_by_flag.items():
         if COLUMN in columns:
-            raise UserError(
-                f"{flag} {COLUMN}: the column is of boxes in images, as Hugging Face has them; leave it out"
-            )
+            raise UserError(f"{flag} {COLUMN}: the column is of boxes in images, as in Hugging Face; leave it out")
     check_same_classes(COLUMN, declared, options)
     keys = _keys(declared, options)
     given_names, declared_names = _given_names(options), next(iter(declared.class_names), ())

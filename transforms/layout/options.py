@@ -264,8 +264,16 @@ def unnamed_classes_notice(classes: int) -> str:
     return f"classes of objects have no names but their ids, 0 to {classes - 1}; --labels_file gives them names"
 
 
-def class_name_notices(label: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield a notice if class names look like lists, as pandas writes them, and one if they are nearly the same."""
+_MANY_CLASSES, _FEW_EXAMPLES = 30, 5  # classes of a column that may hold ids, and examples of each, on average
+
+
+def class_notices(label: str, classes: ClassNames, frozen: Sequence[str] | None, examples: int) -> Iterator[str]:
+    """Yield a notice for each doubt about classes, which may be `frozen`, of so many examples.
+
+    Their names look like lists as pandas writes them, or are nearly the same; their order is that of a category, or of
+    texts though they are numbers; or they are so many that they may be ids.
+    """
+    names = classes.names
     if lists := [name for name in names if re.fullmatch(r"\[.*\]", name)]:
         are = plural(len(lists), f"class of {label!r} is", f"classes of {label!r} are")
         yield (
@@ -279,6 +287,20 @@ def class_name_notices(label: str, names: Sequence[str]) -> Iterator[str]:
     if same := [group for group in alike.values() if len(group) > 1]:
         are = f"{sum(map(len, same))} classes of {label!r} differ"
         yield f"{are} in case, spaces or Unicode form only, such as {' and '.join(map(ascii, same[0]))}"
+    if classes.source == CATEGORY:
+        yield f"the ids of {label!r} follow the order of its categories, from {names[0]!r} to {names[-1]!r}"
+    elif frozen is None and all(map(str.isdecimal, names)):
+        yield from [
+            f"all class names are numbers, but ids follow the sorted names: class {name!r} has id {index}; give"
+            " --labels_file for another order"
+            for index, name in enumerate(names)
+            if int(name) != index
+        ][:1]
+    if frozen is None and len(names) >= _MANY_CLASSES and 0 < examples < _FEW_EXAMPLES * len(names):
+        yield (
+            f"label {label!r} has {len(names):,} classes in {plural(examples, 'example')}, such as {names[0]!r} and"
+            f" {names[1]!r}; leave the label out if these are ids or texts, or name the classes with --labels_file"
+        )
 
 
 def _plural(kind: str) -> str:
@@ -297,6 +319,7 @@ def file_notices(
     """Return the notices about an input of files, its folders and its classes."""
     has_separator_flag = not options.pattern and options.is_annotated == options.in_manifest
     is_split_by_flag = has_separator_flag and not summary.label_lists["lists"]
+    frozen = options.classes.class_names()
     return [
         *sorted(summary.notices),
         *(["there is no object in any image"] if objects is not None and not summary.objects else []),
@@ -311,9 +334,8 @@ def file_notices(
             summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
         ),
         *_id_notices(summary, options),
-        *(() if class_names is None else order_notices("label", class_names, options.classes.class_names())),
-        *(class_name_notices("label", class_names.names) if class_names is not None else ()),
-        *(class_name_notices("objects", objects.names) if objects is not None else ()),
+        *(() if class_names is None else class_notices("label", class_names, frozen, summary.records)),
+        *(() if objects is None else class_notices("objects", objects, objects.names, 0)),
         *(joined_class_notices(class_names.names) if class_names is not None and is_split_by_flag else ()),
         *_label_list_notices(summary, options),
         *_image_name_notices(summary, options),
@@ -386,22 +408,6 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
     return list(
         LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, dict(options.separators)).notices()
     )
-
-
-def order_notices(label: str, classes: ClassNames, frozen: Sequence[str] | None) -> list[str]:
-    """Return a notice if classes have the order of a category, or if numbers have that of texts; not of `frozen`."""
-    names = classes.names
-    if classes.source == CATEGORY:
-        return [f"the ids of {label!r} follow the order of its categories, from {names[0]!r} to {names[-1]!r}"]
-    if frozen is not None:
-        return []
-    are_numbers = all(map(str.isdecimal, names))
-    return [
-        f"all class names are numbers, but ids follow the sorted names: class {name!r} has id {index}; give"
-        " --labels_file for another order"
-        for index, name in enumerate(names)
-        if are_numbers and int(name) != index
-    ][:1]
 
 
 _MOST_LEVELS = 5  # of folders that suggestions look at

@@ -35,8 +35,7 @@ from shardmill.transforms.layout.objects import LABEL, RowObjects, find_objects
 from shardmill.transforms.layout.options import (
     OBJECTS,
     TableOptions,
-    class_name_notices,
-    order_notices,
+    class_notices,
     partition_notices,
     peculiarity_notices,
     resolve_classes,
@@ -101,7 +100,9 @@ def make_line_layout(
     if roles.split is None and options.split.splits is None:
         notices += layout_files.split_name_notices(summary)
     class_names = resolve_classes(classes, options.classes) if classes else None
-    if class_names is None and options.classes.labels is not None:
+    if class_names is not None:
+        notices += class_notices("label", class_names, options.classes.class_names(), 0)
+    elif options.classes.labels is not None:
         raise UserError(f"{options.classes.error_prefix}, but not every file of {options.source} is in a class folder")
     texts = options.languages or ("text",)
     features = [Feature(name, "bytes", "text") for name in texts]
@@ -198,6 +199,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     for change_columns in options.column_changes:
         selected = change_columns(selected, inferred, options)
     labelled, class_names, separators = layout_labels.resolve_labels(selected, inferred, options)
+    frozen = {name: options.classes.class_names(name, options.label_columns) for name in class_names}
     marked = layout_columns.mark_columns(labelled, inferred, options)
     columns = marked.columns
     splits = _record_splits(summary, options)
@@ -223,10 +225,8 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *columns.notices,
             *layout_columns.numbered_notices(columns.features),
             *marked.notices,
-            *chain.from_iterable(class_name_notices(name, table.names) for name, table in class_names.items()),
             *chain.from_iterable(
-                order_notices(name, table, options.classes.class_names(name, options.label_columns))
-                for name, table in class_names.items()
+                class_notices(name, table, frozen[name], inferred.rows) for name, table in class_names.items()
             ),
             *chain.from_iterable(
                 joined_class_notices(class_names[name].names, name if len(options.label_columns) > 1 else "")

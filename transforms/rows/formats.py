@@ -2,7 +2,7 @@
 
 import marshal
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from shardmill.text import FIRST_UNORDERED
 from shardmill.transforms.columns.arrow import to_batch
 from shardmill.transforms.columns.conversion import as_unicode
 from shardmill.transforms.columns.nested import NO_NESTING, Nesting
-from shardmill.transforms.columns.types import ColumnType, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnNames, ColumnTypes, Inferred, ValuesOf
 from shardmill.transforms.findings import Findings, OddTexts
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.json_lines import (
@@ -133,16 +133,12 @@ class SpooledFormat(formats.RecordFormat):
     def header(self, file: formats.FileRef) -> tuple[str, ...]:
         return self.format_of(file).header(file)
 
-    def infer(
-        self, block: formats.BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: formats.BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         for found in self.format_of(block.file).infer(block, columns, values_of):
             nested = {name: replace(each, first=_without_line(each.first)) for name, each in found.nested.items()}
             yield found if block.file.is_ordered else replace(found, nested=nested)
 
-    def read(
-        self, block: formats.BlockRef, types: Mapping[str, ColumnType], keys: Sequence[formats.KeyColumn] = ()
-    ) -> Iterator[formats.Rows]:
+    def read(self, block: formats.BlockRef, types: ColumnTypes, keys: formats.Keys = ()) -> Iterator[formats.Rows]:
         for rows in self.format_of(block.file).read(block, types, keys):
             yield rows if block.file.is_ordered else replace(rows, findings=_without_lines(rows.findings))
 
@@ -153,11 +149,7 @@ def _without_line(place: tuple[str, int, str]) -> tuple[str, int, str]:
 
 def _without_lines(findings: Findings) -> Findings:
     odd = {
-        name: replace(
-            each,
-            first=each.first and _without_line(each.first),
-            first_mixed=each.first_mixed and _without_line(each.first_mixed),
-        )
+        name: replace(each, firsts={kind: _without_line(place) for kind, place in each.firsts.items()})
         for name, each in findings.find(OddTexts).columns.items()
     }
     return Findings({**findings, OddTexts: OddTexts(odd)})

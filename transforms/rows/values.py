@@ -195,10 +195,8 @@ def _to_plain_other(value: Any) -> Any:
         return _to_finite(float(value))
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    if isinstance(value, np.datetime64) and np.isnat(value):
-        return None
     if isinstance(value, date | time | np.datetime64):
-        return _to_arrow_text(value)
+        return None if value != value else _to_arrow_text(value)  # as NaT is
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueRefusedError(f"{value} is not finite; expected a number, or None for a missing value")
@@ -232,7 +230,7 @@ def _list_times(times: np.ndarray) -> Any:
 
 
 def _to_arrow_text(value: Any) -> str | None:
-    """Return the text of a date or time as Arrow casts it to a string; None for the NaT of pandas."""
+    """Return the text of a date or time as Arrow casts it to a string."""
     try:
         array = pa.array(np.atleast_1d(value) if isinstance(value, np.datetime64) else [value])
         text: str | None = time_texts(decode_array(array))[0].as_py()

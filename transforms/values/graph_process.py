@@ -82,9 +82,7 @@ class GraphProcess:
         if status := self._process.returncode:
             self._stderr_file.seek(0)
             message = self._stderr_file.read().decode(errors="replace").strip().rpartition("\n")[2][-_MAX_MESSAGE:]
-            raise JobError(
-                f"--transform: TensorFlow Transform could not write the graph (exit status {status}): {message}"
-            )
+            raise JobError(f"--transform: TensorFlow Transform wrote no graph (exit status {status}): {message}")
 
     def close(self) -> None:
         """Kill the process and delete its folder."""

@@ -245,9 +245,7 @@ def _check_parent_folder(files: Files, directory: str, version: str) -> None:
     if file_names.is_version(posixpath.basename(directory)) and files.exists(
         posixpath.join(directory, file_names.MANIFEST)
     ):
-        raise UserError(
-            f"version={version!r}: {directory} is a version already; give the folder above it, or no version"
-        )
+        raise UserError(f"version={version!r}: {directory} is a version; give the folder above it, or no version")
 
 
 def _explain_unpublished(files: Files, directory: str) -> str:

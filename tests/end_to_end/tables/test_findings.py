@@ -1,8 +1,10 @@
 """A finding about values is one of the column: whatever the column is used for, and whatever format it comes from."""
 
 import io
+import re
 import sqlite3
 from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import fastavro
@@ -18,39 +20,53 @@ from tests.support.table_results import encode_rows, parquet
 
 Row = dict[str, Any]
 SAME = "def same(row):\n    return row\n"
-TIMES = [1_700_000_000.25 + n / 2 for n in range(40)]  # of which float32 makes one number
-TEXTS = [str(n) for n in range(20)] + ["?"] + [str(n) for n in range(20, 40)]
-# A finding: the values of a column, and the words about it
+DAYS = [date(2024, 1, 1) + timedelta(days=n) for n in range(40)]
+# A finding by its column: the values, and the words about the column
 FINDINGS: dict[str, tuple[list[Any], str]] = {
-    "float32": (TIMES, "column {!r} is stored as float32"),
-    "numbers as texts": (TEXTS, "column {!r} is text: …values are numbers, the first other one is '?'"),
+    "float": ([1_700_000_000.25 + n / 2 for n in range(40)], "column {!r} is stored as float32"),
+    "number": (
+        ["0", "?", *map(str, range(1, 39))],
+        "column {!r} is text: …values are numbers, the first other one is '?'",
+    ),
+    "iso": (list(map(str, DAYS)), "column {0!r} is text…values are dates…--timestamp"),
+    "german": ([f"{day:%d.%m.%Y}" for day in DAYS], "the first '01.01.2024'…--timestamp"),
+    "names": ([f"u{n}" for n in range(40)], "label {0!r} has 40 classes in 40 examples, such as 'u0' and 'u1'"),
 }
 
 
 class Use(NamedTuple):
-    """A use of a column: its flags, and its name."""
+    """A use of columns: the flags with their names, how a row holds their values, and a prefix of their names."""
 
     flags: str
-    make: Callable[[int, Any], Row] = lambda n, value: {"n": n, "v": value}
-    name: str = "v"
+    make: Callable[[int, Row], Row] = lambda n, values: {"n": n, **values}
+    prefix: str = ""
 
 
 USES = {
     "feature": Use(""),
-    "label": Use("--label v"),
-    "key": Use("--key v"),
-    "order": Use("--sequence_by u --order_by v", lambda n, value: {"n": n, "u": n // 50, "v": value}),
-    "in sequences": Use("--sequence_by u --order_by n", lambda n, value: {"n": n, "u": n // 50, "v": value}),
-    "list": Use("", lambda n, value: {"n": n, "v": [value]}),
-    "list of any length": Use("", lambda n, value: {"n": n, "v": [value] if n else []}),
-    "nested": Use("--flatten", lambda n, value: {"n": n, "o": {"v": value}}, "o.v"),
-    "nested in a list": Use("--flatten", lambda n, value: {"n": n, "o": [{"v": value}]}, "o.v"),
+    "label": Use("--label {}"),
+    "key": Use("--key {}"),
+    "order": Use("--sequence_by u --order_by {}", lambda n, values: {"n": n, "u": n // 50, **values}),
+    "in sequences": Use("--sequence_by u --order_by n", lambda n, values: {"n": n, "u": n // 50, **values}),
+    "list": Use("", lambda n, values: {"n": n} | {name: [value] for name, value in values.items()}),
+    "list of any length": Use(
+        "",
+        lambda n, values: (
+            {"n": n} | {name: [value][: n + 1] if n else [value, value] for name, value in values.items()}
+        ),
+    ),
+    "nested": Use("--flatten", lambda n, values: {"n": n, "o": values}, "o."),
+    "nested in a list": Use("--flatten", lambda n, values: {"n": n, "o": [values]}, "o."),
     "of a function": Use("--map same.py:same"),
 }
+_ALONE = ("key", "order")  # uses of one column at a time
 _NESTED = {"list", "list of any length", "nested", "nested in a list"}
 # The combinations that cannot be, by a pair of finding, use or format
 NEVER = {
-    ("numbers as texts", "order"): "'?' orders nothing, and the row is a reject",
+    ("number", "order"): "'?' orders nothing, and the row is a reject",
+    ("german", "order"): "these dates order nothing",
+    ("names", "order"): "names order nothing",
+    ("names", "in sequences"): "a sequence has one label",
     **{(use, "csv"): "fields of CSV hold no objects" for use in ("nested", "nested in a list")},
     **{(use, "sql"): "SQLite has neither lists nor objects" for use in _NESTED},
     ("of a function", "table"): "shardmill.write has no function",
@@ -71,46 +87,56 @@ def _avro_type(value: Any) -> Any:
 def _publish(jobs: Jobs, form: str, rows: list[Row], flags: str) -> Manifest:
     """Publish rows in a format, and return the manifest."""
     if form in ("table", "dicts"):
-        words = flags.split()
-        given: Any = {name[2:]: value for name, value in zip(words[::2], words[1::2], strict=False)}
-        given |= {"flatten": True} if flags == "--flatten" else {}
+        words = flags.replace("--flatten ", "").split()
+        given: Any = {name[2:]: value for name, value in zip(words[::2], words[1::2], strict=True)}
+        given |= {"flatten": True} if "--flatten" in flags else {}
         data = pa.Table.from_pylist(rows) if form == "table" else rows
-        return open_dataset(shardmill.write(data, output="out", name="n", **given).directory).manifest
+        return open_dataset(shardmill.write(data, output="out", name="n", overwrite=True, **given).directory).manifest
     if form == "sql":
         with sqlite3.connect("a.db") as connection:
             names = list(rows[0])
+            connection.execute("DROP TABLE IF EXISTS rows")
             connection.execute(f"CREATE TABLE rows ({', '.join(names)})")
             marks = ", ".join("?" * len(names))
             connection.executemany(f"INSERT INTO rows VALUES ({marks})", [tuple(row.values()) for row in rows])
         connection.close()
-        return jobs.build(f"sql --url sqlite:///a.db --query 'SELECT * FROM rows' {flags}").manifest
-    if form == "csv" and isinstance(rows[0]["v"], list):
-        rows = [{**row, "v": " ".join(map(str, row["v"]))} for row in rows]
-        flags += " --list_separator 'v= '"
+        return jobs.build(f"sql --url sqlite:///a.db --query 'SELECT * FROM rows' --overwrite {flags}").manifest
+    if form == "csv":
+        lists = {name for name, value in rows[0].items() if isinstance(value, list)}
+        rows = [row | {name: " ".join(map(str, row[name])) for name in lists} for row in rows]
+        flags += "".join(f" --list_separator '{name}= '" for name in lists)
     if form == "avro":
         out = io.BytesIO()
         fastavro.writer(out, _avro_type(rows[-1]), rows)
         data = out.getvalue()
     else:
         data = encode_rows(form, rows)
-    return jobs.build(f"{form} --input in/a.{form} {flags}", files={f"a.{form}": data, "same.py": SAME}).manifest
+    return jobs.build(
+        f"{form} --input in/a.{form} --overwrite {flags}", files={f"a.{form}": data, "same.py": SAME}
+    ).manifest
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("finding", FINDINGS)
-def test_a_finding_is_one_of_the_column(jobs: Jobs, finding: str, use: str, form: str) -> None:
-    if NEVER.keys() & {(finding, use), (use, form), (finding, form)}:
+def test_a_finding_is_one_of_the_column(jobs: Jobs, use: str, form: str) -> None:
+    if (use, form) in NEVER:
         return
     (jobs.folder / "same.py").write_text(SAME)
-    values, words = FINDINGS[finding]
-    flags, make, name = USES[use]
-    rows = [make(n, value) for n, value in enumerate(values)]
-    manifest = _publish(jobs, form, rows, flags)
-    notices = [notice for notice in manifest.notices if f"column {name!r}" in notice]
-    assert len(notices) == 1, notices
-    assert all(part in notices[0] for part in words.format(name).split("…"))
-    assert sum(split.examples for split in manifest.splits) == (1 if "--sequence_by" in flags else len(rows))
+    flags, make, prefix = USES[use]
+    found = [finding for finding in FINDINGS if (finding, use) not in NEVER]
+    for part in [[finding] for finding in found] if use in _ALONE else [found]:
+        rows = [make(n, {name: FINDINGS[name][0][n] for name in part}) for n in range(40)]
+        names = {name: f"{prefix}{name}" for name in part}
+        given = flags.format(",".join(names.values()))
+        given += f" --label {names['names']}" if "names" in names and use != "label" else ""
+        manifest = _publish(jobs, form, rows, given)
+        for finding, name in names.items():
+            words = FINDINGS[finding][1].format(name).split("…")
+            assert sum(all(word in notice for word in words) for notice in manifest.notices) == 1, (
+                finding,
+                manifest.notices,
+            )
+        assert sum(split.examples for split in manifest.splits) == (1 if "--sequence_by" in given else len(rows))
 
 
 ORDERED = pa.DictionaryArray.from_arrays([0, 2, 1], ["low", "mid", "high"], ordered=True)
@@ -155,3 +181,54 @@ def test_one_text_of_sqlite_that_is_not_utf8_is_a_reject(jobs: Jobs) -> None:
         made = jobs.build(f"sql --url sqlite:///a.db --query '{query}' --max_reject_fraction 1 --overwrite")
         assert "is not utf-8" in made.said
         assert [plain(row["s"]) for row in made.examples()] == ["a"]
+
+
+IDS = "id,n\n" + "".join(f"u{n},{n}\n" for n in range(40))
+FEBRUARY, JUNE = 1_706_745_600, 1_717_545_600
+ADVICE = [  # a command and its data, the flags that a notice names, and the values of the last feature with them
+    ("csv", "d\n01.02.2024\n13.02.2024\n", "--timestamp d=s:%d.%m.%Y", [FEBRUARY, FEBRUARY + 12 * 86_400]),
+    ("csv", "d\n01/02/2024\n05/06/2024\n", "--timestamp d=s:%d/%m/%Y", [FEBRUARY, JUNE]),
+    ("csv", "d\n02/01/2024\n06/05/2024\n", "--timestamp d=s:%m/%d/%Y", [FEBRUARY, JUNE]),
+    ("csv", "d\n2/1/2024 1:05 PM\n", "--timestamp 'd=s:%m/%d/%Y %I:%M %p'", [FEBRUARY + 13 * 3600 + 300]),
+    (
+        "csv --label d",
+        "d\n1.2.24\n13.2.24\n",
+        "--timestamp d=s:%d.%m.%y in place of --label d",
+        [FEBRUARY, 1_707_782_400],
+    ),
+    ("jsonl --flatten", '{"o": {"d": "2024-02-01T00:00:00.250"}}\n', "--timestamp o.d=ms", [FEBRUARY * 1000 + 250]),
+    (
+        "csv",
+        "d\n" + "2024-02-01\n" * 180 + "?\n" * 20,
+        "--timestamp d=s --max_reject_fraction 0.1 stores numbers and rejects other values",
+        [FEBRUARY] * 180,
+    ),
+    ("csv --label id", IDS, "leave the label out", list(range(40))),
+    ("csv --label id", IDS, "name the classes with --labels_file", list(range(40))),
+]
+
+
+@pytest.mark.parametrize(("line", "data", "advice", "values"), ADVICE, ids=[f"{one[0]}-{one[2]}" for one in ADVICE])
+def test_advice_about_columns_helps(jobs: Jobs, line: str, data: str, advice: str, values: list[int]) -> None:
+    command = line.split()[0]
+    (notice,) = jobs.build(f"{line} --input in/a.{command}", files={f"a.{command}": data}).notices
+    assert advice in notice
+    flags = " ".join(re.findall(r"--\w+ '[^']*'|--(?:timestamp|max_reject_fraction) \S+", advice))
+    if "--label " in advice or "label out" in advice:
+        line = line.replace("--label id", "").replace("--label d", "")
+    elif "--labels_file" in advice:
+        (jobs.folder / "names").write_text("".join(f"u{n}\n" for n in range(40)))
+        flags = "--labels_file names"
+    made = jobs.build(f"{line} --input in/a.{command} --overwrite --no_shuffle {flags}")
+    assert not any(notice[:20] in each for each in made.notices)
+    assert [plain(row[made.manifest.features[-1].name]) for row in made.examples()] == values
+
+
+def test_categories_whose_orders_differ_take_a_labels_file(jobs: Jobs) -> None:
+    orders = (["low", "mid", "high"], ["high", "mid", "low"])
+    columns = [pa.DictionaryArray.from_arrays([0, 2], order, ordered=True) for order in orders]
+    files = {f"{name}.parquet": parquet(pa.table({"y": column})) for name, column in zip("ab", columns, strict=True)}
+    jobs.refuse("parquet --label y", "give --labels_file, a class a line in its order", files=files)
+    (jobs.folder / "names").write_text("low\nmid\nhigh\n")
+    made = jobs.build("parquet --label y --labels_file names --no_shuffle")
+    assert [row["y"] for row in made.examples()] == [0, 2, 2, 0]

@@ -96,7 +96,7 @@ def test_values_that_are_no_numbers_of_a_spelling_are_counted(tmp_path: Path) ->
     (rows,) = format_.read(blocks(format_, file)[0], types(n="bytes"))
     found = rows.findings.find(OddTexts).columns["n"]
 
-    assert (found.count, found.first) == (1, ("a.csv", 2, "?"))
+    assert (found.count, found.firsts["odd"]) == (1, ("a.csv", 2, "?"))
 
 
 def test_escapes_at_the_ends_of_chunks(tmp_path: Path) -> None:

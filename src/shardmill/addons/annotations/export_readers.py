@@ -166,9 +166,7 @@ def _via_entries(path: str) -> list[dict[str, Any]]:
     if isinstance(content, dict) and "_via_img_metadata" in content:
         content = content["_via_img_metadata"]
     elif isinstance(content, dict) and isinstance(content.get("metadata"), dict) and "file" in content:
-        raise UserError(
-            f"--annotations via={path} is a project of VIA 3; open it there and export it as COCO for --coco"
-        )
+        raise UserError(f"--annotations via={path} is a project of VIA 3; open it there and export COCO for --coco")
     if not isinstance(content, dict):
         raise UserError(f"--annotations via={path} is no export of VIA: expected an object of images")
     return [entry if isinstance(entry, dict) else {} for entry in content.values()]

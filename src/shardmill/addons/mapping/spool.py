@@ -2,7 +2,7 @@
 
 import marshal
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardmill.metadata.manifest import Reject
-from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred, ValuesOf
-from shardmill.transforms.formats.format import BlockRef, FileRef, KeyColumn, RecordFormat, Rows, parse_fills
+from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.formats.format import BlockRef, FileRef, Keys, RecordFormat, Rows, parse_fills
 from shardmill.transforms.formats.json_lines import JsonObjects, ObjectFields, with_nesting
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.options.job_options import ROW_KEY
@@ -192,15 +192,13 @@ class MappedFormat(SpooledFormat):
 class _MappedRows(DictionariesFormat):
     """Dictionaries with the lines of their records; the columns of a block are those that hold images."""
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         for found in super().infer(block, columns, values_of):
             image = DeclaredColumn("image", is_required=True)
             images = {name: image for name in block.columns if name in found.types}
             yield replace(found, declared={**found.declared, **images})
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         for rows in super().read(block, types, keys):
             if not rows.rejects or all(key.name != ROW_KEY for key in keys):
                 yield rows
@@ -227,13 +225,11 @@ class _MappedRows(DictionariesFormat):
 class _MappedBatches(ParquetFormat):
     """Batches with a column of the lines of their records."""
 
-    def infer(
-        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
-    ) -> Iterator[Inferred]:
+    def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         for found in super().infer(block, columns, values_of):
             yield replace(found, types={name: kind for name, kind in found.types.items() if name != _LINE})
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         for rows in super().read(block, {**types, _LINE: _LINE_TYPE}, keys):
             lines = rows.batch[_LINE].to_numpy()
             rejects = self._with_lines(rows.rejects, block) if rows.rejects else []

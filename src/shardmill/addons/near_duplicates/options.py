@@ -23,9 +23,7 @@ class NearDuplicatesOptions(AddOnOptions):
         if find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
         if config.stream is not None:
-            raise UserError(
-                f"{config.stream} and --near_duplicates: the function makes the examples; leave one of them out"
-            )
+            raise UserError(f"{config.stream} and --near_duplicates: the function makes the examples; leave one out")
 
 
 OPTIONS = NearDuplicatesOptions

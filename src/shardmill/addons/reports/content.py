@@ -276,9 +276,7 @@ def _describe_rejects(sources: ReportSources) -> dict[str, Any]:
             unsaid.add(reason, int(reject.get("records") or 1), source)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             deque(lines, 0)  # at whose end it is known whether the file is the one that was written
-            raise CorruptDataError(
-                f"rejects/ has a line that is no rejected record: {describe_damage(error)}"
-            ) from error
+            raise CorruptDataError(f"rejects/ has a line that is no reject: {describe_damage(error)}") from error
         known = reason in counts if has_counts else unsaid.is_counted(reason)
         if known and len(names[reason]) < _NAMES:  # lists only the most frequent reasons
             of = f" in {reject['manifest']}" if "manifest" in reject else ""

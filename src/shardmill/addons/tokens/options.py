@@ -238,9 +238,7 @@ class TokenOptions(AddOnOptions):
     def check(self, config: "RecordsConfig") -> None:
         for other in ("transform", "module_file", "transform_graph"):
             if getattr(config, other) is not None:
-                raise UserError(
-                    f"--tokenizer and --{other}: texts become tokens or what it says; leave one of them out"
-                )
+                raise UserError(f"--tokenizer and --{other}: texts become tokens or what it says; leave one out")
         if self.pack_to is not None:
             self._check_packing(config)
         if config.languages and self.tokenize is not None:
