@@ -346,7 +346,7 @@ _MIN = {"x": 1, "y": 1, "width": 5, "height": 5, "rectanglelabels": ["cat"], "or
     [
         (
             {"project": {"pid": "x"}, "config": {}, "file": {"1": {"fname": "0.png"}}, "metadata": {"a": {"xy": [2]}}},
-            "is a project of VIA 3; open it there and export it as COCO",
+            "is a project of VIA 3; open it there and export COCO",
         ),
         (
             [{"image": "/data/upload/1/0a1b2c3d-0.png", "id": 1, "label": [_MIN]}],

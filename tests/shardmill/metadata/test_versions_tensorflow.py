@@ -74,7 +74,7 @@ def test_what_is_none_is_named_with_what_there_is(data_set: Path, wanted: str, s
 def test_a_tag_leads_to_a_version_and_nowhere_else(data_set: Path) -> None:
     with pytest.raises(CorruptDataError, match=r"TAGS/odd holds '../1.0.0'; expected a version"):
         open_dataset(data_set, version="odd")
-    with pytest.raises(UserError, match=r"1.0.0 is a version already; give the folder above it"):
+    with pytest.raises(UserError, match=r"1.0.0 is a version; give the folder above it"):
         open_dataset(data_set / "1.0.0", version="1.0.1")
 
 

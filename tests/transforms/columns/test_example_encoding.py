@@ -136,7 +136,7 @@ def test_a_null_inside_a_list_is_refused(kind: pa.DataType) -> None:
     batch = pa.RecordBatch.from_pydict({"fine": [1, 2, 3], "odd": pa.array([[leaf, leaf], None, [leaf, None]], kind)})
 
     for encode in (example_encoding.encode_examples, example_encoding.encode_framed, example_encoding.example_sizes):
-        with pytest.raises(ValueError, match="column 'odd': the list in row 2 of the batch holds a null"):
+        with pytest.raises(ValueError, match="column 'odd': the list in row 2 of the batch has a null"):
             encode(batch)
     check(batch.slice(0, 2))
 

@@ -75,7 +75,7 @@ def test_a_file_that_shrank_after_it_was_indexed(tmp_path: Path) -> None:
     assert piece.data == b"one\n"
     assert isinstance(reject, Reject)
     assert reject.line == 2
-    assert reject.reason.startswith("ends 8 bytes earlier than it did when it was indexed")
+    assert reject.reason.startswith("ends 8 bytes earlier than when it was indexed")
 
 
 def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:

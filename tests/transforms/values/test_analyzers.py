@@ -320,7 +320,7 @@ def test_it_ends_with_whoever_began_it(tmp_path: Path) -> None:
 def test_what_it_cannot_do_is_one_sentence() -> None:
     process = GraphProcess()
     try:
-        with pytest.raises(JobError, match=r"TensorFlow Transform could not write the graph .*job\.json"):
+        with pytest.raises(JobError, match=r"TensorFlow Transform wrote no graph .*job\.json"):
             process.run()
     finally:
         process.close()
