@@ -197,6 +197,7 @@ def main() -> int:
         print(list_checks())
     try:
         for name in args.names:
+            print(next(line for line in list_checks().splitlines() if line.startswith(f"{name} ")), flush=True)
             run_check(name)
     except subprocess.CalledProcessError as error:
         print(f"failed: make check NAME={name}", file=sys.stderr)
