@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError, handle_sigterm, interruption_status
-from shardmill.installed import check_beam, run_one_command
+from shardmill.installed import check_beam, describe_lack_of_memory, run_one_command
 from shardmill.pipelines.commands.frame import Command
 from shardmill.pipelines.config.flags import Parser, parse_output_options
 from shardmill.pipelines.jobs import registry
@@ -18,8 +18,8 @@ from shardmill.text import did_you_mean, mask_urls
 
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
 # NumPy's OpenBLAS starts a thread for each core, which spins for a tenth of a second, to multiply matrices of floats.
-# Nothing here does.
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
+# Nothing here does. Arrow's own allocator reserves 1 GiB of addresses, which `ulimit -v` counts.
+_VARIABLES = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 _SHELLS = ("bash", "zsh", "fish")
 # Ends of the metavars of paths
@@ -105,7 +105,7 @@ def program() -> NoReturn:
     """
     run_one_command()
     gc.set_threshold(_GARBAGE_OBJECTS)
-    os.environ.setdefault(*_ONE_THREAD)
+    os.environ.update(_VARIABLES | os.environ)
     sys.excepthook = lambda *error: print(mask_urls("".join(format_exception(*error))), file=sys.stderr)
     status = main()
     print(end="", flush=True)  # unlike sys.stdout.flush(), no error if stdout is closed
@@ -141,6 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from shardmill.transforms.stores.protocol import os_error_text
 
         return _complain(os_error_text(error), 1, error, arguments)
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if sentence := describe_lack_of_memory(error):
+            return _complain(sentence, 1, error, arguments)
+        raise
 
 
 def _run(arguments: Sequence[str]) -> int:

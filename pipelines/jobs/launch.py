@@ -36,6 +36,7 @@ from rich.table import Column
 
 import shardmill
 from shardmill.errors import ERRORS_BY_NAME, LINE_BREAK, JobError, UserError
+from shardmill.installed import describe_lack_of_memory
 from shardmill.pipelines.config.beam_flags import CachedOptions
 from shardmill.pipelines.jobs import runner
 from shardmill.pipelines.reports import log
@@ -116,7 +117,8 @@ def error_to_raise(error: BaseException, failure: running.Failure | None) -> Exc
         reason = json.loads(found["http"]) if found["http"] is not None else found["job"]
         return JobError(f"the job failed: Google answers: {' '.join(reason.split())}")
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
+    sentence = isinstance(error, Exception) and describe_lack_of_memory(error)
+    return JobError(f"the job failed: {sentence or (lines[-1].strip() if lines else type(error).__name__)}")
 
 
 def _shorten_analysis_error(failure: running.Failure) -> str:
@@ -364,7 +366,8 @@ class JobWatch:
         if failure is not None and failure.kind in ERRORS_BY_NAME:
             return failure
         if not self._has_begun:
-            self._has_begun = self._worker_requested.is_set() or storage.exists(running.started_path(self._report))
+            started = f"{self._report}{running.STARTED_SUFFIX}"
+            self._has_begun = self._worker_requested.is_set() or storage.exists(started)
             if not self._has_begun and now - self._since > self._patience:
                 return JobError(f"{self._describe_idle_cluster()}; the job was cancelled")
         return None
@@ -492,20 +495,17 @@ def _run_with_progress(
                     shown.update()
                 for result, watch in launched:
                     if watch is not None and (why := watch.look()) is not None:
-                        _cancel(result)
+                        with suppress(Exception):  # why it is cancelled is what counts
+                            result.cancel()
                         own, reported = (why, None) if isinstance(why, JobError) else (JobError(), why)
                         raise error_to_raise(own, reported)
         except KeyboardInterrupt:
             for result, watch in launched:
                 if watch is not None and watch.works_here:
-                    _cancel(result)
+                    with suppress(Exception):
+                        result.cancel()
             raise
         if failure:
             if (refused := runner.dataflow_refusal(failure[0], options)) is not None:
                 raise refused from failure[0]
             raise error_to_raise(failure[0], None if report is None else running.read_failure(report)) from failure[0]
-
-
-def _cancel(result: Any) -> None:
-    with suppress(Exception):  # why it is cancelled is what counts
-        result.cancel()

@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 import json
 import os
+import re
+import resource
 import shlex
 import sys
 from collections.abc import Iterator
@@ -31,6 +33,7 @@ _UNUSED_BY_LOCAL_JOBS = (
 _HIDDEN = tuple(f"{name}." for name in _UNUSED_BY_LOCAL_JOBS)
 # Beam always imports these, and a local job calls nothing of them
 _LOADED_ON_USE = ("httplib2", "yaml")
+_LEAST_ADDRESSES = 1_000_000 << 10  # as `ulimit -v` counts; with less, threads of C++ end the process
 _runs_one_command = False
 
 
@@ -40,14 +43,25 @@ def run_one_command() -> None:
     _runs_one_command = True
 
 
+def describe_lack_of_memory(error: Exception) -> str:
+    """Return a sentence on an error for lack of memory or threads; "" for any other error."""
+    if not isinstance(error, MemoryError) and not re.search("start new thread|map segment|allocate mem", str(error)):
+        return ""
+    if (limit := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
+        return f"no memory was left: `ulimit -v` is {limit >> 10:,}; a small job takes 2,000,000"
+    return "no memory was left in a worker; give fewer --threads, or workers with more memory"
+
+
 @contextmanager
 def importing_beam(for_local_files: bool) -> Iterator[None]:
     """Import Beam faster while the context lasts: no garbage is searched for among the imported objects.
 
     In a process that runs one command, it is never searched for among them. There, if Beam is `for_local_files`, it is
     imported as if the libraries that it uses for other jobs were not installed. Other modules can import these
-    afterwards.
+    afterwards. Raises MemoryError if the process may not have as much memory as the import takes.
     """
+    if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < _LEAST_ADDRESSES:
+        raise MemoryError
     if "apache_beam" in sys.modules or not gc.isenabled() or gc.get_freeze_count():
         yield
         return

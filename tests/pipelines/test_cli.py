@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ import shardmill
 from shardmill.addons.registry import LOOKING, Entry
 from shardmill.pipelines import cli
 from shardmill.pipelines.jobs.registry import COMMANDS, KINDS
+from shardmill.transforms.execution import running
 from tests.support import reference, typed_api
 
 
@@ -115,3 +117,15 @@ def test_a_command_is_a_module_and_a_line_of_the_registry(
     assert "from scratch_count import count as count\n" in typed_api.stub()
     assert "count.md" in reference.declared_pages()
     assert "| `Counted` |" in reference.api_page()
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("can't start new thread"), ImportError("a.so: failed to map segment")]
+)
+def test_a_lack_of_memory_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(cli, "_run", Mock(side_effect=error))
+    assert cli.main(["verify"]) == 1
+    assert capsys.readouterr().err.startswith("shardmill: error: no memory was left in a worker; give fewer")
+    assert running.Failure.from_error("A", error).sentence.startswith("no memory was left")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import apache_beam as beam
 
 from shardmill.errors import JobError, UserError
+from shardmill.installed import describe_lack_of_memory
 from shardmill.metadata.json_values import parse_json
 from shardmill.transforms.execution.pool import count_usable_workers, offload
 from shardmill.transforms.stores import patience, storage
@@ -200,6 +201,7 @@ def _write(path: str, content: dict[str, int]) -> None:
 
 
 FAILURE_FILE = "failure"  # in the folder that launcher and workers share
+STARTED_SUFFIX = "-begun"  # of a file next to it, which exists once the first step of a pipeline has begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +217,8 @@ class Failure:
         """Describe `error`, which `step` raised."""
         if isinstance(error, (UserError, JobError)):
             return cls(step, type(error).__name__, str(error))
-        if isinstance(error, MemoryError):
-            message = "no memory was left in a worker; give fewer --threads, or workers with more memory"
-            return cls(step, "", message)
+        if lack := describe_lack_of_memory(error):
+            return cls(step, "", lack)
         if isinstance(error, OSError) and error.filename:
             return cls(step, "", os_error_text(error))
         return cls(step, "", " ".join("".join(format_exception_only(error)).split()))
@@ -261,7 +262,7 @@ class ReportingFn(beam.DoFn):
         with self._report_errors():
             if self._is_first:
                 with suppress(OSError):
-                    storage.write_text(started_path(self._path), "", sync=False)
+                    storage.write_text(f"{self._path}{STARTED_SUFFIX}", "", sync=False)
             yield from self._inner.process(*arguments, **named) or ()
 
     def finish_bundle(self) -> Iterable[Any] | None:
@@ -279,11 +280,6 @@ class ReportingFn(beam.DoFn):
             with suppress(Exception):  # the error itself is what counts, and goes on to the runner
                 write_failure(self._path, Failure.from_error(self._step, error))
             raise
-
-
-def started_path(path: str) -> str:
-    """Return the path of the file that exists once the first step of a pipeline that reports to `path` has begun."""
-    return f"{path}-begun"
 
 
 def write_failure(path: str, failure: Failure) -> None:

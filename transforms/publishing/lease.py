@@ -371,7 +371,8 @@ def _is_expired(directory: str, folder: str, found: StoredFile) -> bool:
 
 def _find_last_write(directory: str, job: str) -> float:
     """Return when a job's workers last wrote a file that still exists, by the clock of the store; 0 without one."""
-    folders = [name for name in storage.list_folders(directory) if file_names.is_temporary_folder_of(name, job)]
+    names = storage.list_folders(directory)
+    folders = [name for name in names if name.startswith(file_names.TEMP_PREFIX) and name.endswith(f"-{job}")]
     stats = (stat for name in folders for stat in storage.stat_files(storage.join(directory, name)))
     return max((stat.modified for stat in stats), default=0.0)
 

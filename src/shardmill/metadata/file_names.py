@@ -214,11 +214,6 @@ def temporary_folder(name: str, job: str) -> str:
     return f"{TEMP_PREFIX}{name}-{job}"
 
 
-def is_temporary_folder_of(name: str, job: str) -> bool:
-    """Return True if `name` is the temporary folder of `job`, for any dataset."""
-    return name.startswith(TEMP_PREFIX) and name.endswith(f"-{job}")
-
-
 def is_transform_file(path: str) -> bool:
     """Return True if `path`, relative to a version's folder, belongs to its transform graph or is transform.json."""
     return path == TRANSFORM or path.startswith(f"{TRANSFORM_GRAPH}/")

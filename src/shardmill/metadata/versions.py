@@ -21,6 +21,7 @@ Status = Literal[
 ]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_TIME_MESSAGE = "a time in UTC, such as 2026-11-20T03:00:00Z"
 
 
 def _parse_count(value: Value) -> int | None:
@@ -33,10 +34,6 @@ def _parse_seconds(value: Value) -> float:
     return float(value.number())
 
 
-def _parse_time(value: Value) -> str:
-    return value.matching(_TIME.fullmatch, "a time in UTC, such as 2026-11-20T03:00:00Z")
-
-
 @dataclass(frozen=True, slots=True)
 class BuildRecord:
     """The outcome of one build."""
@@ -47,7 +44,7 @@ class BuildRecord:
     # `outdated`: the published version is kept, although its input has changed since;
     # `interrupted`: Ctrl-C or SIGTERM; `launched`: only returned, for a job written as a template
     status: Status
-    started: str = field(metadata={"parse": _parse_time})  # UTC: `2026-11-20T03:00:00Z`
+    started: str = field(metadata={"parse": lambda value: value.matching(_TIME.fullmatch, _TIME_MESSAGE)})
     reason: str = ""  # one sentence: why it was built, or not published
     code_version: str = ""  # digest of all that shapes the bytes except the input; "" if not computed
     data_version: str = ""  # digest of the input; "" if not computed

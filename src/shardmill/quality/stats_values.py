@@ -222,15 +222,13 @@ class Distinct:
         return cls(value["count"].integer(), None if value["exact"].flag() else value["relative_error"].number())
 
 
-def _parse_top_value(value: json_values.Value) -> int | str:
-    return value.text() if isinstance(value.value, str) else value.integer(_LEAST_INTEGER)
-
-
 @dataclass(frozen=True, slots=True)
 class TopValue(json_values.JsonObject):
     """A frequent value and its count. Strings may be cut, and bytes that are not UTF-8 are shown as numbers."""
 
-    value: int | str = field(metadata={"parse": _parse_top_value})
+    value: int | str = field(
+        metadata={"parse": lambda of: of.text() if isinstance(of.value, str) else of.integer(_LEAST_INTEGER)}
+    )
     count: int
 
 

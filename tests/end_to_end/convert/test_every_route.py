@@ -18,7 +18,7 @@ from shardmill.pipelines import cli
 from shardmill.transforms.execution import running
 from shardmill.transforms.execution.running import report_failures
 from shardmill.transforms.workers.elements import in_global_window
-from tests.support.command import Run, local_files
+from tests.support.command import SOURCE, Run, local_files
 from tests.support.golden_cases import CASES, DIGESTS, command
 from tests.support.golden_inputs import write_inputs
 
@@ -70,6 +70,21 @@ def test_every_bundle_twice(run: Run, inputs: Path, tmp_path: Path, monkeypatch:
         assert folders(tmp_path / str(keep)) == folders(tmp_path / "once")
     for labels in steps:
         assert {"Layout", "Prepare", "Write", "Publish"} <= {word for label in labels for word in label.split("/")}
+
+
+@pytest.mark.parametrize("case", sorted({*ROUTES} - {"images-transform", "csv-transform", "csv-materialize"}))
+def test_a_limit_of_memory_ends_in_a_sentence(inputs: Path, tmp_path: Path, case: str) -> None:
+    """Arrow's allocator took 1 GiB of the addresses that a limit leaves, and its threads aborted the process."""
+    words = (*CASES[case], "--max_reject_fraction", "0.9", "--name", "d", "--output")
+    variables = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    for kibibytes, status in (("900000", 1), ("1500000", 0)):  # the latter is less than what the sentence advises
+        output = tmp_path / kibibytes
+        job = ["sh", "-c", 'ulimit -v $0; exec "$@"', kibibytes, sys.executable, "-m", "shardmill", *words, str(output)]
+        done = subprocess.run(job, cwd=inputs, env=variables, capture_output=True, text=True)
+        assert (done.returncode, any(output.rglob("_SUCCESS"))) == (status, not status), done.stderr
+        if status:
+            expected = "shardmill: error: no memory was left: `ulimit -v` is 900,000; a small job takes 2,000,000\n"
+            assert done.stderr == expected
 
 
 def test_every_command_is_one_of_them() -> None:

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.errors import JobError, UserError
 from shardmill.pipelines.jobs import launch
 from shardmill.pipelines.jobs.launch import JobWatch, error_to_raise
-from shardmill.transforms.execution.running import Failure, ThreadedFlatMap, started_path, write_failure
+from shardmill.transforms.execution.running import STARTED_SUFFIX, Failure, ThreadedFlatMap, write_failure
 
 FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
 AT_ONCE = ["--job_server_timeout", "0"]
@@ -53,13 +53,13 @@ def test_a_job_that_may_take_its_time(tmp_path: Path) -> None:
     assert look(tmp_path, *FLAGS) is None  # a worker may take a minute
     assert look(tmp_path, *environment("DOCKER"), *AT_ONCE) is None  # and an image longer
     assert look(tmp_path, *environment("LOOPBACK"), *AT_ONCE, asked=True) is None  # the cluster has slots
-    Path(started_path(str(tmp_path / "failure"))).touch()
+    Path(f"{tmp_path}/failure{STARTED_SUFFIX}").touch()
     assert look(tmp_path, *FLAGS, *AT_ONCE) is None  # it has begun
 
 
 def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
-    Path(started_path(path)).touch()
+    Path(f"{path}{STARTED_SUFFIX}").touch()
     looking = JobWatch(path, PipelineOptions(FLAGS), threading.Event())
     write_failure(path, Failure("Read", "", "OSError: the store is away"))
     assert looking.look() is None

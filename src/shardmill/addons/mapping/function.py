@@ -25,7 +25,6 @@ from shardmill.transforms.values.user_module import UserModule, format_error
 MAP, MAP_BATCHES = "--map", "--map_batches"
 _RNG = "rng"  # the name of the parameter that takes random numbers
 _NAMED = re.compile(r"(.+\.py):([^:/]+)")
-_PICKLE = "<callable>"  # the file of a callable that is not in a module of its own
 _SAMPLE = 64  # one of so many records is run twice
 _SMALL_INPUT = 64 << 10  # bytes, of an input of which every record is run twice
 
