@@ -1,10 +1,11 @@
 """Exports of labelling tools give the objects that --coco gives of the same pictures, or a reason why not."""
 
 import base64
+import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from PIL import Image
 
 from shardmill.addons.annotations import exports as exports_module
 from shardmill.addons.annotations.export_readers import READERS
+from shardmill.pipelines.config.files import ListedFilesConfig
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.options.image_options import AnnotationOptions
 from tests.support import exports
 from tests.support.command import REPOSITORY, image
 from tests.support.detection import COLOURS, Scene, draw, scenes, write_coco, write_masks
@@ -529,6 +534,33 @@ def test_masks_become_the_boxes_around_them(jobs: Jobs, tmp_path: Path, name: st
         for scene in SCENES
     }
     assert has_notice(made, f"mask of {sum(len(scene.things) for scene in SCENES)}")
+
+
+KINDS = {"folder": "--input", "coco": "--coco", "voc": "--voc", "yolo": "--yolo", "boxes_csv": "--boxes_csv"}
+KINDS |= {name: f"--annotations {name}=" for name in (*READERS, "cvat") if name not in KINDS}
+_ANNOTATED = KINDS.keys() - {"folder"}
+EFFECTS: dict[str, Set[str]] = {  # flags with a value, and the inputs that they have an effect on
+    **dict.fromkeys(("--on_bad_box drop", "--boxes_seen stored", "--allow_outside"), _ANNOTATED),
+    "--feature_names object_detection": _ANNOTATED,
+    "--unread_objects drop": {"coco", "cvat", "label_studio", "labelme", "via"},
+    "--label_column other": {"boxes_csv", "via"},
+    "--file_root other": {"coco"},
+    **dict.fromkeys(("--label_pattern '(?P<label>.)'", "--split_lists test=in/a.txt"), frozenset(("folder",))),
+    **dict.fromkeys(("--file_column other", "--file_suffix .jpg", "--split_column other"), frozenset[str]()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flag_without_an_effect_on_the_input_is_a_mistake(jobs: Jobs, kind: str) -> None:
+    """Every flag of annotations and of listed files has its row. No input exists, which stops jobs with other flags."""
+    fields = {*inspect.get_annotations(AnnotationOptions), *inspect.get_annotations(ListedFilesConfig)}
+    options = {item.name for item in options_of(ImagesConfig) if item.field in fields and not item.flag.hidden}
+    names = {flag.split()[0][2:]: kinds for flag, kinds in EFFECTS.items()}
+    assert options - {"coco", "voc", "yolo", "annotations", "boxes_csv", "manifest", "input"} == names.keys()
+    jobs.write({"a.txt": b""})
+    for flag, kinds in EFFECTS.items():
+        result = jobs.run(f"images {KINDS[kind]}{'gone' if KINDS[kind].endswith('=') else ' gone'} {flag}")
+        assert (result.status, flag.split()[0] in result.err) == (2, kind not in kinds), result.err
 
 
 def test_every_format_of_the_page_is_one() -> None:

@@ -188,8 +188,6 @@ def test_what_it_says(jobs: Jobs) -> None:
 
 def test_what_it_cannot_be(jobs: Jobs) -> None:
     file = detection.write_coco(jobs.folder / "in", SCENES[:6])
-    said = f"{' '.join(FLAG)} is about the objects that --coco, --voc, --yolo or --annotations name"
-    jobs.refuse(f"images --input {file.parent}", said, *FLAG)
     said = "says what every feature is called; drop it or --rename"
     jobs.refuse(f"images --coco {file} --rename image=x", said, *FLAG)
     content = detection.coco_of(

@@ -101,7 +101,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --masks_seen stored": "--masks_seen stored is about the masks of --masks or --mask_column",
             "images --mask_column mask": "--mask_column mask is about a --manifest…--masks is the folder",
             "images --mask_dtype uint16": "--mask_dtype uint16 is about the masks of --masks or --mask_column",
-            "images --file_column a,b": "--file_column a,b is about a --manifest",
         },
     ),
     (
@@ -136,10 +135,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --coco a.json --verify none": "--verify none contradicts --coco a.json",
             "images --coco a.json --folders label": "--folders label is about the folders of --input…--coco",
             "images --yolo data.yaml --input .": "--input .: with --yolo data.yaml it is not needed",
-            "images --input . --on_bad_box drop": "--on_bad_box drop is about the objects that --coco",
-            "images --input . --boxes_seen stored": "--boxes_seen stored is about the objects that --coco",
-            "images --voc voc --unread_objects drop": "--unread_objects drop is about the objects that --coco or",
-            "images --yolo data.yaml --unread_objects drop": "--unread_objects drop is about the objects that --coco",
             "images --coco train=a.json": "--coco a.json: no such file",
         },
     ),

@@ -28,7 +28,6 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"input": None}, "^give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or"),
     ({"input": "photos", "manifest": "a.csv"}, "^give either --input"),
     ({"manifest": "a.xls"}, "^--manifest a.xls: expected a name that ends in .csv, .tsv, .txt, .jsonl or .parqu"),
-    ({"allow_outside": True}, "^--allow_outside is about the names in a --manifest"),
     ({"name": "my-flowers"}, "^--name 'my-flowers': expected a letter, then letters, digits and '_'$"),
     ({"name": ""}, "^--name '': expected a letter"),
     ({"name": "../x"}, "^--name '../x': expected"),

@@ -594,8 +594,7 @@ def join_annotations(
 
 
 def _find_duplicate(coco_file: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) -> str:
-    first = first_of.setdefault(image.id, image)
-    if first is image:
+    if (first := first_of.setdefault(image.id, image)) is image:
         return ""
     if first.name == image.name:
         return f"image id {image.id} is twice in {coco_file.path}"

@@ -203,8 +203,7 @@ _CLASS_ATTRIBUTES = ("label", "class", "name", "category", "type", "object")
 def _class_attribute(names: Mapping[str, int], path: str) -> str:
     if "label" in names:  # the default of --label_column
         return "label"
-    usual = [name for name in names if name.lower() in _CLASS_ATTRIBUTES]
-    found = list(names) if len(names) <= 1 else usual
+    found = list(names) if len(names) <= 1 else [name for name in names if name.lower() in _CLASS_ATTRIBUTES]
     if len(names) > 1 and len(found) != 1:
         flags = " or ".join(f"--label_column {name}" for name in sorted(names))
         raise UserError(f"--annotations via={path}: its regions have several attributes; which is the class? {flags}")
@@ -465,14 +464,14 @@ def read_dota(files: Sequence[str], export: Export, _: str) -> None:
         export.images.append(ExportedImage(posixpath.basename(path)[: -len(".txt")], path, objects, problem=problem))
 
 
-# Formats that are read here, with the suffixes of their files
-READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str, ...]]] = {
-    "labelme": (read_labelme, ("json",)),
-    "via": (read_via, ("json", "csv")),
-    "createml": (read_createml, ("json",)),
-    "label_studio": (read_label_studio, ("json",)),
-    "boxes_csv": (read_boxes_csv, ("csv", "tsv")),
-    "dota": (read_dota, ("txt",)),
+# Formats that are read here: the function, the suffixes of the files, and the flags that have an effect on some formats
+READERS: dict[str, tuple[Callable[[Sequence[str], Export, str], None], tuple[str, ...], tuple[str, ...]]] = {
+    "labelme": (read_labelme, ("json",), ("unread_objects",)),
+    "via": (read_via, ("json", "csv"), ("label_column", "unread_objects")),
+    "createml": (read_createml, ("json",), ()),
+    "label_studio": (read_label_studio, ("json",), ("unread_objects",)),
+    "boxes_csv": (read_boxes_csv, ("csv", "tsv"), ("label_column",)),
+    "dota": (read_dota, ("txt",), ()),
 }
 
 

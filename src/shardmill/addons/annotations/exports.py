@@ -72,8 +72,11 @@ class ExportSource(inputs.AnnotationSource):
     def list_images(self) -> Iterator[inputs.AnnotatedImages | InputSummary | Reject | Skipped | str]:
         format_ = self.format or self._detect()
         export = Export()
-        if format_ in READERS:
-            read, suffixes = READERS[format_]
+        read, suffixes, flags = READERS.get(format_, (None, (), ("unread_objects",)))
+        for name, value in {"label_column": self.attribute, "unread_objects": "drop" * self.drops_boxless}.items():
+            if value and name not in flags:
+                raise UserError(f"{self._flag}: --{name} {value} has no effect on {format_}; leave it out")
+        if read is not None:
             read(self._list_files(format_, suffixes, export), export, self.attribute)
             subsets = (image.subset or self._subset_of(image.file) for image in export.images)
             export.images = [each._replace(subset=name) for each, name in zip(export.images, subsets, strict=True)]

@@ -147,8 +147,7 @@ def _describe(names: Sequence[str], what: str, flags: Iterable[str]) -> str:
 
 def _describe_coco(root: str, names: Sequence[str]) -> str:
     usable = [name for name in names if not posixpath.basename(name).startswith(_NO_OBJECTS)]
-    instances = [name for name in usable if posixpath.basename(name).startswith("instances")]
-    chosen = instances or usable
+    chosen = [name for name in usable if posixpath.basename(name).startswith("instances")] or usable
     if not chosen:
         return f"{_subject(names)} annotations of COCO without boxes, which shardmill does not read"
     splits = [_split_of(name) for name in chosen]
