@@ -322,9 +322,7 @@ def _make_label_feature(label: str, features: Mapping[str, Feature], table: Tabl
     if names is None:
         return feature
     if feature.dtype != "int64":
-        raise UserError(
-            f"{table.classes.error_prefix}, but feature {label!r} holds {feature.dtype}; expected ids, int64"
-        )
+        raise UserError(f"{table.classes.error_prefix}, but feature {label!r} holds {feature.dtype}; expected int64")
     return replace(feature, kind="class_label", class_names=names)
 
 

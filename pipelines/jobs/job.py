@@ -323,7 +323,7 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
         odd = [name for name in odd if not file_names.is_dataset_file(name, config.name, templates)]
     if odd:
         raise UserError(
-            f"{config.directory} holds {odd[0]!r}, not written by shardmill; give another --output or --name"
+            f"{config.directory} holds {odd[0]!r}, which shardmill did not write; give another --output or --name"
         )
     return names
 

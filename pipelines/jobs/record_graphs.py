@@ -18,12 +18,13 @@ from shardmill.pipelines.jobs import graph_steps, skeleton
 from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_and_last
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred, format_shape
-from shardmill.transforms.execution.running import Threads
+from shardmill.transforms.execution.running import ThreadedFlatMap, Threads
 from shardmill.transforms.features.rows import Written
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.inputs.record_blocks import Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import DEFAULT_SPLITS
+from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records import staging as stage_runs
@@ -38,7 +39,7 @@ from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
 from shardmill.transforms.values.graph_process import quiet_tensorflow
 from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
-from shardmill.transforms.workers.elements import get_single
+from shardmill.transforms.workers.elements import MergeFn, get_single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
 
 if TYPE_CHECKING:
@@ -262,9 +263,15 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig |
     indexed, records, _ = reading.stream
     infers_apart = reading.inferred != () and indexed.inferred is None
     reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
+    findings: Any = ()
+    if reading.inferred != () and records.module_file is None:  # a job with a module waits for this plan
+        how_to_read = (records.format, records.encoder, records.key_options, records.block_bytes, records.run_size)
+        find = ThreadedFlatMap(partial(stage_runs.find_in_task, stage_runs.Staging(*how_to_read)), records.read_threads)
+        found = indexed.tasks | "Find" >> beam.ParDo(find, AsSingleton(reading.layout))
+        findings = AsIter(found | "MergeFindings" >> beam.CombineGlobally(MergeFn(Findings)).without_defaults())
     blocks = AsIter(indexed.tasks | "BlocksOfTask" >> beam.Map(len))
-    sides = (reading.inferred, AsSingleton(reading.layout), AsIter(indexed.rejects), blocks, reads_per_block)
-    _ = indexed.summary | "Save" >> beam.Map(skeleton.save_dry_run, path, _make_dry_run, *sides)
+    sides = (reading.inferred, AsSingleton(reading.layout), AsIter(indexed.rejects), blocks, reads_per_block, findings)
+    _ = indexed.summary | "Save" >> beam.Map(skeleton.save_dry_run, path, _make_dry_run, *sides, records.table_options)
 
 
 def _make_dry_run(
@@ -274,8 +281,12 @@ def _make_dry_run(
     rejects: Iterable[RejectsPart],
     blocks: Iterable[int],
     reads_per_block: int,
+    findings: Iterable[Findings],
+    table: TableOptions,
 ) -> graph_steps.RecordsDryRun:
     blocks, types = list(blocks), get_single(inferred, Inferred())
+    notices = get_single(findings, Findings()).notices(table, types.rows)
+    layout = replace(layout, notices=tuple(dict.fromkeys((*layout.notices, *notices))))
     return graph_steps.RecordsDryRun(summary, layout, list(rejects), types, len(blocks), sum(blocks), reads_per_block)
 
 

@@ -407,9 +407,7 @@ def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
     if found != expected:
         missing = sorted(set(expected) - set(found))[:_PUBLISH_MAX_SHOWN]
         extra = [key for key, n in Counter(found).items() if n > 1][:_PUBLISH_MAX_SHOWN]
-        raise JobError(
-            f"expected {len(expected)} shards, got {len(found)}; missing: {missing}, more than once: {extra}"
-        )
+        raise JobError(f"of {len(expected)} shards, got {len(found)}; missing: {missing}, more than once: {extra}")
 
 
 def check_counts(build: description.Build) -> None:

@@ -388,6 +388,13 @@ def read_keys_of_task(staging: Staging, task: Task, layout: TableLayout, tempora
         return keys.close()
 
 
+def find_in_task(staging: Staging, task: Task, layout: TableLayout) -> list[Findings]:
+    """Return the findings of one task's rows as a job has them; nothing is encoded or written."""
+    staged = StagedFindings()
+    parts = [rows.findings for rows in _prepare_rows(staging, task, layout, staged, None)]
+    return [reduce(Findings.merge, parts, staged.findings)]
+
+
 def _prepare_rows(
     staging: Staging,
     task: Task,

@@ -101,9 +101,7 @@ def _report_unmeasured(new: Profile, feature: schema_pb2.Feature) -> Iterator[Ch
             "normalized_abs_difference": comparator.normalized_abs_difference.HasField("threshold"),
         }
         for name in (name for name, is_wanted in requested.items() if is_wanted):
-            message = (
-                f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured for it"
-            )
+            message = f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured"
             yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", message, feature.name)
 
 

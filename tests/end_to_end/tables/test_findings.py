@@ -213,6 +213,7 @@ def test_advice_about_columns_helps(jobs: Jobs, line: str, data: str, advice: st
     command = line.split()[0]
     (notice,) = jobs.build(f"{line} --input in/a.{command}", files={f"a.{command}": data}).notices
     assert advice in notice
+    assert f"NOTE: {notice}\n" in jobs.run(f"{line} --input in/a.{command} --overwrite --dry_run").out + "\n"
     flags = " ".join(re.findall(r"--\w+ '[^']*'|--(?:timestamp|max_reject_fraction) \S+", advice))
     if "--label " in advice or "label out" in advice:
         line = line.replace("--label id", "").replace("--label d", "")

@@ -85,7 +85,7 @@ class Sequences(RowAddOn):
         names = [feature.name for feature in layout.features]
         for flag, name in (("--sequence_by", self.id), ("--order_by", self.time)):
             if name not in names:
-                raise UserError(f"{flag} {name}: {source} has no such column; {suggest_column(name, names)}")
+                raise UserError(f"{flag} {name}: no such column in {source}; {suggest_column(name, names)}")
         by_name = {feature.name: feature for feature in layout.features}
         if by_name[self.id].shape:
             raise UserError(f"--sequence_by {self.id}: the column holds lists; expected one value in each row")

@@ -257,7 +257,7 @@ def _find_text(layout: TableLayout, column: str, ids: str, source: str) -> Featu
     names = [feature.name for feature in layout.features]
     text = next((feature for feature in layout.features if feature.name == column), None)
     if text is None:
-        raise UserError(f"--tokenize {column}: {source} has no such column; {suggest_column(column, names)}")
+        raise UserError(f"--tokenize {column}: no such column in {source}; {suggest_column(column, names)}")
     if text.dtype != "bytes" or text.shape or kind_of(text).has_classes:
         holds = "classes" if kind_of(text).has_classes else f"{'lists of ' if text.shape else ''}{text.dtype}"
         raise UserError(f"--tokenize {column}: the column holds {holds}; expected one text in each row")
