@@ -398,9 +398,7 @@ def _enter(folder: str, prefix: str, ancestors: _Folders) -> _Folders | Skipped 
     if here in ancestors:
         return Skipped(_escape_name(prefix[:-1]), "symbolic link loop")
     if len(ancestors) > _MAX_DEPTH:
-        return Reject(
-            _escape_name(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least"
-        )
+        return Reject(_escape_name(prefix), None, "index", f"folders are over {_MAX_DEPTH} deep", count="at least")
     return ancestors | {here}
 
 

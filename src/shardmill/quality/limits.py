@@ -42,9 +42,7 @@ class CheckResult:
         """
         known = {key: content[key] for key in cls.__slots__ if key in content}
         if not {"check", "severity", "sentence"} <= known.keys():
-            raise ValueError(
-                f"a check's result has check, severity and sentence, not only {', '.join(known) or 'nothing'}"
-            )
+            raise ValueError(f"a result has check, severity and sentence, not only {', '.join(known) or 'nothing'}")
         if known["severity"] not in get_args(Severity):
             raise ValueError(f"severity {known['severity']!r}: expected one of {', '.join(get_args(Severity))}")
         return cls(**known)

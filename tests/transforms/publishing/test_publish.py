@@ -473,7 +473,7 @@ def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
         ([*shards, shards[2]], "7; missing: [], more than once: [('train', 2)]"),
         ([*shards[:-1], shards[0]], "6; missing: [('test', 1)], more than once: [('train', 0)]"),
     ):
-        with pytest.raises(JobError, match=f"^expected 6 shards, got {re.escape(said)}$"):
+        with pytest.raises(JobError, match=f"^of 6 shards, got {re.escape(said)}$"):
             check_complete(given, made.divisions)
 
 
