@@ -65,6 +65,11 @@ def test_a_page_is_linked_from_the_readme_or_the_list_of_pages(page: Path) -> No
     assert f"](docs/{page.name}" in README.read_text() or f"]({page.name}" in INPUTS.read_text()
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "benchmarks"], ids=lambda page: page.stem)
+def test_a_page_says_first_when_one_wants_it(page: Path) -> None:
+    assert re.match(r"# .+\n\n[A-Za-z]", page.read_text())  # no code, table, list or heading below the title
+
+
 @pytest.mark.parametrize("page", TASKS, ids=lambda page: page.stem)
 def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
     assert blocks(page)[0].language in ("sh", "python")
