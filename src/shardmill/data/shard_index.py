@@ -243,9 +243,9 @@ class SplitIndex:
         firsts: the position in the split of each shard's first record, and the number of records, (shards + 1,).
     """
 
-    def __init__(self, path: str, shards: Sequence[IndexedShard], files: Files | None = None) -> None:
+    def __init__(self, path: str, shards: Sequence[IndexedShard], files: Files) -> None:
         """Open the .npy file at `path`; raise CorruptDataError if it is missing or has another length."""
-        self._path, self._files = path, files or LocalFiles()
+        self._path, self._files = path, files
         self.shards = tuple(shards)
         self.firsts = np.zeros(len(shards) + 1, np.int64)
         np.cumsum(np.fromiter((shard.records for shard in shards), np.int64, len(shards)), out=self.firsts[1:])

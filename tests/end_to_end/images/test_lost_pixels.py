@@ -244,16 +244,3 @@ def test_transparent_colours_of_gifs_are_counted(images: ImageJobs) -> None:
     assert said in images.start(files).out
     result = images.start({}, "--image_format png --overwrite")
     assert "2 images have transparent pixels, which are stored as white\n" in result.out
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ("--image_bands 1,2,3", "--image_bands 1,2,3 needs --image_format or --resize"),
-        (FIRST, "--on_several_frames first needs --image_format or --resize"),
-        ("--image_format png --image_bands 1,2", "is not one or three numbers of bands from 1"),
-        ("--image_format png --image_bands 0", "is not one or three numbers of bands from 1"),
-    ],
-)
-def test_flags_that_have_no_meaning(images: ImageJobs, flags: str, words: str) -> None:
-    images.refuse(PLAIN, flags, words)

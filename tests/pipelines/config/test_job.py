@@ -52,6 +52,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"label_separator": ";"}, "^--label_separator ; is about a --manifest; leave it out with --input"),
     ({"label_separator": "", "manifest": "a.csv"}, "^--label_separator: '': expected a separator of classes"),
     ({"image_bands": (1, 2, 3)}, "^--image_bands 1,2,3 needs --image_format or --resize"),
+    ({"image_bands": "1,2", "image_format": "png"}, "'1,2' is not one or three numbers of bands from 1, such as"),
+    ({"image_bands": "0", "image_format": "png"}, "'0' is not one or three numbers of bands from 1, such as 1,2,3$"),
     ({"on_several_frames": "first"}, "^--on_several_frames first needs --image_format or --resize"),
     (
         {"coordinates": "box=area"},

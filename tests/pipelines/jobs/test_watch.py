@@ -143,7 +143,7 @@ def test_a_job_without_workers_is_cancelled(tmp_path: Path) -> None:
     options = PipelineOptions([*FLAGS, "--job_server_timeout", "0"])
     path = str(tmp_path / "failure")
     job: Any = Waiting()
-    with pytest.raises(JobError, match="no worker has begun within 0 seconds"):
+    with pytest.raises(JobError, match="no worker has begun within 0 seconds; expected 1 free slot,"):
         launch._run_with_progress(job, None, path, lambda: JobWatch(path, options, threading.Event()), options)
     assert job.is_cancelled.is_set()
 

@@ -1,6 +1,7 @@
 """What is printed when a job is done."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,8 @@ def test_nothing_is_said_of_no_rejects_and_the_code_names_a_split_that_has_examp
     assert "records rejected" not in summary.job_summary(config, dataset)
     assert "split='train'" in summary.reading_code(dataset)[5]
     assert len(summary.splits_table(dataset).splitlines()) == 3
+    rejects = replace(dataset, manifest=replace(dataset.manifest, rejects={"records": 8, "reasons": {"no": 8}}))
+    assert summary.splits_table(rejects).splitlines()[-1].split() == ["(no", "split)", "1"]
 
 
 def code(output: Path, **changes: Any) -> list[str]:

@@ -239,12 +239,13 @@ def test_damage_is_an_error_or_decodes_as_tensorflow_has_it(
 
 
 def test_an_order_is_learned() -> None:
-    decode = ExampleDecoder((Feature("a", "int64"), Feature("b", "int64")))
-    record = encode_example({"b": [1], "a": [2]})
+    decode = ExampleDecoder((Feature("a", "int64"), Feature("b", "int64", shape=(2, 1))))
+    record = encode_example({"b": [1, 3], "a": [2]})
 
     assert decode.decode_plain(record) is None
-    assert decode(record) == {"a": 2, "b": 1}
-    assert decode.decode_plain(record) == {"a": 2, "b": 1}
+    for _ in range(2):
+        assert {name: value.tolist() for name, value in decode(record).items()} == {"a": 2, "b": [[1], [3]]}
+    assert decode.decode_plain(record) is not None
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,10 @@ def test_percentages_divide_a_split(sizes: list[int], first: int, second: int) -
     assert sum(counts) == sum(sizes)
 
 
+def test_one_shard_of_a_split() -> None:
+    assert [count(make_manifest(LENGTHS), f"train[{number}shard]") for number in (0, 2, 3)] == [7, 30, 3]
+
+
 def numbers(examples: Any) -> list[int]:
     return [int(found["n"]) for found in examples]
 

@@ -106,6 +106,14 @@ def test_escapes_at_the_ends_of_chunks(tmp_path: Path) -> None:
     assert [row["text"].decode() for row in found.rows] == [f'{chr(92) * (n % 7)}" {n}' for n in range(6_000)]
 
 
+def test_quotes_at_the_ends_of_chunks(tmp_path: Path) -> None:
+    texts = [f'a::{n}\n"b"::c\nd' for n in range(6_000)]
+    lines = [f'{n}::"{text.replace(chr(34), 2 * chr(34))}"' for n, text in enumerate(texts)]
+    file = write(tmp_path, "\n".join(["n::text", *lines]))
+    found = read(CsvFormat("::", block_size=1024), file, types(text="bytes"))
+    assert [row["text"].decode() for row in found.rows] == texts
+
+
 def test_comments(tmp_path: Path) -> None:
     found = read_each_size(tmp_path, "# one\na,b\n1,2\n# two\n3,#4\n", types(a="int64", b="bytes"), comment="#")
     assert found == ([{"a": 1, "b": b"2"}, {"a": 3, "b": b"#4"}], [3, 5], [], 0)

@@ -176,6 +176,12 @@ def test_what_was_taken_over_is_neither_renewed_nor_given_up(directory: str) -> 
         lease.check_lease(directory, "mine")
 
 
+def test_it_waits_for_another_that_takes_over_from_a_dead_process(directory: str) -> None:
+    held = storage.hold_lock(str(write_lock(directory, started="1")))
+    threading.Timer(0.1, storage.release_lock, [held]).start()
+    take(directory, "mine").release()
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 1}'])
 def test_what_is_no_owner(text: bytes) -> None:
     assert Owner.from_json(text) is None

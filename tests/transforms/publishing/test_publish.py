@@ -135,8 +135,7 @@ def test_what_was_kept_for_long_enough_is_deleted(tmp_path: Path) -> None:
         (above / version / file_names.FAILED_MARK).write_text(json.dumps({"job": "x", "until": until}))
     (above / "mine").mkdir()  # not ours
 
-    checking.delete_expired_failures(str(tmp_path / "flowers"), NOON)
-
+    assert checking.delete_expired_failures(str(tmp_path / "flowers"), NOON) == [str(above / "1.0.1")]
     assert sorted(path.name for path in above.iterdir()) == ["1.0.2", "mine"]
 
 

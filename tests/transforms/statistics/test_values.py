@@ -186,10 +186,13 @@ def test_many_integers(values: np.ndarray) -> None:
     assert "top_values" not in stats
 
 
+EXTREMES = np.append(np.arange(-(1 << 63), (1 << 63) - 1, 1 << 53, dtype=np.int64), (1 << 63) - 1)
+
+
 @pytest.mark.parametrize(
     "values",
-    [np.arange(-50, 100), np.arange(0, 6000, 100), np.arange(-3000, 3000), np.arange(-(10**6), 10**6, 64)],
-    ids=["dense", "lattice", "many", "across zero"],
+    [np.arange(-50, 100), np.arange(0, 6000, 100), np.arange(-3000, 3000), np.arange(-(10**6), 10**6, 64), EXTREMES],
+    ids=["dense", "lattice", "many", "across zero", "extremes"],
 )
 def test_the_bounds_of_a_bucket_of_integers_are_in_it(values: np.ndarray) -> None:
     for bucket in integers(values)["histogram"]:

@@ -8,7 +8,8 @@
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import chdir, nullcontext
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NoReturn
@@ -143,3 +144,11 @@ def test_whoever_writes_temporary_files_raises_why_that_failed(tmp_path: Path, m
     monkeypatch.setattr(storage, "read", fail_to_read)
     with pytest.raises(TimeoutError):
         lease._read_store_time(str(tmp_path), "folder")
+
+
+def test_a_shared_context_is_held_until_all_have_left_it(tmp_path: Path) -> None:
+    with storage.hold_shared("folder", partial(chdir, tmp_path)):
+        with storage.hold_shared("folder", partial(chdir, "/")):
+            assert Path.cwd() == tmp_path
+        assert Path.cwd() == tmp_path
+    assert Path.cwd() != tmp_path

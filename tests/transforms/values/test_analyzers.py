@@ -65,9 +65,10 @@ def groups_of(batch: pa.RecordBatch) -> np.ndarray:
 def found(what: Analysis, folder: Path, batch: pa.RecordBatch, step: int = 600) -> tuple[Gathered, Any]:
     groups = groups_of(batch)
     whole = Gathered()
-    for start in reversed(range(0, len(batch), step)):
+    for first in reversed(range(0, len(batch), 2 * step)):
         gatherer = Gatherer(what, str(folder))
-        gatherer.add_groups(batch.slice(start, step), groups[start : start + step], SPLITS)
+        for start in (first, first + step):
+            gatherer.add_groups(batch.slice(start, step), groups[start : start + step], SPLITS)
         whole.merge(gatherer.close())
     return whole, told(find_constants(what, whole))
 

@@ -7,7 +7,7 @@ import pytest
 
 from shardmill.data.features import Feature, Renames
 from shardmill.errors import UserError
-from shardmill.transforms.values.preprocessing_declaration import Declaration, check_transform
+from shardmill.transforms.values.preprocessing_declaration import Declaration, Fill, check_transform
 from shardmill.transforms.values.preprocessing_sources import parse_transform
 
 WHOLE = """\
@@ -137,6 +137,7 @@ def test_a_dry_run_says_what_was_understood() -> None:
         ("income: {hash: {hash_buckets: 3}}", "feature 'income': hash takes texts"),
         ("age: vocabulary", "feature 'age': a vocabulary takes texts or int64, and the values are float32"),
         ("age: one_hot", "feature 'age': one_hot takes ids"),
+        ("age: [z_score, one_hot]", "feature 'age': one_hot takes ids"),
         ("review: [tokenize, vocabulary, one_hot]", "one_hot takes features with one value"),
         ("age: {z_score: true, output: city}", "output 'city' is that of feature 'city', which stays as it is, too"),
         (
@@ -167,3 +168,8 @@ def test_constants_are_taken_of_splits_that_are_there() -> None:
     check_transform(parsed("age: log1p"), ("train",), FEATURES, ("a", "b"))
     with pytest.raises(UserError, match=r"there is no split 'train' .* the splits are a, b; --analyze_splits"):
         check_transform(parsed("age: z_score"), ("train",), FEATURES, ("a", "b"))
+
+
+def test_fills_are_exact() -> None:
+    assert Fill(str(2**53 + 1)).parse_value("int64") == 2**53 + 1
+    assert Fill("1.5").parse_value("float32") == 1.5
