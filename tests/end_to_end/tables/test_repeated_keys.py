@@ -46,6 +46,7 @@ def test_repeated_keys_of_each_route(command: str, jobs: Jobs) -> None:
     first = jobs.build(f"{line} --on_duplicate_key reject --output b")
 
     assert sorted(first.table.column("x")) == KEPT
+    assert sorted(path.name for path in jobs.folder.iterdir()) == ["b", "in"]
     assert [notice for notice in _shared(first) if NOTICE in notice]
     reasons = {reject["source"]: reject["reason"] for reject in first.rejects}
     assert reasons.keys() == {f"b.{suffix}", f"c.{suffix}"}
