@@ -323,12 +323,8 @@ def find_image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, s
         if array.type != pa.large_binary() or column.startswith(KEY_PREFIX):
             continue
         names = list(map(as_text, array.drop_null().to_pylist()))
-        if names and all(map(IMAGES.accepts, names)) and _is_file_in(root, names[0]):
+        relative = posixpath.normpath(names[0]) if names and storage.is_local(names[0]) else "/"
+        is_inside = not relative.startswith(("/", "../")) and all(map(IMAGES.accepts, names))
+        if is_inside and storage.exists(storage.join(root, relative)):
             found[column] = (len(names), names[0])
     return found
-
-
-def _is_file_in(root: str, name: str) -> bool:
-    relative = posixpath.normpath(name)
-    is_inside = storage.is_local(name) and not relative.startswith(("/", "../"))
-    return is_inside and storage.exists(storage.join(root, relative))

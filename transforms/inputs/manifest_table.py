@@ -317,7 +317,11 @@ def infer_columns(
     headers: list[tuple[str, ...] | None] = []
     for manifest in manifests:
         path = manifest.path
-        _check_same_format(manifests[0].path, path)
+        if (manifest_format(manifests[0].path) == "csv") != (manifest_format(path) == "csv"):
+            raise UserError(
+                f"--manifest: {manifests[0].path} and {path} are of formats of which one has types and the other texts"
+                " alone; give manifests of one format"
+            )
         with _reading(path):
             header = _find_header(path, names)
             headers.append(header)
@@ -358,14 +362,6 @@ def infer_columns(
     remarks = Remarks({text: at for text, at in found if not any(role in text for role in about_roles)})
     notices += Findings.of(remarks).notices(cast(Any, None), 0)
     return ManifestColumns(read | types, tuple(types), tuple(dict.fromkeys(notices)))
-
-
-def _check_same_format(first: str, path: str) -> None:
-    if (manifest_format(first) == "csv") != (manifest_format(path) == "csv"):
-        raise UserError(
-            f"--manifest: {first} and {path} are of formats of which one has types and the other texts alone; give"
-            " manifests of one format"
-        )
 
 
 def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) -> list[str]:

@@ -190,6 +190,9 @@ def describe_companions(root: str, sample: Sequence[str], roles: folder_roles.Fo
     folders = Counter(map(posixpath.dirname, sample))
     found = _find_mask_folders(folders, roles)
     problem = _describe_named_after(root, sample) if found is None else _describe_folders(root, folders, sample, *found)
+    given = folder_roles.find_roles(folders) if roles is None else None
+    if problem is None and given is not None and given.label is not None:
+        problem = _describe_parts(sample, given)
     if problem is None:
         return None
     return f"{problem}; or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
@@ -288,6 +291,22 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
                 f" {doubled[0][1]!r}; give {flags}; masks are read from a folder of their own, by --masks"
             )
     return None
+
+
+def _describe_parts(sample: Iterable[str], roles: folder_roles.FolderRoles) -> str | None:
+    """Return the problem with folders that have files of the same names, which are words: `1/left` and `2/left`."""
+    words: dict[str, list[str]] = defaultdict(list)
+    for name in sample:
+        folder, base = posixpath.split(name)
+        words[folder].append(re.sub(r"\d+", "", remove_suffix(base).replace(posixpath.basename(folder), "")))
+    first, *others = map(sorted, words.values())
+    if len(others) < 2 or not 1 < len(first) == len({*first, ""}) - 1 or any(other != first for other in others):
+        return None
+    table = f"a row for each folder and --file_column {','.join(word.strip('-_. ') for word in first)}"
+    return (
+        f"{len(words):,} folders, such as {min(words)!r}, have files of the same names: if these are parts of one"
+        f" example, give --manifest a table with {table}; if the folders are classes, give --folders {roles}"
+    )
 
 
 def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPattern, list[tuple[str, str]]]:

@@ -128,7 +128,11 @@ class Columns:
 
 def choose_columns(header: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     """Choose the columns of a table whose files have `header`, or () without headers."""
-    inferred = replace(inferred, types=_without_empty_objects(inferred.types, options))
+    if options.nesting is not None and options.nesting.flatten:  # fields of objects are columns
+        prefixes = {prefix for name in inferred.types for prefix in dotted_prefixes(name)}
+        types = inferred.types.items()  # of which some may be empty lists of objects alone
+        kept = {name: column for name, column in types if name not in prefixes or column.length != 0}
+        inferred = replace(inferred, types=kept)
     known = list(header or _sort_columns(inferred, options.column_order))
     notices = _check_known(known, bool(header), inferred, options)
     _check_nested(inferred, options)
@@ -157,14 +161,6 @@ def _sort_columns(inferred: Inferred, order: Sequence[str]) -> list[str]:
         return next(found, len(places)), name
 
     return sorted(names, key=place)
-
-
-def _without_empty_objects(types: Mapping[str, ColumnType], options: TableOptions) -> Mapping[str, ColumnType]:
-    """Leave out columns that hold nothing but empty lists of objects, whose fields are columns of other rows."""
-    if options.nesting is None or not options.nesting.flatten:
-        return types
-    prefixes = {prefix for name in types for prefix in dotted_prefixes(name)}
-    return {name: column for name, column in types.items() if name not in prefixes or column.length != 0}
 
 
 def _check_nested(inferred: Inferred, options: TableOptions) -> None:

@@ -51,7 +51,10 @@ def resolve_labels(
             if not kind_of(feature).has_classes:
                 feature = Feature(name, separated[name].dtype, shape=(None,))
         if not kind_of(feature).has_classes and feature.dtype != "bytes":
-            feature = _numeric_label(feature, options)
+            if options.classes.class_names(name, options.label_columns) is not None:
+                problem = f"--label {quote(name)} holds numbers, which stay as they are"
+                raise UserError(f"{options.classes.error_prefix}, but {problem}")
+            feature = replace(feature, required=True)
         else:
             class_names[name] = _class_names(feature, inferred, options)
             names = class_names[name].names
@@ -78,14 +81,6 @@ def _check_lists(feature: Feature, options: TableOptions) -> None:
             f"--label_separator {separator!r}: --label {quote(feature.name)} holds lists already; leave the"
             " separator out"
         )
-
-
-def _numeric_label(feature: Feature, options: TableOptions) -> Feature:
-    if options.classes.class_names(feature.name, options.label_columns) is not None:
-        raise UserError(
-            f"{options.classes.error_prefix}, but --label {quote(feature.name)} holds numbers, which stay as they are"
-        )
-    return replace(feature, required=True)
 
 
 def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions) -> DType:

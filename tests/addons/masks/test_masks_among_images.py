@@ -8,6 +8,7 @@ from PIL import Image
 
 from shardmill.transforms.inputs.unused_annotations import describe_companions
 from tests.support.image_jobs import ImageJobs
+from tests.support.jobs import Jobs
 from tests.support.masks import COLOURS, encoded, picture, values
 
 NUMBERS = (0, 3, 4, 11, 17, 25)
@@ -75,6 +76,8 @@ NAMES = range(9)
 # Trees and a part of the message; "" if their images are examples
 TREES: dict[str, tuple[list[str], str]] = {
     "numbered classes": ([f"{word}/{n}.jpg" for n in NAMES for word in ("cat", "dog")], ""),
+    "numbered with a word": ([f"{word}/img{n}_x.jpg" for n in NAMES for word in ("cat", "dog", "elk")], ""),
+    "a folder an example": ([f"{n}/{n}_{side}.png" for n in NAMES for side in ("left", "right")], "--folders label"),
     "masks that people wear": ([f"{word}_mask/{n}.jpg" for n in NAMES for word in ("with", "without")], ""),
     "copies": ([f"{n}{end}.jpg" for n in NAMES for end in ("", "_1", " (2)")], ""),
     "few": (["1_mask.jpg", *(f"{n}.jpg" for n in NAMES)], ""),
@@ -104,6 +107,16 @@ def test_folders_of_images_and_masks_may_be_classes(images: ImageJobs) -> None:
     files = {f"{label}/{number}.png": picture(values(number)) for number in NUMBERS for label in ("mask", "goggles")}
     images.refuse(files, "", "--masks in/mask", "--file_column goggles,mask")
     assert images.make({}, "--folders label").label_of("mask/0.png") == "mask"
+
+
+def test_folders_of_parts_are_examples_or_classes(jobs: Jobs) -> None:
+    files = {f"{number}/{side}.png": picture(values(number)) for number in NUMBERS for side in ("left", "right")}
+    jobs.refuse("images", "--file_column left,right; if the folders are classes, give --folders label;", files=files)
+    assert jobs.build("images --folders label --name classes").contents.label_of("0/left.png") == "0"
+    rows = "".join(f'{{"left": "{number}/left.png", "right": "{number}/right.png"}}\n' for number in NUMBERS)
+    built = jobs.build("images --manifest in/rows.jsonl --file_column left,right", files={"rows.jsonl": rows})
+    assert {feature.name for feature in built.manifest.features} > {"image", "right"}
+    assert built.splits == {"train": len(NUMBERS)}
 
 
 def test_masks_that_a_glob_names_are_examples(images: ImageJobs) -> None:
