@@ -200,11 +200,6 @@ def _measure_boxes(batch: pa.RecordBatch) -> Named[str]:
     return {what: (int(odd.sum()), names[owners[odd.argmax()]].as_py()) for what, odd in found.items() if odd.any()}
 
 
-def _count_texts(texts: pa.Array) -> Counter[str]:
-    values, counts = texts.value_counts().flatten()
-    return Counter(dict(zip(values.to_pylist(), counts.to_pylist(), strict=True)))
-
-
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
@@ -226,7 +221,7 @@ def summarize_batch(
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if has_splits else Counter(),
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
-        objects=_count_texts(object_labels(batch)) if "objects" in batch.schema.names else Counter(),
+        objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         boxes=_measure_boxes(batch) if "objects" in batch.schema.names else {},
         peculiarities={_EMPTY: (len(empty), min(empty))} if empty else {},
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),

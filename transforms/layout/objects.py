@@ -61,7 +61,8 @@ def find_objects(
             raise UserError(f"{flag} {COLUMN}: the column is of boxes in images, as in Hugging Face; leave it out")
     check_same_classes(COLUMN, declared, options)
     keys = _keys(declared, options)
-    given_names, declared_names = _given_names(options), next(iter(declared.class_names), ())
+    labels, declared_names = options.classes.labels, next(iter(declared.class_names), ())
+    given_names = labels.get(LABEL) if isinstance(labels, Mapping) else None if options.label_columns else labels
     column = ObjectsColumn.from_declaration(
         keys, declared_names or (given_names if keys.has_class_ids and given_names else ()), options.source
     )
@@ -127,13 +128,6 @@ def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsCol
                 f" {', '.join(key for _, key in column.keys)}"
             )
     return replace(column, keys=tuple((member, key) for member, key in column.keys if member in members))
-
-
-def _given_names(options: TableOptions) -> tuple[str, ...] | None:
-    labels = options.classes.labels
-    if isinstance(labels, Mapping):
-        return labels.get(LABEL)
-    return None if options.label_columns else labels
 
 
 def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOptions) -> frozenset[str]:

@@ -8,6 +8,8 @@ import pytest
 from pycocotools.coco import COCO
 
 from tests.addons.run_lengths.test_drawing import coco_counts, kaggle_encode, polygon
+from tests.support.archives import zipped
+from tests.support.command import Run
 from tests.support.jobs import Built, Jobs
 from tests.support.masks import encoded, picture, values
 
@@ -86,6 +88,27 @@ def test_an_image_without_a_row_is_a_reject_or_has_an_empty_mask(jobs: Jobs) -> 
     assert "1 image is in --run_lengths in/train.csv alone: '7.png'" in filled.notices
 
 
+def test_starts_that_are_relative_stop_the_job_and_absolute_ones_are_read(jobs: Jobs) -> None:
+    relative = "ImageId, EncodedPixels\n0.png,20 2 3 2\n1.png,10 2 10 2 4 1\n2.png,17 3\n3.png, -1\n9.png, -1\n"
+    sentence = "in/train.csv: starts do not ascend in 2 rows, as in '0.png': if they are relative to the run before"
+    jobs.refuse(RUNS, sentence, files={**PICTURES, "train.csv": relative})
+    absolute = relative.replace("20 2 3 2", "21 2 25 2").replace("10 2 10 2 4 1", "11 2 22 2 28 1")
+    built = jobs.build(RUNS, files={"train.csv": absolute})
+    assert {name: int(mask.sum()) for name, mask in masks_of(built).items()} == {
+        **{"0.png": 4, "1.png": 5, "2.png": 3, "3.png": 0, "9.png": 0}
+    }
+
+
+def test_a_night_after_the_table_changed_draws_the_masks_anew(jobs: Jobs, run: Run) -> None:
+    table, recipe = TABLES["Severstal"][0], "images:\n  input: in/images\n  run_lengths: in/train.csv\n"
+    jobs.write({**PICTURES, "train.csv": table, "../n.yaml": f"name: n\noutput: out\n{recipe}"})
+    for version, pixels, rows_of in (("1.0.0", 0, table), ("1.0.1", 3, table.replace("9.png,1,", "9.png,1,1 3"))):
+        jobs.write({"train.csv": rows_of})
+        result = run("rebuild", "n.yaml")
+        assert result.status == 0, result.err
+        assert masks_of(Built(jobs.folder / "out/n" / version))["9.png"].sum() == pixels
+
+
 def test_a_turn_that_run_lengths_do_not_tell_is_a_reject(jobs: Jobs) -> None:
     mask = values(1)
     table = f"ImageId,rle\n1.png,{kaggle_encode(mask > 0)}\n"
@@ -131,9 +154,8 @@ def test_the_shapes_of_coco_are_drawn(jobs: Jobs, coco: dict[str, Any]) -> None:
     (feature,) = (one for one in built.manifest.features if one.name == "mask")
     assert dict(enumerate(feature.class_names)) == dict.fromkeys(range(9), "") | {3: "ant", 8: "bee"}
     assert "a value of a mask is the id of its category, and 0 without object" in built.notices
-    assert any(
-        "objects of other values that overlap; the later one covers the earlier" in each for each in built.notices
-    )
+    overlaps = "objects of other values that overlap; the later one covers the earlier, the first of '1.png'"
+    assert any(overlaps in each for each in built.notices)
 
 
 def test_an_object_without_a_shape_makes_its_image_a_reject(jobs: Jobs, coco: dict[str, Any]) -> None:
@@ -185,7 +207,12 @@ def test_flags_without_an_effect_are_mistakes(jobs: Jobs, flags: str, sentence: 
 
 
 def test_a_table_among_the_images_is_read_by_the_flag_that_the_message_names(jobs: Jobs) -> None:
-    text = TABLES["Severstal, at first"][0]
-    jobs.refuse("images --input in", "give --run_lengths in/train.csv;", files={**PICTURES, "train.csv": text})
-    built = jobs.build("images --input in --run_lengths in/train.csv")
-    np.testing.assert_array_equal(masks_of(built)["0.png"], DRAWN["0.png"])
+    table = TABLES["Severstal, at first"][0]
+    archive = zipped(
+        {**{name.removeprefix("images/"): of for name, of in PICTURES.items()}, "train.csv": table.encode()}
+    )
+    jobs.write({**PICTURES, "train.csv": table, "../a.zip": archive})
+    for root, path in (("in", "in/train.csv"), ("a.zip", "zip://a.zip/train.csv")):
+        jobs.refuse(f"images --input {root}", f"give --run_lengths {path};")
+        built = jobs.build(f"images --input {root} --run_lengths {path} --name n{len(root)}")
+        np.testing.assert_array_equal(masks_of(built)["0.png"], DRAWN["0.png"])

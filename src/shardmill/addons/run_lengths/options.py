@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from shardmill.pipelines.config.images import ImagesConfig
     from shardmill.transforms.inputs.found_files import AddedCompanions
 
-_DOWN = (
-    "run lengths number the pixels of a mask down its columns, as most competitions of Kaggle do; if they number them"
-    " along the rows, give --run_order rows"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunLengthOptions(CompanionOptions):
@@ -86,8 +81,11 @@ class RunLengthOptions(CompanionOptions):
             notice = f"a value of a mask is {what}{' plus 1' * (self.mask_values == 'classes+1')}, and 0 without object"
             return AddedCompanions(self.given, companions, notices=(notice,), of_objects=True)
         finder = partial(RunLengthTable, self.run_lengths, self.mask_values, self.unlisted_masks == "empty")
-        notices = () if self.run_order else (_DOWN,)
-        return AddedCompanions(self.given, companions, self.run_lengths, finder, notices)
+        notice = (
+            "run lengths number the pixels of a mask down its columns, as most competitions of Kaggle do; if they"
+            " number them along the rows, give --run_order rows"
+        )
+        return AddedCompanions(self.given, companions, self.run_lengths, finder, () if self.run_order else (notice,))
 
     def check(self, config: "ImagesConfig") -> None:
         of_table = self.run_order or self.unlisted_masks != "reject"

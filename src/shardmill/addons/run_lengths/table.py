@@ -54,6 +54,7 @@ class RunLengthTable:
 
     def _read(self, text: io.TextIOWrapper) -> None:
         limit = csv.field_size_limit(_MOST)
+        several, unordered = 0, list[str]()  # rows with several runs, and images of those whose starts do not ascend
         try:
             rows = csv.reader(text)
             header = next(rows, [])
@@ -70,12 +71,20 @@ class RunLengthTable:
                 objects = self._rows[image]
                 if cells["runs"] not in _NOTHING:
                     objects.append((label, cells["runs"]))
+                    starts = cells["runs"].split()[::2]
+                    several += len(starts) > 1
+                    unordered += [image] if starts != sorted(starts, key=lambda each: (len(each), each)) else []
                 if cells.get("width", "").isdecimal() and cells.get("height", "").isdecimal():
                     self._sizes[image] = [int(cells["width"]), int(cells["height"])]
         except csv.Error as error:
             raise UserError(f"--run_lengths {self._path} is no CSV: {error}") from None
         finally:
             csv.field_size_limit(limit)
+        if 2 * len(unordered) > several:
+            raise UserError(
+                f"--run_lengths {self._path}: starts do not ascend in {len(unordered):,} rows, as in {unordered[0]!r}:"
+                " if they are relative to the run before, as those of SIIM-ACR, count them from the first pixel, 1"
+            )
 
     def is_among_images(self, name: str) -> bool:
         return False
