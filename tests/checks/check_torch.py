@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import shardmill
 import shardmill.torch
 from shardmill.data.example import decode_example
-from shardmill.errors import UserError
+from shardmill.errors import CorruptDataError, UserError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRAINING = REPOSITORY / "tests" / "support" / "torch_training.py"
@@ -69,6 +70,14 @@ def convert(folder: Path, command: str, source: str, *flags: str) -> Path:
         [os.environ["SHARDMILL"], command, *places, *flags], cwd=folder, check=True, stdout=subprocess.DEVNULL
     )
     return folder / "out" / Path(source).stem
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS"])
+def test_damaged_metadata_without_pyarrow(rows: Path, tmp_path: Path, name: str) -> None:
+    damaged = shutil.copytree(rows, tmp_path / "rows") / "1.0.0" / name
+    damaged.write_bytes(damaged.read_bytes()[:-3])
+    with pytest.raises(CorruptDataError, match=name):
+        shardmill.source(tmp_path / "rows")
 
 
 def dataset(rows: Path, **options: Any) -> shardmill.torch.Dataset:

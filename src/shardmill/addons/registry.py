@@ -1,6 +1,7 @@
 """The registry of add-ons: what each has, so that its modules are imported only when they are used."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from os import fspath
@@ -146,7 +147,8 @@ def find_or_open(path: Any, open_it: Callable[[Any], Any], files: Any = None) ->
     try:
         return open_it(fspath(path))
     except (TypeError, UserError, CorruptDataError):  # a TypeError if there are several paths
-        for module in modules("foreign"):
-            if (found := module.find_foreign(path, files)) is not None:
-                return found
+        with suppress(ModuleNotFoundError):  # where only the reader is installed, which looks into no folders
+            for module in modules("foreign"):
+                if (found := module.find_foreign(path, files)) is not None:
+                    return found
         raise
