@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardmill.data.feature_kind import ELEMENT_TYPES
@@ -53,6 +54,9 @@ def _walk(
         encoding = entry["image"].get("encodingFormat", "")
         is_image = entry["image"].get("dtype", "uint8") in ("uint8", "uint16") and encoding in ("", *_FILES)
         yield Feature(name, "bytes", "image" if is_image else "tensor", encoding=encoding if is_image else "")
+    elif "audio" in entry and not lead and not entry["audio"].get("lazyDecode"):
+        rate = int(entry["audio"].get("sampleRate") or 0)
+        yield from (replace(samples, sample_rate=rate) for samples in _tensor(entry["audio"], name, lead, sequence))
     elif "tensor" in entry:
         yield from _tensor(entry["tensor"], name, lead, sequence)
 

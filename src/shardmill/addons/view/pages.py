@@ -140,7 +140,7 @@ class Opened:
         for _, _, _, record in self.found.select(split or None).read(number, 1):
             if isinstance(record, bytes):
                 value = decode_any(record)[1].get(name, [])
-                return to_media(value, at, self.features.get(name), self.facts.get("sample_rates", {}).get(name, 0))
+                return to_media(value, at, self.features.get(name))
         raise UserError(f"there is no example {number:,}")
 
     def _card(
@@ -350,10 +350,10 @@ def python_code(shard: RecordFile, at: int, values: Mapping[str, Any]) -> str:
     return "\n".join(lines) + f"\nvalues = {{\n{body}}}\n"
 
 
-def to_media(value: Any, at: int, feature: Feature | None, sample_rate: int) -> tuple[bytes, str]:
+def to_media(value: Any, at: int, feature: Feature | None) -> tuple[bytes, str]:
     """Return one of the values as a picture or a sound that browsers show, and its type."""
     if isinstance(value, np.ndarray):
-        return _to_wav(value, sample_rate or 16_000), "audio/wav"
+        return _to_wav(value, (feature and feature.sample_rate) or 16_000), "audio/wav"
     one = value[at] if at < len(value) else b""
     data = one if isinstance(one, bytes) else one[0]
     if feature is not None and feature.kind == "array":

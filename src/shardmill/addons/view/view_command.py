@@ -142,7 +142,6 @@ def _open_dataset(dataset: Dataset) -> Opened:
         "notices": list(manifest.notices),
         "rejects": {"records": manifest.rejects.get("records", 0), "reasons": manifest.rejects.get("reasons", {})},
         "reject_lines": _read_rejects(dataset),
-        "sample_rates": {feature.name: feature.sample_rate for feature in manifest.features if feature.sample_rate},
     }
     with suppress(FileNotFoundError, CorruptDataError, KeyError):
         facts["classes"] = {
