@@ -156,7 +156,7 @@ def test_folders_nested_too_deep_stop_the_job_or_are_one_reject(jobs: Jobs, tmp_
         # Python's own rmtree, by which pytest clears up, would not get down there
         subprocess.run(["rm", "-r", "in"], check=True)
     assert made.contents.records.keys() == {"a/1.jpg"}
-    assert ["more than 500 deep" in reject["reason"] for reject in made.rejects] == [True]
+    assert ["over 500 deep" in reject["reason"] for reject in made.rejects] == [True]
 
 
 def test_link_to_another_folder_is_followed(jobs: Jobs) -> None:
