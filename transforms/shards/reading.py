@@ -165,10 +165,6 @@ class _Limited:
         return data
 
 
-def _raw_batch(block: RecordBlock) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([slices(block.data, block.starts, block.ends)], names=[RAW_RECORD])
-
-
 class _ReadFn(beam.DoFn):
     def __init__(self, dataset: Dataset, features: Sequence[str] | None, as_: As) -> None:
         self._dataset, self._features, self._as = dataset, features, as_
@@ -177,7 +173,9 @@ class _ReadFn(beam.DoFn):
         manifest = self._dataset.manifest
         self._dicts = RecordDecoder(manifest, self._features, None, ())
         decode = BatchDecoder(manifest.features, self._features)
-        self._batches: Callable[[RecordBlock], pa.RecordBatch] = _raw_batch if manifest.has_raw_records else decode
+        self._batches: Callable[[RecordBlock], pa.RecordBatch] = decode
+        if manifest.has_raw_records:
+            self._batches = lambda block: pa.record_batch({RAW_RECORD: slices(block.data, block.starts, block.ends)})
 
     def process(self, part: Part) -> Iterator[Any]:
         """Yield the elements of a part."""
