@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shardmill.data import spans
-from shardmill.data.features import DType
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import data_of, is_list, offsets_of
 from shardmill.transforms.findings import Mergeable, merged
@@ -247,7 +246,9 @@ def finite_floats(values: pa.Array) -> NDArray[np.float32]:
 
 def _apply_step(column: pa.Array, step: preprocessing_declaration.Step) -> pa.Array:
     if isinstance(step, preprocessing_declaration.Fill):
-        return pc.fill_null(column, pa.scalar(step.parse_value(_dtype(column.type)), column.type))
+        is_integer, is_float = pa.types.is_integer(column.type), pa.types.is_floating(column.type)
+        value = step.parse_value("int64" if is_integer else "float32" if is_float else "bytes")
+        return pc.fill_null(column, pa.scalar(value, column.type))
     if isinstance(step, preprocessing_declaration.Lower):
         return pc.ascii_lower(_view_as_texts(column)).view(pa.large_binary())
     if isinstance(step, preprocessing_declaration.Tokenize):
@@ -270,10 +271,6 @@ def _tokenize(texts: pa.LargeStringArray, pattern: str) -> pa.LargeStringArray:
 def _view_as_texts(column: pa.Array) -> pa.LargeStringArray:
     """View bytes as texts without checking that they are UTF-8; the kernels that follow accept any bytes."""
     return column.cast(pa.large_binary()).view(pa.large_string())
-
-
-def _dtype(kind: pa.DataType) -> DType:
-    return "int64" if pa.types.is_integer(kind) else "float32" if pa.types.is_floating(kind) else "bytes"
 
 
 GATHERED_FOLDER = "gathered"  # in the job's temporary directory

@@ -110,7 +110,8 @@ def _apply_step(
 ) -> tuple[Any, int]:
     """Return `value` after a step, and the number of ids that it can be, 0 if it is no id."""
     if isinstance(step, preprocessing_declaration.Fill):
-        return _to_dense(value, step.parse_value(_dtype(value))), ids
+        dtype: Any = {tf.string: "bytes", tf.int64: "int64"}.get(value.dtype, "float32")
+        return _to_dense(value, step.parse_value(dtype)), ids
     if isinstance(step, preprocessing_declaration.Lower):
         return _map_values(value, tf.strings.lower), 0
     if isinstance(step, preprocessing_declaration.Tokenize):
@@ -173,10 +174,6 @@ def _to_dense(value: Any, default: Any) -> Any:
         return value
     column = tf.SparseTensor(value.indices, value.values, [value.dense_shape[0], 1])
     return tf.squeeze(tf.sparse.to_dense(column, tf.constant(default, value.dtype)), 1)
-
-
-def _dtype(value: Any) -> Any:
-    return {tf.string: "bytes", tf.int64: "int64"}.get(value.dtype, "float32")
 
 
 if __name__ == "__main__":
