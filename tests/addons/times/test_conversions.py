@@ -1,7 +1,9 @@
 """`--timestamp column=unit`: dates and times of every format as int64."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,6 +12,7 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+import shardmill
 from tests.support.command import Run
 from tests.support.jobs import Built, Jobs, check_sentence
 from tests.support.later import Later
@@ -17,6 +20,7 @@ from tests.support.table_results import encode_rows, parquet
 
 tfds = Later("tensorflow_datasets")
 pd = Later("pandas")
+polars = Later("polars")
 
 MOMENTS = [datetime(2024, 1, 1, 12, 30, n % 60, n * 1000, UTC) if n % 10 else None for n in range(200)]
 FLAGS = "--timestamp created=ms --key id"
@@ -258,3 +262,48 @@ def test_durations_are_no_points_in_time(jobs: Jobs) -> None:
     assert sorted(built.table.column("took")) == [1000, 60000]
     said = "column 'took' holds durations, of which the numbers of ms are stored"
     assert [notice for notice in built.notices if "took" in notice] == [said]
+
+
+def moment_texts() -> list[str | None]:
+    """Return one moment, 09:00:00.123 on 31 January 2024 in UTC, in forms of ISO 8601, and no moment."""
+    clocks = ("09:00:00.1230000Z", "09:00:00,123+00:00", "10:00:00.123+01:00", "09:00:00.123")
+    days = ("2024-01-31", "2024-031", "2024-W05-3")
+    return [f"{day}T{clock}" for day in days for clock in clocks] + ["20240131T090000.123Z", None]
+
+
+def test_texts_of_times_in_a_database_are_exact(jobs: Jobs) -> None:
+    texts = moment_texts()
+    with sqlite3.connect("t.db") as connection:
+        connection.execute("CREATE TABLE t (id INTEGER, at TEXT, spoken TEXT)")
+        connection.executemany(
+            "INSERT INTO t VALUES (?, ?, ?)", [(n, text, "31.01.2024") for n, text in enumerate(texts)]
+        )
+    connection.close()
+    flags = "--timestamp at=ms --timestamp 'spoken=s:%d.%m.%Y' --key id"
+    built = jobs.build(f"sql --url sqlite:///t.db --query 'SELECT * FROM t' {flags}")
+    moment = 1_706_691_600_123
+    assert [row.get("at") for row in sorted(built.table.rows, key=lambda row: row["id"])] == [
+        None if text is None else moment for text in texts
+    ]
+    assert {row["spoken"] for row in built.table.rows} == {1_706_659_200}
+
+
+@pytest.mark.parametrize("kind", ["s", "us", "ns", "Europe/Berlin", "objects", "polars", "arrow", "dicts"])
+def test_times_in_frames_are_exact(kind: str, tmp_path: Path) -> None:
+    first, last = (datetime(year, 7, 31, 9, 0, 5, tzinfo=UTC) for year in (1901, 2200))
+    naive = [first.replace(tzinfo=None), None, last.replace(tzinfo=None)]
+    frame: Any = pd.DataFrame({"id": [0, 1, 2], "at": pd.Series(pd.to_datetime(naive))})
+    if kind in ("s", "us", "ns"):
+        frame["at"] = frame["at"].astype(f"datetime64[{kind}]")
+    elif kind == "Europe/Berlin":
+        frame["at"] = frame["at"].dt.tz_localize("UTC").dt.tz_convert(kind)
+    elif kind == "objects":
+        frame["at"] = pd.Series([first, pd.NaT, last], dtype=object)
+    else:
+        table = pa.table({"id": [0, 1, 2], "at": pa.array([first, None, last], pa.timestamp("us", "UTC"))})
+        frame = table.to_pylist() if kind == "dicts" else polars.from_arrow(table) if kind == "polars" else table
+        if kind == "dicts":
+            frame[1]["at"] = pd.NaT
+    made = shardmill.write(frame, output=tmp_path, name="n", timestamp={"at": "us"}, key="id")
+    found = {row["id"]: row.get("at") for row in shardmill.examples(made.directory)}
+    assert found == {0: int(first.timestamp()) * 10**6, 1: None, 2: int(last.timestamp()) * 10**6}
