@@ -62,7 +62,7 @@ docs:
 # Forty minutes and 25 GB of disk; writes the tables of docs/benchmarks.md. `make bench QUICK=1` tries all on tiny inputs.
 bench: export SHARDMILL := $(abspath $(LEAN))/shardmill
 bench: test-environment lean-environment
-	$(TEST)/python benchmarks/run_all.py $(if $(QUICK),--quick)
+	$(TEST)/python benchmarks/$(if $(CORES),bench_cores.py --cores $(CORES),run_all.py $(if $(QUICK),--quick))
 
 check:
 	@$(CHECKS) $(NAME)

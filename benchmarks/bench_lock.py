@@ -91,7 +91,7 @@ def _map(folder: Path) -> Sequence[str]:
     return "--map", f"{module}:unchanged"
 
 
-_ROUTES = {
+ROUTES = {
     "images": Route("images", _images, 40_000, 100, 1.0),
     "images --resize": Route("images", _images, 4_000, 100, flags=lambda _: ("--resize", "224x224")),
     "csv": Route("csv", _table("csv"), 1_000_000, 1_000, 0.06),
@@ -157,7 +157,7 @@ def measure_route(
     name: str, folder: Path, library: Path, rounds: int, scale: float, flags: Sequence[str]
 ) -> tuple[Spent, int]:
     """Return the core time of a route without its start-up, medians of some rounds, and its number of records."""
-    route, output = _ROUTES[name], folder / "output"
+    route, output = ROUTES[name], folder / "output"
     many = max(int(route.records * scale), 2 * route.few)
     found = []
     for number in range(rounds):
@@ -179,13 +179,13 @@ def row(name: str, spent: Spent, records: int) -> list[str]:
     """Return a row of the table: microseconds per record, and the number of cores that they allow."""
     per_record = [1e6 * getattr(spent, what) / records for what in Spent.__slots__]
     cores = spent.cores / spent.launcher if spent.launcher else float("inf")
-    goal = _ROUTES[name].goal
+    goal = ROUTES[name].goal
     return [f"`{name}`", f"{records:,}", *(f"{value:.3f}" for value in per_record), f"{cores:.0f}", f"{goal or ''}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--routes", nargs="+", choices=list(_ROUTES), default=list(_ROUTES), help="(default: all)")
+    parser.add_argument("--routes", nargs="+", choices=list(ROUTES), default=list(ROUTES), help="(default: all)")
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of records (default: %(default)s)")
     parser.add_argument("--flags", default="", help="for the command, in one word, such as '--threads 4'")
     parser.add_argument("--self_test", action="store_true", help="only check the sampler on known workloads")
