@@ -28,6 +28,8 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
         import yaml
 
         return parse_transform(yaml.safe_dump(dict(value), sort_keys=False).encode(), "transform")
+    if str(value).endswith(".py"):
+        raise UserError(f"--transform {value} is no transform.yaml; tables and lines take Python by --module_file")
     return parse_transform(read_option_file("transform", str(value)), str(value))
 
 

@@ -33,6 +33,13 @@ MISTAKES: list[tuple[Files, str, str, int, str]] = [
     ),
     (CITIES, "same: z_score", f"{FIT} --analyze_splits fit,test", 1, "all 40 values are 7"),
     (CITIES, "", "--transform none.yaml", 2, "none.yaml: No such file or directory"),
+    (
+        CITIES,
+        "",
+        "--transform steps.py",
+        2,
+        "--transform steps.py is no transform.yaml; tables and lines take Python by",
+    ),
     (CITIES, "", "--analyze_splits train", 2, "--analyze_splits needs --transform"),
     (
         *(FEW, "age: z_score", "--splits train=0.005,test=0.995", 1),

@@ -88,7 +88,7 @@ class ViewServer:
 
 
 def find_by_name(opened: Opened, split: str, wanted: str) -> dict[str, Any]:
-    """Return the number of the first example of which a text, such as its file name, ends with `wanted`."""
+    """Return the number of the first example whose record has `wanted`, such as a file name, in its bytes."""
     end = wanted.encode()
     for number, _, _, record in opened.found.select(split or None).read(0, 1 << 60):
         if not isinstance(record, Damage) and end in record:
