@@ -224,6 +224,10 @@ def kaggle(scene: detection.Scene, thing: Any) -> str:
     return f"images\\{scene.name}; {thing.colour}; {'; '.join(map(str, thing.box))}"
 
 
+def xray(scene: detection.Scene, thing: Any) -> str:
+    return f"{scene.name},{thing.colour},{','.join(map(str, thing.box))}"
+
+
 Objects = list[tuple[str, tuple[float, ...], float]]
 
 
@@ -264,8 +268,10 @@ CORNERS = "filename,width,height,class,xmin,ymin,xmax,ymax"
         ),
         (table("image_id,width,height,bbox,label", wheat), "train.csv", ""),
         (table("image; label; x; y; w; h", kaggle), "boxes.csv", "backslashes"),
+        (table("Path,Width,Height,ClassId,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2", roboflow), "Train.csv", ""),
+        (table("Image Index,Finding Label,Bbox [x,y,w,h]", xray), "BBox_List.csv", ""),
     ],
-    ids=["Roboflow", "spaces", "Open Images", "bbox", "x, y, w, h"],
+    ids=["Roboflow", "spaces", "Open Images", "bbox", "x, y, w, h", "GTSRB", "ChestX-ray14"],
 )
 def test_boxes_are_those_of_coco(
     jobs: Jobs, tmp_path: Path, coco: dict[str, Objects], content: bytes, name: str, notice: str

@@ -329,22 +329,23 @@ def _studio_name(data: Mapping[str, Any]) -> str:
     return posixpath.basename(path) if address.scheme or path.startswith("/data/") else path
 
 
-_BOX_NAMES: dict[str, tuple[str, ...]] = {  # columns of tables of boxes, in small letters and without marks
-    "file": ("filename", "imageid", "image", "imagename", "imagepath", "imagefilename", "path", "file", "img"),
-    "label": ("class", "label", "labelname", "classname", "category", "categoryname", "name"),
-    "split": ("split", "subset", "set"),
-    "left": ("xmin", "x1", "left", "bboxxmin", "bboxx1"),
-    "top": ("ymin", "y1", "top", "bboxymin", "bboxy1"),
-    "right": ("xmax", "x2", "right", "bboxxmax", "bboxx2"),
-    "bottom": ("ymax", "y2", "bottom", "bboxymax", "bboxy2"),
-    "x": ("x", "bboxx", "xmin", "x1", "left"),
-    "y": ("y", "bboxy", "ymin", "y1", "top"),
-    "width": ("w", "bboxwidth", "bboxw", "boxwidth", "width"),
-    "height": ("h", "bboxheight", "bboxh", "boxheight", "height"),
-    "box": ("bbox", "box"),
-    "is_crowd": ("isgroupof", "iscrowd"),
-    "image_width": ("imagewidth", "imgwidth", "imagew", "width"),
-    "image_height": ("imageheight", "imgheight", "imageh", "height"),
+# Names of columns of tables of boxes, in small letters and without marks
+_BOX_NAMES = {
+    "file": "filename imageid image imagename imagepath imagefilename path file img imageindex",
+    "label": "class label labelname classname category categoryname name classid findinglabel",
+    "split": "split subset set",
+    "left": "xmin x1 left bboxxmin bboxx1 roix1",
+    "top": "ymin y1 top bboxymin bboxy1 roiy1",
+    "right": "xmax x2 right bboxxmax bboxx2 roix2",
+    "bottom": "ymax y2 bottom bboxymax bboxy2 roiy2",
+    "x": "x bboxx xmin x1 left",
+    "y": "y bboxy ymin y1 top",
+    "width": "w bboxwidth bboxw boxwidth width",
+    "height": "h bboxheight bboxh boxheight height",
+    "box": "bbox box",
+    "is_crowd": "isgroupof iscrowd",
+    "image_width": "imagewidth imgwidth imagew width",
+    "image_height": "imageheight imgheight imageh height",
 }
 _SHAPES = (("left", "top", "right", "bottom"), ("x", "y", "width", "height"), ("box",))  # columns that make a box
 # Of tables without a header: github.com/fizyr/keras-retinanet has six of these columns, SKU-110K all
@@ -412,9 +413,9 @@ def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dic
     """Return the columns of a table of boxes by what they hold, and which of them make a box; UserError if unknown."""
     plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in reversed(header)}
     known = {
-        what: next(plain[name] for name in names if name in plain)
+        what: next(plain[name] for name in names.split() if name in plain)
         for what, names in _BOX_NAMES.items()
-        if any(name in plain for name in names)
+        if any(name in plain for name in names.split())
     }
     if label:
         known["label"] = label
