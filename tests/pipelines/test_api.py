@@ -416,8 +416,8 @@ def test_options_of_beam_are_checked(parent: Path) -> None:
         (lambda: shardmill.versions(parent, beam_options=["--regoin", "x"]), "--regoin"),
         (lambda: shardmill.rollback(parent, beam_options=["--runner", "FlinkRunner"]), "--runner"),
         (lambda: shardmill.plan("csv", **where, beam_options=["--regoin", "x"]), "--regoin"),
-        (lambda: shardmill.versions(parent, beam_options="--x"), "is one text; expected a list"),
-        (lambda: shardmill.rebuild("x", beam_options=""), "is one text; expected a list"),
+        (lambda: shardmill.versions(parent, beam_options="--x"), "is a text; expected a list"),
+        (lambda: shardmill.rebuild("x", beam_options=""), "is a text; expected a list"),
     )
     for call, words in calls:
         with pytest.raises(shardmill.UserError, match=words):

@@ -157,7 +157,7 @@ def parse_index(text: bytes, name: str, shard_size: int, records: int | None = N
         CorruptDataError: if it is none, or does not fit a shard of `shard_size` bytes and `records` records.
     """
     if text.translate(None, b"0123456789 \r\n") or (text and not text.endswith(b"\n")):
-        raise CorruptDataError(f"{name} is cut short or no index: expected lines of an offset and a length; {REMEDY}")
+        raise CorruptDataError(f"{name} is cut short or not an index: expected lines of offset and length; {REMEDY}")
     numbers = np.fromstring(text.decode(), np.int64, sep=" ") if text.strip() else np.empty(0, np.int64)
     if len(numbers) != 2 * text.count(b"\n"):
         raise CorruptDataError(f"{name} is not an index: expected an offset and a length on each line; {REMEDY}")

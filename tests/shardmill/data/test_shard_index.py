@@ -62,7 +62,7 @@ def test_an_index_is_built_of_the_chunks_that_are_written() -> None:
 @pytest.mark.parametrize(
     ("text", "size", "message"),
     [
-        (b"0 20\n20 20", 40, "shard.idx is cut short or no index"),
+        (b"0 20\n20 20", 40, "shard.idx is cut short or not an index"),
         (b"0 20\n20 2\n", 40, "is out of order: record 1 begins at byte 20 and ends at byte 22"),
         (b"0 20\n20 20\n", 60, "its last record ends at byte 40, the shard has 60 bytes; the index is cut short"),
         (b"0 20\n20 20\n40 20\n", 40, "ends at byte 60, the shard has 40 bytes; the index is of another build"),
