@@ -83,8 +83,9 @@ def shorten(text: str) -> str:
 
 
 def plural(number: int, one: str, several: str = "") -> str:
-    """Format a count with its noun; the plural is `several`, or `one` with an `s`."""
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+    """Format a count with its noun; the plural is `several`, or `one` with an `s`, as in `files without suffix`."""
+    several = several or re.sub(r"(?= (?:that|without|whose) )|\Z", "s", one, count=1)
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def listed(words: Sequence[str], most: int, rest: str = " and {:,} more") -> str:

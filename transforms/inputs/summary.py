@@ -89,10 +89,6 @@ def _add_named(target: Named[Key], other: Named[Key]) -> Named[Key]:
     return target
 
 
-def _add_names(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted({*one, *other})[:MOST_SAMPLED]) if one and other else one or other
-
-
 def _named() -> Any:
     return merged_by(_add_named, default_factory=dict)
 
@@ -138,7 +134,9 @@ class InputSummary(Mergeable):
     named_splits: Named[str] = _named()
     reasons: Counter[str] = _bounded()  # rejected records by reason; some are lost, as of `labels`
     # the first files by name: of each folder of a listing, or of a manifest
-    sample: tuple[str, ...] = merged_by(_add_names, default=())
+    sample: tuple[str, ...] = merged_by(
+        lambda one, other: tuple(sorted({*one, *other})[:MOST_SAMPLED]) if one and other else one or other, default=()
+    )
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: Named[str] = _named()
     # numbers in the columns of manifest rows that float32 would change

@@ -43,9 +43,16 @@ def describe_unused_files(
         advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
         if kind == folder_roles.IMAGES and not given and not hints:
             advice = f"if they annotate the images, {WRITE}"
-    patterns = {f"*{posixpath.splitext(name)[1]}" if "." in what else name for what, (_, name) in unused.items()}
+    patterns = {_pattern_of(what, name, sample) for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
     return f"{problem}; {advice}{'; or, ' if advice else ''}to leave such files out, {'' if advice else 'give '}{flags}"
+
+
+def _pattern_of(what: str, name: str, sample: Iterable[str]) -> str:
+    """Return the suffix that leaves out such files, or else the outermost folder without an example, or the file."""
+    folders = ("/".join(name.split("/")[:depth]) for depth in range(1, name.count("/") + 1))
+    beside = (path for path in folders if not any(each.startswith(f"{path}/") for each in sample))
+    return f"*{posixpath.splitext(name)[1]}" if "." in what else next(beside, name)
 
 
 def _suffix_flags(root: str, kind: folder_roles.FileKind, unused: Mapping[str, tuple[int, str]]) -> Iterator[str]:

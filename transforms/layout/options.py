@@ -231,7 +231,7 @@ _SKIPPED_PREFIX = "passed over "
 def skipped_notices(summary: InputSummary) -> list[str]:
     """Return notices of what was skipped."""
     return [
-        f"{_SKIPPED_PREFIX}{number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
+        f"{_SKIPPED_PREFIX}{plural(number, kind)}, such as {name!r}"
         f"{describe_foreign_format(name)}{'; to read it, give the folder of a version' if kind == OF_DATA_SET else ''}"
         for kind, (number, name) in sorted(summary.skipped.items())
     ]
@@ -247,7 +247,7 @@ def peculiarity_notices(summary: InputSummary) -> list[str]:
 
 def is_missing_choice(notice: str) -> bool:
     """Return True if a notice reports choices of a glob, such as days of a window, that match no file."""
-    kinds = (f" {NO_MATCH}, ", f" {_plural(NO_MATCH)}, ")
+    kinds = (f" {NO_MATCH}, ", f"{plural(2, NO_MATCH).removeprefix('2')}, ")
     return notice.startswith(_SKIPPED_PREFIX) and any(kind in notice for kind in kinds)
 
 
@@ -301,12 +301,6 @@ def class_notices(label: str, classes: ClassNames, frozen: Sequence[str] | None,
             f"label {label!r} has {len(names):,} classes in {plural(examples, 'example')}, such as {names[0]!r} and"
             f" {names[1]!r}; leave the label out if these are ids or texts, or name the classes with --labels_file"
         )
-
-
-def _plural(kind: str) -> str:
-    found = re.search(r" (?:that|without|whose) ", kind)
-    end = found.start() if found else len(kind)
-    return f"{kind[:end]}s{kind[end:]}"
 
 
 def file_notices(

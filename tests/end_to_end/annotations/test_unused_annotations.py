@@ -174,6 +174,14 @@ def test_every_file_is_used_excluded_or_clutter(jobs: Jobs, command: str) -> Non
     assert sum(split.examples for split in jobs.build(f"{command} --exclude '*.tmp'").manifest.splits) == 4
 
 
+def test_files_without_suffix_are_left_out_by_their_folder(jobs: Jobs) -> None:
+    files = {
+        f"{part}/ant/{number}{end}": image(number) for number in (1, 2) for part, end in (("a", ".jpg"), ("b", ""))
+    }
+    jobs.refuse("images", "2 files without suffix, such as 'b/ant/1'…--exclude b", files=files)
+    assert jobs.build("images --exclude b").splits == {"train": 2}
+
+
 def test_files_in_archives_and_lists_that_a_flag_names(jobs: Jobs) -> None:
     files = {**image_tree(("ant", "bee"), 2), "labels.csv": b"a,b\n1,2\n"}
     jobs.refuse("images --input in/a.zip", "1 .csv file…--exclude '*.csv'", files={"a.zip": zipped(files)})
