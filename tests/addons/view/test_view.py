@@ -25,6 +25,7 @@ from tests.support.command import Run, check_mistake, image, tree_bytes, write_f
 from tests.support.encoded import encode_example
 from tests.support.reading import make
 from tests.support.record_files import detection, hostile, trip, write_all_layouts, write_records
+from tests.support.tokenizer_files import TEXTS, tokenizer_json
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +195,17 @@ def test_a_data_set_of_ours_has_its_rejects_and_notices(tmp_path: Path) -> None:
     assert (info["title"], info["rejects"]["records"], len(cards)) == ("n 1.0.0", 1, 8)
     assert "bad.png" in info["reject_lines"][0]
     assert tree_bytes(made) == before
+
+
+@pytest.mark.parametrize("content", [tokenizer_json(), tokenizer_json() + b" "])
+def test_token_ids_are_decoded_by_the_tokenizer_of_the_data_set(tmp_path: Path, content: bytes) -> None:
+    write_files(tmp_path, {"in/a.txt": "\n".join(TEXTS[:3]).encode(), "tokenizer.json": tokenizer_json()})
+    made = make("text", tmp_path / "in", tmp_path / "out", "--tokenizer", tmp_path / "tokenizer.json")
+    (made.parent / "tokenizer.json").write_bytes(content)
+    view = shardmill.view(made)
+    (shown,) = (value for value in Page(view).ask("one", number=0)["values"] if value["name"] == "input_ids")
+    view.stop()
+    assert (shown["tokens"] in TEXTS) == (content == tokenizer_json())
 
 
 def test_two_inputs_side_by_side(layouts: Path, tmp_path: Path, pages: Any) -> None:

@@ -1,5 +1,6 @@
 """`shardmill view`: look into a data set or any TFRecord files in a browser."""
 
+import hashlib
 import os
 import posixpath
 import webbrowser
@@ -16,7 +17,7 @@ from shardmill.addons.view.inspection import take_sample
 from shardmill.addons.view.pages import Opened
 from shardmill.addons.view.server import ViewServer
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import Paths
+from shardmill.filesystem import Paths, read_if_exists
 from shardmill.metadata import file_names
 from shardmill.pipelines.commands.frame import (
     FILES_HELP,
@@ -32,7 +33,6 @@ from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset
 from shardmill.transforms.publishing.catalog import open_version
-from shardmill.transforms.stores import storage
 
 _MOST_REJECTS = 1_000  # that the page lists
 
@@ -168,13 +168,15 @@ def _read_rejects(dataset: Dataset) -> list[str]:
 
 
 def _load_tokenizer(dataset: Dataset) -> Callable[[Any], str] | None:
-    """Return what decodes token ids, if the data set has its tokenizer and the library is installed."""
-    name = next((name for name in dataset.manifest.files if posixpath.basename(name) == "tokenizer.json"), None)
-    if name is None:
-        return None
-    with suppress(ImportError, FileNotFoundError, CorruptDataError):
+    """Return what decodes token ids, if the file of --tokenizer lies unchanged in the version's folder or above it."""
+    given: Any = dataset.manifest.configuration.get("tokenizer")
+    folders = (dataset.directory, posixpath.dirname(dataset.directory.rstrip("/"))) if isinstance(given, dict) else ()
+    with suppress(ImportError):
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_str(storage.read_bytes(storage.join(dataset.directory, name)).decode())
-        return lambda values: str(tokenizer.decode([int(value) for value in values]))
+        for path in (posixpath.join(folder, str(given["name"])) for folder in folders):
+            data = read_if_exists(dataset.files, path) or b""
+            if hashlib.sha256(data).hexdigest() == given["sha256"]:
+                tokenizer = Tokenizer.from_str(data.decode())
+                return lambda values: str(tokenizer.decode([int(value) for value in values]))
     return None
