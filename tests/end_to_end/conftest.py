@@ -6,6 +6,7 @@ import pytest
 
 from shardmill.pipelines import cli
 from tests.support.command import Contents, read_back, write_files
+from tests.support.golden_inputs import write_inputs
 from tests.support.image_jobs import SPLITS, TREE
 from tests.support.table_results import CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, convert, to_csv
 
@@ -20,6 +21,14 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("houses")
     pyarrow.csv.write_csv(rows(), root / "houses.csv")
     return convert(root, "csv", root / "houses.csv", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inputs of the golden cases."""
+    folder = tmp_path_factory.mktemp("golden")
+    write_inputs(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

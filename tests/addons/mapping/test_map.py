@@ -16,17 +16,20 @@ from PIL import Image
 import shardmill
 from shardmill.addons.mapping.changes import MappedConfig
 from shardmill.addons.mapping.records import RecordMap, map_task, needs_types
+from shardmill.addons.mapping.spool import MappedSpool
 from shardmill.errors import UserError
 from shardmill.pipelines.commands import convert
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs import registry
 from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.records.staging import infer_columns_of_task
 from tests.support.archives import tar
 from tests.support.avro_files import avro, record
 from tests.support.command import REPOSITORY, Run, npy
 from tests.support.jobs import Jobs
+from tests.support.table_results import parquet
 
 CLEAN = """
 import json
@@ -185,6 +188,21 @@ def test_a_function_gets_the_records_of_binary_files(jobs: Jobs) -> None:
         "avro": [repr(sorted({"n": 1, "t": "a", "b": b"\xff"}.items()))],
         "webdataset": [repr(sorted(sample.items()))],
     }
+
+
+def test_what_a_row_group_loses_is_a_reject(jobs: Jobs) -> None:
+    data = parquet(pa.table({"n": range(500)}), row_group_size=250, compression="none", use_dictionary=False)
+    line = "parquet --map clean.py:same --max_reject_fraction 0.9"
+    built = jobs.build(line, files={"a.parquet": data[:4] + b"\xff" * 40 + data[44:]})
+    assert sorted(row["n"] for row in built.table.rows) == [*range(250, 500)]
+    assert "row group 0 cannot be read from row 1 on" in built.reasons["a.parquet:1"]
+
+
+def test_batches_of_other_metadata_are_in_another_file(tmp_path: Path) -> None:
+    spool, file, batch = MappedSpool(str(tmp_path)), FileRef("a", "a", 1), pa.RecordBatch.from_pylist([{"n": 1}])
+    for metadata in (None, {"huggingface": "{}"}):
+        spool.add_batch(file, np.array([1]), batch.replace_schema_metadata(metadata))
+    assert len({block.file.path for block in spool.close()}) == 2
 
 
 def test_batches_give_the_same_as_rows(jobs: Jobs) -> None:

@@ -125,16 +125,17 @@ def test_other_files_keep_their_values(jobs: Jobs) -> None:
     masks = [
         encoded(wide),
         encoded(coloured),
+        encoded(Image.fromarray(coloured).convert("RGBA")),
         encoded(values(1), "BMP"),
         encoded(values(1), "TIFF", tiffinfo={42113: "2"}),
     ]
     jobs.write({f"masks/{number}.png": content for number, content in enumerate(masks)})
-    built = jobs.build(MASKED, files={f"images/{number}.png": picture(values(1)) for number in range(4)})
+    built = jobs.build(MASKED, files={f"images/{number}.png": picture(values(1)) for number in range(5)})
 
     for example in examples(built.directory, decode_images=True).values():
         np.testing.assert_array_equal(example["mask"][..., 0], values(1))
-    tag = "the tag GDAL_NODATA calls pixels of 2 no data, the first of '3.png'"
-    for said in ("1 mask has 16 bits", "1 mask has colours that are all gray", "1 mask is no PNG", tag):
+    tag = "the tag GDAL_NODATA calls pixels of 2 no data, the first of '4.png'"
+    for said in ("1 mask has 16 bits", "2 masks have colours that are all gray", "1 mask is no PNG", tag):
         assert any(said in notice for notice in built.notices), built.notices
 
 

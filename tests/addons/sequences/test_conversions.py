@@ -221,14 +221,14 @@ def test_bad_rows_are_rejects(rows: str, reason: str, jobs: Jobs) -> None:
     assert built.reasons["a.csv:3"].startswith(reason)
 
 
-def test_a_sequence_of_two_labels_is_rejected_whole(jobs: Jobs) -> None:
+@pytest.mark.parametrize(("one", "other"), [("a", "b"), (0, 1)])
+def test_a_sequence_of_two_labels_is_rejected_whole(jobs: Jobs, one: str | int, other: str | int) -> None:
     line = f"csv {BOTH} --label kind"
-    jobs.fail(
-        line, "2 of 4 records were rejected", files={"a.csv": "id,t,x,kind\n1,1,1,a\n2,1,5,a\n1,2,2,b\n3,1,4,b\n"}
-    )
+    rows = f"id,t,x,kind\n1,1,1,{one}\n2,1,5,{one}\n1,2,2,{other}\n3,1,4,{other}\n"
+    jobs.fail(line, "2 of 4 records were rejected", files={"a.csv": rows})
     built = jobs.build(f"{line} --max_reject_fraction 0.5 --output b")
     assert sorted(row["id"] for row in built.table.rows) == [2, 3]
-    said = "'kind' is not the same in all rows of id 1: 'a', then 'b'; a sequence has one label"
+    said = f"'kind' is not the same in all rows of id 1: {one!r}, then {other!r}; a sequence has one label"
     assert built.reasons == {"a.csv:2": said, "a.csv:4": said}
 
 
@@ -252,10 +252,10 @@ def test_mistakes(flags: str, said: str, jobs: Jobs) -> None:
     jobs.refuse(f"csv {flags}", said, files={"a.csv": "id,t,x,ok\n1,1,1,true\n1,2,2,false\n"})
 
 
-@pytest.mark.parametrize("lists", [([1], [1, 2]), (["a", "b"], ["c", "d"])])
-def test_lists_that_no_example_can_have_lists_of(lists: tuple[list[Any], ...], jobs: Jobs) -> None:
+@pytest.mark.parametrize(("of", "lists"), [("differing lengths", ([1], [1, 2])), ("texts", (["a", "b"], ["c", "d"]))])
+def test_lists_that_no_example_can_have_lists_of(of: str, lists: tuple[list[Any], ...], jobs: Jobs) -> None:
     rows = encode_rows("jsonl", [{"id": 1, "t": n, "v": values} for n, values in enumerate(lists)])
-    jobs.refuse(f"jsonl {BOTH}", "column 'v' holds lists of…--drop v", files={"a.jsonl": rows})
+    jobs.refuse(f"jsonl {BOTH}", f"column 'v' holds lists of {of}, …--drop v", files={"a.jsonl": rows})
 
 
 def test_images_are_no_part_of_sequences(jobs: Jobs) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import BigInteger, Numeric
 
 from shardmill.addons.sql.database_url import parse_url
 from shardmill.addons.sql.query import (
@@ -19,6 +20,7 @@ from shardmill.addons.sql.query import (
     QueryPlan,
     Range,
     SqlQuery,
+    _bound,
     divide_values,
     hold_query,
     one_state_notice,
@@ -120,7 +122,7 @@ def test_types_are_those_of_the_values(database: sqlite3.Connection, tmp_path: P
         ),
         ("SELECT abs(-9223372036854775808 - 0 * id) AS x FROM t", None, "--query: integer overflow"),
         (
-            "SELECT 9007199254740993 AS x UNION ALL SELECT 0.5",
+            "SELECT 0.5 AS x UNION ALL SELECT 9007199254740993",
             None,
             "column 'x' holds 9007199254740993, which is no double",
         ),
@@ -212,9 +214,14 @@ def test_ranges_are_of_equal_width() -> None:
     assert divide_values(0, 6_399) == [*range(99, 6_300, 100)] or divide_values(0, 6_400) == [*range(100, 6_400, 100)]
     assert divide_values(5, 7) == [6]
     assert divide_values(5, 5) == []
-    assert divide_values(date(2024, 1, 1), date(2024, 1, 3)) == [date(2024, 1, 2)]
+    assert divide_values(date(2024, 1, 1), date(2024, 3, 5)) == [date(2024, 1, 1) + timedelta(n) for n in range(1, 64)]
     (half,) = [bound for bound in divide_values(datetime(2024, 1, 1), datetime(2024, 1, 3)) or () if bound.day == 2][:1]
     assert half - datetime(2024, 1, 1) >= timedelta(days=1)
+
+
+def test_only_bounds_of_64_bits_are_integers_of_the_database() -> None:
+    kinds = [type(_bound(value).type) for value in (-(1 << 63) - 1, -(1 << 63), (1 << 63) - 1, 1 << 63)]
+    assert kinds == [Numeric, BigInteger, BigInteger, Numeric]
 
 
 @pytest.mark.parametrize(

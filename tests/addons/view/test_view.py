@@ -18,8 +18,9 @@ import pytest
 import shardmill
 from shardmill.addons.view.files import RecordFile
 from shardmill.addons.view.pages import mask_overlay, python_code
-from shardmill.addons.view.values import decode_any
+from shardmill.addons.view.values import decode_any, describe_fields, show_list
 from shardmill.addons.view.view_command import View
+from shardmill.data.example import encode_varint
 from shardmill.filesystem import LocalFiles
 from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
 from tests.support.encoded import encode_example
@@ -171,7 +172,7 @@ def test_masks_are_drawn_over_images(tmp_path: Path, pages: Any) -> None:
     (card,) = page.ask("examples", number=0)["examples"]
 
     assert ([one["name"] for one in card["images"]], card["masks"][0]["name"]) == (["image"], "segmentation_mask")
-    assert page.get("media", number=0, name="segmentation_mask", mask=1)[0] == mask_overlay(mask)
+    assert page.get("media", number=0, name="segmentation_mask", mask=1)[0] == mask_overlay(mask) != b""
 
 
 def test_samples_of_audio_are_a_wav_file(tmp_path: Path, pages: Any) -> None:
@@ -231,6 +232,13 @@ def test_hostile_values_are_literals_of_python() -> None:
     assert values["values"]["<script>alert(1)</script>"] == [b"<img src=x onerror=alert(2)>\x1b[31mred"]
 
 
+def test_lists_and_messages_of_an_unknown_kind_are_described() -> None:
+    assert [show_list(np.arange(n)) for n in (2, 9)] == ["[0, 1] (2)", "[0, 1, 2, 3, 4, 5, 6, 7, …] (9)"]
+    last, first_refused = (encode_varint(number << 3) + b"\x01" for number in ((1 << 20) - 1, 1 << 20))
+    assert describe_fields(b"\x08\x01\x10\x02\x10\x03" + last) == "1: number, 2: 2 x number, 1048575: number"
+    assert describe_fields(first_refused) == ""
+
+
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     path = write_records(tmp_path / "a.tfrecord", [detection(1)])
     command = [sys.executable, "-m", "shardmill", "view", str(path), "--no_browser"]
@@ -245,5 +253,7 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
 
 def test_mistakes(tmp_path: Path, run: Run) -> None:
     check_mistake(run("view", tmp_path / "none", "--no_browser"), "there is no such folder")
+    path = write_records(tmp_path / "a.tfrecord", [trip(1)])
+    check_mistake(run("view", path, "--no_browser", "--port", 1 << 16), "--port 65536: ")
     (tmp_path / "empty").mkdir()
     check_mistake(run("view", tmp_path / "empty", "--no_browser"), "is not a data set")

@@ -31,13 +31,6 @@ ROUTES = (
 )
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_inputs(folder)
-    return folder
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     """All files below a folder, but for the records of builds, which hold times."""
     return {name: data for name, data in local_files(folder).items() if "builds" not in Path(name).parts}

@@ -9,17 +9,9 @@ import pytest
 from shardmill.transforms.records import staging
 from shardmill.transforms.shards import writing
 from tests.support.golden_cases import CALLS, CASES, DIGESTS, digests
-from tests.support.golden_inputs import write_inputs
 
 GOLDEN = json.loads(DIGESTS.read_text())
 TRANSFORMED = [case for case, words in CASES.items() if {"--transform", "--module_file"} & set(words)]
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("golden")
-    write_inputs(folder)
-    return folder
 
 
 def test_every_case_has_digests() -> None:

@@ -16,6 +16,7 @@ from tests.support.command import image, npy, read_back, write_old_files
 from tests.support.image_jobs import ImageJobs, damaged_in_the_middle
 from tests.support.jobs import Jobs
 from tests.support.masks import decode, encoded
+from tests.support.pages import tiff
 
 PLAIN = {"a/plain.png": image(1, "PNG", (3, 3))}
 
@@ -25,12 +26,6 @@ def pixels(bands: int, top: int = 255, dtype: type = np.uint8) -> np.ndarray:
     values = np.random.default_rng(bands).integers(0, top, (5, 6, bands), dtype)
     values[0, 0] = top
     return values
-
-
-def tiff(values: np.ndarray, **options: Any) -> bytes:
-    out = io.BytesIO()
-    tifffile.imwrite(out, values, **options)
-    return out.getvalue()
 
 
 def packed_tiff(values: np.ndarray, bits: int) -> bytes:

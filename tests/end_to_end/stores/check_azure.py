@@ -43,7 +43,7 @@ from tests.end_to_end.stores.test_operations import (
     test_what_is_missing,
     test_writing,
 )
-from tests.end_to_end.stores.test_reading import inputs, test_readers, test_what_the_reader_names_when_nothing_is_there
+from tests.end_to_end.stores.test_reading import test_readers, test_what_the_reader_names_when_nothing_is_there
 from tests.end_to_end.stores.test_rebuild import test_nights_of_which_one_fails_and_is_accepted
 from tests.end_to_end.stores.test_routes import (
     on_disk,

@@ -14,7 +14,6 @@ from tests.end_to_end.convert.test_every_route import COUNT, printed_readers
 from tests.support.buckets import Bucket, azure_connection
 from tests.support.command import REPOSITORY, SOURCE, Run
 from tests.support.golden_cases import command
-from tests.support.golden_inputs import write_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -75,13 +74,6 @@ def run_code(code: str, environment: Mapping[str, str]) -> str:
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=everything, capture_output=True, text=True)
     assert done.returncode == 0, f"{code}\n{done.stderr}"
     return done.stdout
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("golden")
-    write_inputs(folder)
-    return folder
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,16 +1,14 @@
 """Tables end to end: every format, every option of columns by what changes in the data set, and one rule for values by
 every route: what true is beside a number, and which numbers float32 changes, makes one or does not hold."""
 
-import bz2
-import gzip
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import zstandard
 
+from shardmill.transforms.columns.example_encoding import example_sizes
 from tests.support.command import Run, image, tree_bytes, write_files
 from tests.support.jobs import Jobs
 from tests.support.table_results import (
@@ -98,20 +96,6 @@ def test_a_folder_of_tabs(tmp_path: Path) -> None:
     assert sorted((found["x"], found["y"]) for found in table.rows) == [(1, 2), (3, 4)]
 
 
-def test_compressed_files(city_table: Table, tmp_path: Path) -> None:
-    files = {
-        "a.csv.gz": gzip.compress(to_csv(CITY_HEADER, CITY_ROWS[:300])),
-        "b.csv.bz2": bz2.compress(to_csv(CITY_HEADER, CITY_ROWS[300:700])),
-        "c.csv.zst": zstandard.compress(to_csv(CITY_HEADER, CITY_ROWS[700:])),
-    }
-    table = convert(
-        "csv", write_files(tmp_path / "in", files), tmp_path, *CITY_SPLITS, "--num_shards", 3, "--block_size", "4KiB"
-    )
-    for name, data in contents(city_table.directory).items():
-        if "tfrecord" in name:
-            assert contents(table.directory)[name] == data
-
-
 def test_dry_run_writes_nothing(city_rows: Path, tmp_path: Path, run: Run) -> None:
     result = run(
         "csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--label", "city", "--dry_run"
@@ -180,6 +164,18 @@ def test_a_schema_is_named_in_place_of_types(jobs: Jobs) -> None:
         schema = {"../s.pbtxt": f'feature {{ name: "lat" type: {kind} shape {{}} }}'}
         said = jobs.build(f"csv --schema s.pbtxt --output {kind}", files=schema).said
         assert ("BYTES in --schema keeps the digits" in said) == ("is stored as float32" in said) == is_said
+
+
+def test_a_row_has_as_many_bytes_as_a_record_holds(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    (size,) = example_sizes(pa.RecordBatch.from_pydict({"x": [b"a" * 100]})).tolist()
+    monkeypatch.setattr("shardmill.transforms.records.encoding.MAX_RECORD_BYTES", size)
+    built = jobs.build("csv --max_reject_fraction 0.9", files={"a.csv": f"x\n{'a' * 100}\n{'a' * 101}\n"})
+    assert built.reasons == {"a.csv:3": f"a record of {size + 1} bytes; protobuf holds 2 GB at most"}
+
+
+def test_what_is_said_of_columns(jobs: Jobs) -> None:
+    said = jobs.build("csv", files={"a.csv": '" n",x\n1,2\n'}).said
+    assert "\n' n'     int64        0  1\nx        int64        0  2\n\nRead it:" in said
 
 
 def test_columns_that_are_many_share_a_notice(jobs: Jobs) -> None:

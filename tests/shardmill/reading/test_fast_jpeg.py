@@ -1,6 +1,5 @@
 """JPEGs that `load` and `source` decode at a fraction of their size."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from shardmill.errors import UserError
 from shardmill.reading.tensor_examples import ImageDecoder, ImageDType
 from tests.support.command import write_files
 from tests.support.later import Later
-from tests.support.masks import write_pairs
+from tests.support.masks import encoded, write_pairs
 from tests.support.reading import make
 
 tf = Later("tensorflow")
@@ -30,12 +29,6 @@ SIZES = {(427, 640): 1, (214, 320): 1, (213, 321): 1, (213, 320): 2, (107, 160):
 }
 
 
-def encoded(image: Image.Image, kind: str = "JPEG", **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
     """The photos, one of them in several ways, and images that have no fraction."""
@@ -45,13 +38,13 @@ def files() -> dict[str, bytes]:
     odd = photo.crop((0, 0, 611, 401))
     small = photo.resize((50, 40))
     return {path.name: path.read_bytes() for path in PHOTOS} | {
-        "cmyk.jpg": encoded(photo.convert("CMYK")),
-        "grey.jpg": encoded(photo.convert("L")),
-        "odd.jpg": encoded(odd),
-        "progressive.jpg": encoded(odd, progressive=True),
-        "turned.jpg": encoded(odd, exif=turned),
-        "tall.jpg": encoded(photo.resize((90, 2000))),
-        "small.jpg": encoded(small),
+        "cmyk.jpg": encoded(photo.convert("CMYK"), "JPEG"),
+        "grey.jpg": encoded(photo.convert("L"), "JPEG"),
+        "odd.jpg": encoded(odd, "JPEG"),
+        "progressive.jpg": encoded(odd, "JPEG", progressive=True),
+        "turned.jpg": encoded(odd, "JPEG", exif=turned),
+        "tall.jpg": encoded(photo.resize((90, 2000)), "JPEG"),
+        "small.jpg": encoded(small, "JPEG"),
         "small.png": encoded(small, "PNG"),
         "whole.png": encoded(photo, "PNG"),
     }

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +144,15 @@ def test_processes_that_the_job_chooses(
         assert call(1) == (1, os.getpid())
 
     assert started == ([cores] if has_started else [])
+
+
+def test_a_process_is_forked_only_if_no_thread_would_be_lost() -> None:
+    ask = "import threading; from shardmill.transforms.execution.pool import _has_one_thread as has; print(has())\n"
+    ask += "threading.Thread(target=threading.Event().wait, daemon=True).start(); print(has())"
+    told = subprocess.check_output(
+        [sys.executable, "-c", ask], env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, text=True
+    )
+    assert told == "True\nFalse\n"
 
 
 def test_without_workers_a_function_is_its_own() -> None:

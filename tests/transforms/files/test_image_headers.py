@@ -15,15 +15,9 @@ from shardmill.transforms.files import image_headers
 from shardmill.transforms.files.image_geometry import ImageError, UnreadableError
 from shardmill.transforms.files.tiff import read_array, read_tiff
 from tests.support.masks import encoded as encode
-from tests.support.mutants import mutants, originals
+from tests.support.mutants import mutants, originals, picture
 
 WIDTH, HEIGHT = 19, 13
-
-
-def picture(mode: str = "RGB") -> Image.Image:
-    """Noise, so that compressed pixels hold every byte value."""
-    noise = np.random.default_rng(5).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
-    return Image.fromarray(noise, "RGBA").convert(mode)
 
 
 def bmp(info: bytes, pixels: bytes) -> bytes:
