@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from traceback import format_exception
@@ -17,9 +18,10 @@ from shardmill.pipelines.reports import log
 from shardmill.text import did_you_mean, mask_urls
 
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
-# NumPy's OpenBLAS starts a thread for each core, which spins for a tenth of a second, to multiply matrices of floats.
-# Nothing here does. Arrow's own allocator reserves 1 GiB of addresses, which `ulimit -v` counts.
-_VARIABLES = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+# NumPy's OpenBLAS starts threads to multiply matrices of floats, which nothing here does, and they spin. Arrow's own
+# allocator reserves 1 GiB of addresses, which `ulimit -v` counts.
+_IS_LIMITED = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"} | ({"ARROW_DEFAULT_MEMORY_POOL": "system"} if _IS_LIMITED else {})
 
 _SHELLS = ("bash", "zsh", "fish")
 # Ends of the metavars of paths

@@ -56,9 +56,8 @@ def describe_lack_of_memory(error: Exception) -> str:
 def importing_beam(for_local_files: bool) -> Iterator[None]:
     """Import Beam faster while the context lasts: no garbage is searched for among the imported objects.
 
-    In a process that runs one command, it is never searched for among them. There, if Beam is `for_local_files`, it is
-    imported as if the libraries that it uses for other jobs were not installed. Other modules can import these
-    afterwards. Raises MemoryError if the process may not have as much memory as the import takes.
+    In a process of one command it is never searched for among them; Beam `for_local_files` is imported as if libraries
+    that it uses for other jobs were not installed. Raises MemoryError if the process may have less than that takes.
     """
     if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < _LEAST_ADDRESSES:
         raise MemoryError
