@@ -106,6 +106,7 @@ def test_a_night_after_the_table_changed_draws_the_masks_anew(jobs: Jobs, run: R
         jobs.write({"train.csv": rows_of})
         result = run("rebuild", "n.yaml")
         assert result.status == 0, result.err
+        assert (jobs.folder / "out/n" / version).exists(), result.out + result.err
         assert masks_of(Built(jobs.folder / "out/n" / version))["9.png"].sum() == pixels
 
 
