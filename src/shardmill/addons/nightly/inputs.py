@@ -125,7 +125,7 @@ def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
             yield from _list_manifest_files(config)
             return
         if (masks := config.added.folder) is not None:  # under names that no image has
-            yield from _list_matched_files(masks, masks, IMAGES, [], f"{_MASKS}/")
+            yield from _list_matched_files(masks, input_root(masks), IMAGES, [], f"{_MASKS}/")
         if (source := config.annotation_source) is not None:
             yield from _list_annotated_files(config, source)
             return
