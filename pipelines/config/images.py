@@ -60,6 +60,9 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 class CompanionOptions(AddOnOptions, ABC):
     """Options of an add-on that gives each image a further file, such as a mask. A job has at most one such add-on."""
 
+    title: ClassVar[str] = "masks of images"
+    precedes: ClassVar[str] = "verify"
+
     @property
     def codec(self) -> "CompanionCodec | None":
         """Return how files of masks are stored; None if the add-on stores none."""

@@ -1,17 +1,20 @@
 """Further images of an example, and what add-ons store next to its image, such as masks."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from shardmill.data.example import decode_example
-from shardmill.data.features import Feature, Features, Renames
+from shardmill.data.features import MAX_PIXELS, Feature, Features, Renames
+from shardmill.data.media import mask_array
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, HEADER_BYTES
 from shardmill.transforms.files.image_codec import Reencode
 from shardmill.transforms.files.image_features import property_notices, turned_notices
 from shardmill.transforms.files.image_geometry import ImageError, Picture
 from shardmill.transforms.files.image_headers import PLAIN, ImageHeader, Properties, check_structure, read_header
-from shardmill.transforms.inputs.found_files import Companion, drawn_text
+from shardmill.transforms.inputs.found_files import Companion, CompanionCodec, drawn_text
 from shardmill.transforms.statistics.files import CompanionStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
@@ -74,6 +77,18 @@ def restore_companions(
     return tuple(restored)
 
 
+def count_extremes(masks: Iterable[bytes]) -> Counter[int]:
+    """Count gray PNGs of the values 0 and 255 by their highest value, up to the first one with other values."""
+    tops = Counter[int]()
+    with suppress(ValueError):  # of a damaged file
+        for data in masks:
+            values = mask_array(data, MAX_PIXELS)
+            if ((values != 0) & (values != 255)).any():
+                break
+            tops[int(values.max())] += 1
+    return tops
+
+
 def companion_features(
     companions: Sequence[Companion],
     formats: dict[str, list[str]],
@@ -93,13 +108,16 @@ def companion_notices(
     companions: Sequence[Companion], companion_stats: Mapping[str, CompanionStats], reencoded: bool
 ) -> list[str]:
     """Return notices of companions that were converted, and of properties of companion images."""
-    notices = []
+    notices, coded = list[str](), list[tuple[CompanionCodec, CompanionStats]]()
     for item in companions:
-        if (stats := companion_stats.get(item.feature)) is None:
-            continue
+        stats = companion_stats.get(item.feature, CompanionStats())
         found = [*turned_notices(stats.rotated), *property_notices(stats.properties, reencoded)]
         if item.codec is not None:
             kinds = sorted(stats.source_kinds.items())
             found = [f"{item.codec.describe_conversion(kind, n)}, the first of {name!r}" for kind, (n, name) in kinds]
+            coded.append((item.codec, stats))
         notices += [f"{item.feature}: {notice}" for notice in found]
-    return notices
+    tops, number = sum((stats.tops for _, stats in coded), Counter[int]()), sum(stats.sizes.count for _, stats in coded)
+    if tops[255] and tops.total() == number and not any("palette" in stats.source_kinds for _, stats in coded):
+        notices.append(coded[0][0].describe_conversion("extremes", number))
+    return list(filter(None, notices))

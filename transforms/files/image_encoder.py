@@ -45,6 +45,7 @@ from shardmill.transforms.files.image_companions import (
     EncodedCompanion,
     companion_features,
     companion_notices,
+    count_extremes,
     encode_companions,
     restore_companions,
 )
@@ -443,6 +444,7 @@ class ImageEncoder(FileEncoder):
             else:
                 stats.formats["png"] = len(encoded)
                 stats.source_kinds = Occurrences.of_texts([companion.source_kind for companion in encoded], names)
+                stats.tops = count_extremes(companion.data for companion in encoded)
             stats.sizes.add([len(companion.data) for companion in encoded])
             stats_by_feature[item.feature] = stats
         return stats_by_feature

@@ -74,7 +74,7 @@ class CompanionCodec(Protocol):
         """Return the feature that holds such companions, given the (id, name) of classes in them; raises UserError."""
 
     def describe_conversion(self, source_kind: str, number: int) -> str:
-        """Return a notice of the companions that were made of a kind of file."""
+        """Return a notice of the companions that were made of a kind of file, or, of `extremes`, of their values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from shardmill.data import features
@@ -12,31 +13,26 @@ from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, items_of, split_pairs
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
-from shardmill.transforms.options.declare import Options, check_no_repeats, flag, read_option_file
+from shardmill.transforms.options.declare import Options, check_no_repeats, flag, newer_flag, read_option_file
 from shardmill.transforms.options.job_options import parse_path
 
-
-def bad_box_flag(**attributes: Any) -> Any:
-    """Declare the flag --on_bad_box, the action for boxes that are empty, or not in their image."""
-    return flag(
-        "reject",
-        "Action for a box that is empty or not in its image: reject the image, drop the object, or clip a box that"
-        " reaches out",
-        choices=("reject", "drop", "clip"),
-        **attributes,
-    )
-
-
-def boxes_seen_flag(**attributes: Any) -> Any:
-    """Declare the flag --boxes_seen, the orientation of images that boxes refer to."""
-    return flag(
-        "",
-        "Orientation that boxes of images with an EXIF rotation refer to, if image sizes do not show it",
-        choices=("", "stored", "upright"),
-        default_words="such images are rejected",
-        to_json=lambda text: text or None,
-        **attributes,
-    )
+# Declares --on_bad_box, the action for boxes that are empty, or not in their image
+bad_box_flag = partial(
+    flag,
+    "reject",
+    "Action for a box that is empty or not in its image: reject the image, drop the object, or clip a box that reaches"
+    " out",
+    choices=("reject", "drop", "clip"),
+)
+# Declares --boxes_seen, the orientation of images that boxes refer to
+boxes_seen_flag = partial(
+    flag,
+    "",
+    "Orientation that boxes of images with an EXIF rotation refer to, if image sizes do not show it",
+    choices=("", "stored", "upright"),
+    default_words="such images are rejected",
+    to_json=lambda text: text or None,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +48,7 @@ class BoxOptions(Options):
 TFDS = "tfds"
 BOXES_CSV = "boxes_csv"  # a format of --annotations that has a flag of its own
 _SPLIT = re.compile(r"(\w+)=(.+)")
+_source_flag = partial(flag, parse=parse_path, affects_output=False)
 
 
 def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
@@ -74,10 +71,6 @@ def parse_export(value: Any) -> tuple[str, str]:
         return str(value[0]), parse_path(value[1])
     match = _SPLIT.fullmatch(value)
     return (match[1], parse_path(match[2])) if match else ("", parse_path(value))
-
-
-def _source_flag(default: Any, help: str, parse: Any = parse_path, **attributes: Any) -> Any:
-    return flag(default, help, parse=parse, affects_output=False, **attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,19 +98,17 @@ class AnnotationOptions(Options):
         None, "CSV file with one row for each box, or a folder of such files; columns are found by their usual names"
     )
     on_bad_box: str = bad_box_flag()
-    unread_objects: str = flag(
+    unread_objects: str = newer_flag(
         "reject",
         "Action for an object without a box, such as a point: reject the image, or drop the object",
         choices=("reject", "drop"),
-        is_always_recorded=False,
     )
     boxes_seen: str = boxes_seen_flag()
-    feature_names: str = flag(
+    feature_names: str = newer_flag(
         TFDS,
         "Naming of features: as in TFDS object detection data sets, or the keys of TensorFlow's Object Detection API",
         choices=(TFDS, features.OBJECT_DETECTION),
         group="output",
-        is_always_recorded=False,
     )
 
     def __post_init__(self) -> None:
@@ -176,11 +167,8 @@ class PictureOptions(Options):
 
     title: ClassVar[str] = "images in columns"
 
-    verify: str = flag(
-        "header",
-        "Check of each image: its header, or all of its pixels",
-        choices=("header", "decode"),
-        is_always_recorded=False,
+    verify: str = newer_flag(
+        "header", "Check of each image: its header, or all of its pixels", choices=("header", "decode")
     )
     max_pixels: int = max_pixels_flag(is_always_recorded=False)
 

@@ -80,6 +80,7 @@ class CompanionStats(Mergeable):
     rotated: int = 0  # images to turn by EXIF
     properties: ImageProperties = field(default_factory=ImageProperties)
     source_kinds: dict[str, Occurrences] = field(default_factory=dict)  # files that a codec converted, by kind
+    tops: Counter[int] = field(default_factory=Counter)  # masks of 0 and 255 alone, by their highest value
 
     def summary(self) -> FeatureSummary:
         """Return the statistics of the feature, for stats.json."""

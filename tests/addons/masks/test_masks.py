@@ -249,13 +249,43 @@ def test_colours_become_classes(jobs: Jobs) -> None:
             assert (np.asarray(stored) == values(int(Path(file).stem))).all()
 
 
-def test_white_and_black_become_zero_and_one(jobs: Jobs) -> None:
-    files = {f"images/{at}.jpg": image(at, "JPEG", (16, 12)) for at in range(2)}
-    masks = {f"masks/{at}.png": encoded(Image.fromarray((values(at) > 0) * np.uint8(255))) for at in range(2)}
-    jobs.write({**files, **masks, "colors.txt": "background #000000\nobject #ffffff\n"})
-    built = jobs.build("images --input in/images --masks in/masks --mask_colors in/colors.txt")
-    for example in examples(built.directory).values():
-        assert set(np.unique(np.asarray(Image.open(io.BytesIO(example["mask"]))))) == {0, 1}
+@pytest.mark.parametrize(
+    ("flags", "suffix"),
+    [
+        ("--input in/images --masks in/masks", ""),
+        ("--input in/images --masks in/masks --mask_pattern {stem}_m --resize 8x6 --mask_dtype uint16", "_m"),
+        ("--manifest in/m.csv --mask_column mask", ""),
+    ],
+)
+def test_white_and_black_become_zero_and_one_as_the_notice_says(jobs: Jobs, flags: str, suffix: str) -> None:
+    rows = "".join(f"images/{at}.jpg,masks/{at}.png\n" for at in range(3))
+    files = {f"images/{at}.jpg": image(at, "JPEG", (16, 12)) for at in range(3)} | {"m.csv": f"file_name,mask\n{rows}"}
+    pixels = [(values(at) > 0) * np.uint8(255) for at in range(2)]
+    masks = [Image.fromarray(pixels[0]), Image.fromarray(pixels[1]).convert("1"), Image.new("L", (16, 12))]
+    jobs.write({**files, **{f"masks/{at}{suffix}.png": encoded(mask) for at, mask in enumerate(masks)}})
+    build = f"images {flags} --num_shards 2"
+
+    for more in ("--reuse record", "--reuse LATEST --version 1.0.1"):
+        (said,) = [notice for notice in jobs.build(f"{build} {more}").notices if "255" in notice]
+    jobs.write({"colors.txt": "\n".join(said.split("'")[1::2])})
+    built = jobs.build(f"{build} --mask_colors in/colors.txt --version 1.0.2")
+
+    assert said.startswith("3 masks have only the values 0 and 255; --mask_colors FILE stores 0 and 1, if")
+    assert not [notice for notice in built.notices if "255" in notice]
+    found = [example["mask"] for example in examples(built.directory, decode_images=True).values()]
+    assert sorted((set(np.unique(mask)) for mask in found), key=len) == [{0}, {0, 1}, {0, 1}]
+
+
+OF_VOC = Image.frombytes("P", (16, 12), ((values(1) > 0) * np.uint8(255)).tobytes())
+OF_VOC.putpalette([0, 0, 0] * 255 + [224, 224, 192])
+
+
+@pytest.mark.parametrize("other", [encoded(values(1)), encoded(OF_VOC)], ids=["values", "palette"])
+def test_of_masks_with_other_values_nothing_is_said_of_255(jobs: Jobs, other: bytes) -> None:
+    masks = [encoded((values(at) > 0) * np.uint8(255)) for at in range(3)]
+    pictures = {f"images/{at}.jpg": image(at, "JPEG", (16, 12)) for at in range(4)}
+    jobs.write({**pictures, **{f"masks/{at}.png": mask for at, mask in enumerate([*masks, other])}})
+    assert not [notice for notice in jobs.build(MASKED).notices if "255" in notice]
 
 
 def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:

@@ -16,7 +16,6 @@ from shardmill.transforms.files.image_headers import ImageHeader, check_structur
 from shardmill.transforms.files.tiff import read_tiff
 
 _LOSSLESS = ("png", "gif", "bmp", "tiff")
-_TOPS = {"uint8": 255, "uint16": 65535}  # the highest value, by the type of values
 Color = tuple[int, int, int]  # red, green and blue, 0 to 255
 _GRAY, _PALETTE = 0, 3  # colour types of a PNG: PNG (W3C), section 11.2.2
 _PNG = b"\x89PNG"
@@ -29,6 +28,8 @@ _CONVERSIONS = {
     "deep": "{has} 16 bits, and {is} stored with the same values in 8",
     "colours": "{has} colours that are all gray, and {is} stored as {gray}",
     "format": "{is} no {png}, and {is} stored as {gray} of the same values",
+    "extremes": "{has} only the values 0 and 255; --mask_colors FILE stores 0 and 1, if FILE has the two lines"
+    " 'background #000000' and 'object #ffffff'",
     "nodata": "{is} no {png}, and {is} stored as {gray}; the tag GDAL_NODATA calls pixels of {nodata} no data",
 }
 
@@ -168,10 +169,10 @@ def _read_values(data: bytes, dtype: str) -> np.ndarray:
             raise ImageError("a picture of one colour, whose shape is in its transparency: store that as a gray PNG")
         values = colours[..., 0]
     odd = not np.issubdtype(values.dtype, np.integer) or values.min() < 0
-    if odd or values.max() > _TOPS[dtype]:
+    if odd or values.max() > np.iinfo(dtype).max:
         shown = values.min() if values.min() < 0 else values.max()
-        more = "; --mask_dtype uint16 takes values up to 65535" if not odd and values.max() <= _TOPS["uint16"] else ""
+        more = "; --mask_dtype uint16 takes values up to 65535" if not odd and values.max() <= 65535 else ""
         raise ImageError(
-            f"a mask with the value {shown}, where a pixel's is a whole number from 0 to {_TOPS[dtype]}{more}"
+            f"a mask with the value {shown}, where a pixel's is a whole number from 0 to {np.iinfo(dtype).max}{more}"
         )
     return np.ascontiguousarray(values.astype(dtype))

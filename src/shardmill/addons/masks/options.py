@@ -5,14 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, quote
 from shardmill.pipelines.config.files import inside_archive
 from shardmill.pipelines.config.images import CompanionOptions
 from shardmill.text import listed
-from shardmill.transforms.options.declare import check_no_repeats, flag, read_option_file
+from shardmill.transforms.options.declare import check_no_repeats, newer_flag, read_option_file
 from shardmill.transforms.options.job_options import parse_names, parse_path
 
 if TYPE_CHECKING:
@@ -99,25 +99,20 @@ def _colors_of_lines(text: str) -> list[tuple[str, Any]]:
 class MaskOptions(CompanionOptions):
     """Options for image segmentation."""
 
-    title: ClassVar[str] = "masks of images"
-    precedes: ClassVar[str] = "verify"
-
-    masks: str | None = flag(
+    masks: str | None = newer_flag(
         None,
         "Folder with one mask for each image, under the same relative path; the suffix may differ",
         parse=parse_path,
-        is_always_recorded=False,
         metavar="DIR",
         to_json=bool,
     )
-    mask_column: tuple[str, ...] = flag(
+    mask_column: tuple[str, ...] = newer_flag(
         (),
         "Manifest column with the file name of each image's mask, or comma-separated columns",
         parse=parse_names,
-        is_always_recorded=False,
         metavar="COLUMN",
     )
-    mask_pattern: str = flag(
+    mask_pattern: str = newer_flag(
         "",
         "Name of each image's mask without suffix, for example '{stem}_mask' or '{stem}_image={stem}_mask'; "
         "without --masks, --input holds the masks",
@@ -126,31 +121,27 @@ class MaskOptions(CompanionOptions):
             if text and any(template.count("{stem}") != 1 for template in text.split("=", 1))
             else None
         ),
-        is_always_recorded=False,
         metavar="[IMAGE=]MASK",
     )
-    mask_dtype: str = flag(
+    mask_dtype: str = newer_flag(
         "uint8",
         "Data type of mask values; uint16, for example for depth maps and instance ids, makes 16-bit PNGs",
         choices=("uint8", "uint16"),
-        is_always_recorded=False,
     )
-    mask_colors: MaskColors = flag(
+    mask_colors: MaskColors = newer_flag(
         (),
         "File with the class of each colour in masks, for example labelmap.txt or class_dict.csv",
         parse=parse_mask_colors,
         reads_file=True,
         default_words="masks of colours are rejected",
-        is_always_recorded=False,
         metavar="FILE",
         to_json=dict,
     )
-    masks_seen: str = flag(
+    masks_seen: str = newer_flag(
         "",
         "Orientation that masks of images with an EXIF rotation refer to, if image sizes do not show it",
         choices=("", "stored", "upright"),
         default_words="such images are rejected",
-        is_always_recorded=False,
     )
 
     def resolve(self, config: "ImagesConfig") -> Self:

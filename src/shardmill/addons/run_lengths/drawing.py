@@ -77,9 +77,10 @@ class DrawingCodec:
         return self.files.make_feature(name, named)
 
     def describe_conversion(self, source_kind: str, number: int) -> str:
-        """Return a notice of masks with objects that overlap."""
+        """Return a notice of masks with objects that overlap; "" for other masks."""
         noun = plural(number, "mask has", "masks have")
-        return f"{noun} objects of other values that overlap; the later one covers the earlier"
+        problem = f"{noun} objects of other values that overlap; the later one covers the earlier"
+        return problem if source_kind == "overlaps" else ""
 
 
 def draw_shape(shape: Any, width: int, height: int, in_rows: bool = False) -> Bools:

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import CompanionOptions
-from shardmill.transforms.options.declare import flag
+from shardmill.transforms.options.declare import newer_flag
 from shardmill.transforms.options.job_options import parse_path
 
 if TYPE_CHECKING:
@@ -19,42 +19,34 @@ if TYPE_CHECKING:
 class RunLengthOptions(CompanionOptions):
     """Options for masks that are in no files of their own."""
 
-    title: ClassVar[str] = "masks of images"
-    precedes: ClassVar[str] = "verify"
-
-    run_lengths: str | None = flag(
+    run_lengths: str | None = newer_flag(
         None,
         "CSV file with the run lengths of masks, a row for each object, for example train.csv with EncodedPixels",
         parse=parse_path,
-        is_always_recorded=False,
         metavar="FILE",
         to_json=bool,
     )
-    run_order: str = flag(
+    run_order: str = newer_flag(
         "",
         "Order of the pixels that run lengths number: down the columns, or along the rows",
         choices=("", "columns", "rows"),
         default_words="columns, with a notice",
-        is_always_recorded=False,
     )
-    unlisted_masks: str = flag(
+    unlisted_masks: str = newer_flag(
         "reject",
         "Action for an image without a row in the file of --run_lengths: reject it, or store an empty mask",
         choices=("reject", "empty"),
-        is_always_recorded=False,
     )
-    masks_of: str = flag(
+    masks_of: str = newer_flag(
         "",
         "Annotations to draw as masks: the polygons and run lengths of --coco",
         choices=("", "coco"),
         default_words="no masks are drawn",
-        is_always_recorded=False,
     )
-    mask_values: str = flag(
+    mask_values: str = newer_flag(
         "classes",
         "Values of drawn masks: class ids, class ids plus 1, or the number of each object in its image",
         choices=("classes", "classes+1", "instances"),
-        is_always_recorded=False,
     )
 
     @property
