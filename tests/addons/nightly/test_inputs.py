@@ -48,7 +48,8 @@ def test_a_source_that_stopped_is_an_error_unless_nobody_asked() -> None:
 
 _SCHEMA = 'feature { name: "x" type: FLOAT }\nfeature { name: "word" type: BYTES }\n'
 _COCO = {"images": [{"id": 1, "file_name": "a/000.jpg"}], "annotations": [], "categories": [{"id": 1, "name": "a"}]}
-_BOXES = "image,xmin,ymin,xmax,ymax,class\n"
+_BOXES = "image,xmin,ymin,xmax,ymax,class\na/000.jpg,1,1,3,{},a\n"
+_RUNS = "image,rle\n000.jpg,1 {}\n"
 _MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
 _TOKENIZERS = tokenizer_json().decode(), tokenizer_json(("<s>",)).decode()
 # command, flags, file, its content, and another
@@ -58,8 +59,8 @@ FILES: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
     ("images", {"input": "pictures", "masks": "masks", "mask_colors": "f"}, "f", "a 1 2 3\n", "a 3 2 1\n"),
     ("images", {"manifest": "f.csv"}, "f.csv", "file_name\npictures/a/000.jpg\n", "file_name\npictures/b/000.jpg\n"),
     ("images", {"input": "pictures", "coco": "f"}, "f", json.dumps(_COCO), json.dumps(_COCO | {"info": 1})),
-    ("images", {"input": "pictures", "boxes_csv": "f"}, "f", *(f"{_BOXES}a/000.jpg,1,1,3,{end},a\n" for end in (3, 4))),
-    ("images", {"input": "pictures", "run_lengths": "f"}, "f", *(f"image,rle\n000.jpg,1 {run}\n" for run in (2, 13))),
+    ("images", {"input": "pictures", "boxes_csv": "f"}, "f", _BOXES.format(3), _BOXES.format(4)),
+    ("images", {"input": "pictures", "run_lengths": "f"}, "f", _RUNS.format(2), _RUNS.format(13)),
     ("images", {"input": "pictures", "masks": "masks"}, "masks/a/000.jpg", "a mask", "another"),
     ("images", {"manifest": "list.csv", "mask_column": "mask"}, "masks/a/000.jpg", "a mask", "another"),
     (
