@@ -194,7 +194,7 @@ def build_files(
     if route.make_encoder is None:
         source = shards(route.encoder)
     else:
-        source = cut.layout | "Encoder" >> beam.Map(_make_layout_source, route.make_encoder, shards)
+        source = cut.layout | "Encoder" >> beam.Map(lambda layout, make: shards(make(layout)), route.make_encoder)
     # Packed, because Beam holds all of a shard's references until it is written
     pack = beam.MapTuple(lambda shard, batch: (shard, pack_batch(batch))).with_output_types(tuple[ShardKey, bytes])
     cut = replace(cut, parts=cut.parts | "Pack" >> pack)
@@ -207,11 +207,6 @@ def build_files(
     }
     how |= {"source": source, "threads": config.read_threads}
     return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_files, sides, **how)
-
-
-# Any: Beam checks annotations, and cannot check protocols
-def _make_layout_source(layout: Layout, encoder_of: Callable[[Layout], FileEncoder], shards: Callable[..., Any]) -> Any:
-    return shards(encoder_of(layout))
 
 
 def _make_shard_source(

@@ -305,14 +305,16 @@ def _describe_parts(sample: Iterable[str], roles: folder_roles.FolderRoles) -> s
     words: dict[str, list[str]] = defaultdict(list)
     for name in sample:
         folder, base = posixpath.split(name)
-        words[folder].append(re.sub(r"\d+", "", remove_suffix(base).replace(posixpath.basename(folder), "")))
-    first, *others = map(sorted, words.values())
-    if len(others) < 2 or not 1 < len(first) == len({*first, ""}) - 1 or any(other != first for other in others):
+        words[folder].append(remove_suffix(base).replace(posixpath.basename(folder), ""))
+    first, *others = (sorted(re.sub(r"\d+", "", word) for word in each) for each in words.values())
+    is_same = len(others) > 1 and others.count(first) == len(others)
+    if not is_same or first[0] == "" or not 1 < len({*first}) <= len(first) < 20:
         return None
-    table = f"a row for each folder and --file_column {','.join(word.strip('-_. ') for word in first)}"
+    columns = ",".join(sorted(word.strip("-_. ") for word in next(iter(words.values()))))
     return (
         f"{len(words):,} folders, such as {min(words)!r}, have files of the same names: if these are parts of one"
-        f" example, give --manifest a table with {table}; if the folders are classes, give --folders {roles}"
+        f" example, give --manifest a table with a row for each folder and --file_column {columns}; if the folders are"
+        f" classes, give --folders {roles}"
     )
 
 

@@ -117,6 +117,8 @@ def test_folders_of_parts_are_examples_or_classes(jobs: Jobs) -> None:
     built = jobs.build("images --manifest in/rows.jsonl --file_column left,right", files={"rows.jsonl": rows})
     assert {feature.name for feature in built.manifest.features} > {"image", "right"}
     assert built.splits == {"train": len(NUMBERS)}
+    bands = {f"../b/S2A_{number}/S2A_{number}_{band}.png": b"" for number in NUMBERS for band in ("B01", "B12", "B8A")}
+    jobs.refuse("images --input b --name b", "--file_column B01,B12,B8A; if", files=bands)
 
 
 def test_masks_that_a_glob_names_are_examples(images: ImageJobs) -> None:
