@@ -38,6 +38,7 @@ def test_length_of_lines(page: Path) -> None:
 def test_sections_of_the_readme() -> None:
     assert [heading.removeprefix("## ") for heading in headings(README) if heading.startswith("## ")] == SECTIONS
     assert len(re.findall(r"!\[", README.read_text())) == 2
+    assert {"`make demo`", "`make test`"} <= {*re.findall(r"`[^`\n]+`", README.read_text())}
     assert len(ROWS) == 10
 
 
