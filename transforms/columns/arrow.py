@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -347,15 +348,9 @@ ELEMENT_BYTES = 2 << 20  # of an element, about, uncompressed: runners hold seve
 
 def to_batches(rows: Iterable[Sequence[Any]], schema: pa.Schema, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Collect `rows`, tuples in the order of `schema`, into batches of at most `size` rows."""
-    columns: list[list[Any]] = [[] for _ in schema]
-    for row in rows:
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
-        if len(columns[0]) == size:
-            yield convert_batch(columns, schema)
-            columns = [[] for _ in schema]
-    if columns[0]:
-        yield convert_batch(columns, schema)
+    found = iter(rows)
+    while part := list(islice(found, size)):
+        yield convert_batch(list(zip(*part, strict=True)), schema)
 
 
 def split_large_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,8 @@
 """References to files, with the split, label, order key and record size of each."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +19,10 @@ from shardmill.transforms.columns.text import key_texts
 from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
-from shardmill.transforms.inputs.folders import find_file_group, normalize_split
-from shardmill.transforms.inputs.found_files import COMPANIONS, FOUND, REVISION, columns_of
+from shardmill.transforms.inputs.folders import is_name_pattern, normalize_split
+from shardmill.transforms.inputs.found_files import COMPANIONS, REVISION, columns_of
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.options.job_options import SplitOptions
+from shardmill.transforms.options.job_options import FOLDER, SplitOptions
 from shardmill.transforms.shards import balance
 from shardmill.transforms.workers.resources import null_columns
 
@@ -94,6 +96,7 @@ def encode_columns(batch: pa.RecordBatch, types: Iterable[str], renames: Renames
     return encode_entries(to_batch(arrays, len(batch))).cast(pa.binary())
 
 
+_NO_SPLIT = "no split: the file is in no split folder, or the column 'split' is empty"
 # Bytes of an image's Example without payload, name and columns: keys, lengths, label, height, width
 _EXAMPLE_OVERHEAD = 90
 # Bytes of an object in an Example, and of the part before the objects of an image: keys, lengths
@@ -112,44 +115,51 @@ class PlanOptions:
 
 def resolve_files(batch: pa.RecordBatch, layout: Layout, options: PlanOptions) -> Iterator[pa.RecordBatch | Reject]:
     """Find the label, split and key of found files; yield batches of planned files, and Rejects of invalid ones."""
-    rows, kept, names = [], list[int](), list[str | None]()
-    objects, unknown = None, dict[int, str]()
+    roles, objects, unknown = find_roles(batch, layout, options.split.group_by), None, dict[int, str]()
     if layout.object_classes is not None:
         objects = plan_objects(batch, layout.object_classes.ids)
         unknown = find_unknown_classes(batch, objects, layout.object_classes.source)
-    encoded = encode_columns(batch, layout.columns, options.renames).to_pylist()
-    columns = (column.to_pylist() for column in batch.select(FOUND.names).columns)
-    found = zip(range(len(batch)), *columns, encoded, strict=True)
-    for row, name, size, uri, label, split, line, identity, entries in found:
-        if line is None:
-            folder_split, folder_label = layout.folders.locate(name)
+    of_objects = pa.array(map(unknown.get, range(len(batch))), pa.string())
+    problems = pc.coalesce(roles["label_problem"], of_objects, roles["problem"])
+    invalid = (column.filter(problems.is_valid()).to_pylist() for column in (batch["name"], batch["line"], problems))
+    yield from (Reject(name, line, "index", problem) for name, line, problem in zip(*invalid, strict=True))
+    if (is_sound := problems.is_null()).true_count:
+        planned = _make_planned(batch.filter(is_sound), roles.filter(is_sound), layout, options)
+        yield from split_large_batch(planned if objects is None else _add_objects(planned, objects.filter(is_sound)))
+
+
+def find_roles(batch: pa.RecordBatch, layout: Layout, group_by: str | None) -> pa.RecordBatch:
+    """Return what names, labels and splits of found files mean, decided once for each folder, label and split.
+
+    The columns are label, ids (of the label), label_problem, split, problem (of split or group) and group. Files of a
+    group stay in one split: it is what --group_by finds in a name, or the folder, or the name itself.
+    """
+    parts = pc.split_pattern(names := batch["name"], "/", max_splits=1, reverse=True)
+    folders = pc.if_else(pc.equal(parts.value_lengths(), 1), "", pc.list_element(parts, 0))
+    listed = pc.if_else(batch["line"].is_null(), folders, None)  # a manifest's files have their own label and split
+    columns = [column.dictionary_encode("encode") for column in (listed, batch["label"], batch["split"])]
+    shape = [max(len(column.dictionary), 1) for column in columns]
+    combined = np.ravel_multi_index([column.indices.to_numpy() for column in columns], shape)
+    distinct, codes = np.unique(combined, return_inverse=True)
+    indices, roles = np.unravel_index(distinct, shape), []
+    values = (column.dictionary.take(pa.array(index)) for column, index in zip(columns, indices, strict=True))
+    for folder, label, split in zip(*(column.to_pylist() for column in values), strict=True):
+        if folder is not None:
+            folder_split, folder_label = layout.folders.locate(posixpath.join(folder, "name"))
             split, label = split or folder_split, label or folder_label
-        label_id, problem = _find_label(label, layout)
-        problem = problem or unknown.get(row)
-        group = find_file_group(name, layout.folders, options.split.group_by)
-        if problem is None and group is None:
-            problem = f"not named as --group_by {options.split.group_by} says"
-        if problem is None and layout.fractions is None and split is None:
-            problem = "no split: the file is in no split folder, or the column 'split' is empty"
-        if problem is not None:
-            yield Reject(name, line, "index", problem)
-            continue
-        payload = size if options.record_bytes is None else options.record_bytes
-        planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
-        names.append(label)
-        kept.append(row)
-        split = normalize_split(split or "")
-        rows.append((name, planned, uri, label_id, line, entries or None, split, identity, group))
-    if rows:
-        by = filter(None, (options.split.group_by, options.split.stratify_by))
-        keys = {column: _key_texts(batch.take(pa.array(kept)), column, names) for column in by}
-        planned_rows = _make_planned(rows, layout, options, keys)
-        for field in (COMPANIONS, REVISION):
-            if field.name in batch.schema.names:
-                planned_rows = planned_rows.append_column(field, batch[field.name].take(pa.array(kept)))
-        if objects is not None:
-            planned_rows = _add_objects(planned_rows, objects.take(pa.array(kept)))
-        yield from split_large_batch(planned_rows)
+        no_split = _NO_SPLIT if layout.fractions is None and split is None else None
+        roles.append((label, *_find_label(label, layout), normalize_split(split or ""), no_split))
+    texts = dict.fromkeys(("label", "ids", "label_problem", "split", "problem"), pa.string())
+    schema = pa.schema(texts | {"ids": LABELS.type if layout.label_lists else pa.int64()})
+    found = convert_batch(list(zip(*roles, strict=True)) or [()] * len(texts), schema).take(pa.array(codes))
+    if is_name_pattern(group_by):
+        matches = (re.fullmatch(str(group_by), name.rpartition("/")[2]) for name in names.to_pylist())
+        names = pa.array([match["group"] if match else None for match in matches], pa.string())
+        ungrouped = pc.if_else(names.is_null(), f"not named as --group_by {group_by} says", None)
+        found = found.set_column(4, "problem", pc.coalesce(ungrouped, found["problem"]))
+    elif group_by == FOLDER or layout.folders.group is not None:
+        names = pa.array(map(layout.folders.find_group, names.to_pylist()), pa.string())
+    return found.append_column("group", names)
 
 
 def _add_objects(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:
@@ -178,39 +188,39 @@ def _find_label(label: str | None, layout: Layout) -> tuple[Any, str | None]:
     return ids if layout.label_lists else ids[0], None
 
 
-def _make_planned(
-    rows: list[tuple[Any, ...]], layout: Layout, options: PlanOptions, keys: Mapping[str, list[str | None]]
-) -> pa.RecordBatch:
-    names, sizes, uris, labels, lines, entries, splits, identities, groups = map(list, zip(*rows, strict=True))
+def _make_planned(batch: pa.RecordBatch, roles: pa.RecordBatch, layout: Layout, options: PlanOptions) -> pa.RecordBatch:
+    names, lines, groups, splits = batch["name"], batch["line"], roles["group"], roles["split"]
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
-    if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
-        order, tie = balance.hash_strings(names, options.split.seed), np.zeros(len(names), np.uint64)
-    else:
-        ties = [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)]
-        order, tie = balance.order_keys(names, ties, options.split.seed)
+    entries = encode_columns(batch, layout.columns, options.renames)
+    lengths = np.add(*(pc.binary_length(texts).to_numpy() for texts in (names, entries)), dtype=np.int64)
+    payload = batch["size"].to_numpy() if options.record_bytes is None else options.record_bytes
+    sizes = payload + lengths + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
+    order, tie = balance.hash_strings(names, options.split.seed), np.zeros(len(names), np.uint64)
+    if lines[0].is_valid:  # files of a folder have one name each: a tie would be eight bytes that do not compress
+        texts = pc.binary_join_element_wise(names, lines.cast(pa.string()), "\0")
+        order, tie = balance.order_keys(names, texts, options.split.seed)
     if group_by == "label" or group_by in layout.columns:
-        groups = _fill(keys[group_by], names)
+        groups = pc.coalesce(_key_texts(batch, group_by, roles), names)
     split_key = balance.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
         indices = balance.assign_splits(split_key, balance.split_thresholds(layout.fractions))
-        splits = [layout.splits[index] for index in indices]
-    strata = _fill(keys[stratify_by], [""] * len(rows)) if stratify_by else [None] * len(rows)
-    stored_key = split_key if stratify_by else [None] * len(rows)
-    one = [None] * len(rows) if layout.label_lists else labels
-    columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
-    batch = convert_batch(columns, PLANNED)
-    return batch.append_column(LABELS, pa.array(labels, LABELS.type)) if layout.label_lists else batch
+        splits = pa.array(layout.splits).take(pa.array(indices))
+    entries = pc.if_else(pc.equal(pc.binary_length(entries), 0), None, entries)
+    absent = [None] * len(batch)
+    stratum = (pc.fill_null(_key_texts(batch, stratify_by, roles), ""), split_key) if stratify_by else (absent, absent)
+    ids, keys = absent if layout.label_lists else roles["ids"], [splits, order, tie, *stratum, batch["identity"]]
+    planned = convert_batch([names, sizes, batch["uri"], ids, lines, entries, *keys], PLANNED)
+    further = [(each, batch[each.name]) for each in (COMPANIONS, REVISION) if each.name in batch.schema.names]
+    for added in [(LABELS, roles["ids"])] * layout.label_lists + further:
+        planned = planned.append_column(*added)
+    return planned
 
 
-def _key_texts(batch: pa.RecordBatch, column: str, labels: list[str | None]) -> list[str | None]:
+def _key_texts(batch: pa.RecordBatch, column: str, roles: pa.RecordBatch) -> pa.Array:
     columns = columns_of(batch)
     if column == "label" and column not in columns:  # names of classes, among which "1" and "1.0" are two
-        return labels
+        return roles["label"]
     found = columns.get(key_column_name(column))
     if found is None:
         found = key_texts(columns[column]) if column in columns else pa.nulls(len(batch))
-    return [as_text(text) if text else None for text in found.to_pylist()]
-
-
-def _fill(texts: list[str | None], missing: list[str]) -> list[str]:
-    return [instead if text is None else text for text, instead in zip(texts, missing, strict=True)]
+    return pa.array([as_text(text) if text else None for text in found.to_pylist()], pa.string())

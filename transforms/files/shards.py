@@ -78,7 +78,7 @@ class PreviousVersion:
         self, batch: pa.RecordBatch, max_bytes: int
     ) -> Iterator[tuple[int, sources.IndexedPiece, np.ndarray, np.ndarray]]:
         """Yield the parts of the file index that may hold files of `batch`: (index, part, rows, their keys)."""
-        keys = hash_strings(batch["name"].to_pylist(), self.index.seed)
+        keys = hash_strings(batch["name"], self.index.seed)
         known = batch["identity"].is_valid().to_numpy(zero_copy_only=False)
         known &= batch["size"].to_numpy() <= max_bytes
         rows = np.flatnonzero(known)
@@ -307,6 +307,6 @@ class FileShards:
         is_indexed = has_place & batch["identity"].is_valid().to_numpy(zero_copy_only=False)
         is_indexed &= batch["size"].to_numpy() <= self.encoder.max_bytes
         files = batch.select(["name", "identity"]).filter(pa.array(is_indexed))
-        keys = hash_strings(files["name"].to_pylist(), self.seed)
+        keys = hash_strings(files["name"], self.seed)
         rows = [place for place, keep in zip(places, is_indexed.tolist(), strict=True) if keep and place is not None]
         return sources.make_piece_batch(rows, metadata, (files["name"], pa.array(keys), files["identity"]))

@@ -81,17 +81,6 @@ class FolderRoles:
         return "/".join(levels)
 
 
-def find_file_group(name: str, roles: FolderRoles, group_by: str | None) -> str | None:
-    """Return what the files of one split share; None if a name does not match the pattern of --group_by.
-
-    It is the `group` that a pattern finds in a file's name, or the folder, or the name itself.
-    """
-    if is_name_pattern(group_by):
-        found = re.fullmatch(str(group_by), name.rpartition("/")[2])
-        return found["group"] if found else None
-    return roles.find_group(name) if group_by == FOLDER or roles.group is not None else name
-
-
 def is_name_pattern(group_by: str | None) -> bool:
     """Return True if --group_by is a regular expression of file names with a group `group`."""
     return group_by is not None and "(?P<group>" in group_by

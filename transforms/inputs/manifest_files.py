@@ -140,7 +140,7 @@ def rows_at_once(parts: int) -> int:
 
 def split_by_name(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Divide parsed manifest rows into (part, batch) by a hash of their file names, so that duplicates share a part."""
-    codes = (hash_strings(batch["name"].to_pylist(), 0) % np.uint64(parts)).astype(np.int64)
+    codes = (hash_strings(batch["name"], 0) % np.uint64(parts)).astype(np.int64)
     for part, rows in enumerate(rows_by_group(codes, parts)):
         if len(rows):
             yield from ((part, piece) for piece in split_large_batch(batch.take(pa.array(rows))))

@@ -8,6 +8,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 from shardmill.addons import registry
@@ -324,22 +325,22 @@ def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPatter
     Both begin or end with the same text, which is not that of a second image, as do `a/1_left` and `a/1_mask`.
     """
     parts: dict[str, tuple[str, str] | None] = {}  # templates and images by common text; None for several images
-    whole = {image: (STEM, image) for image in images}
+    whole, cut_words = {image: (STEM, image) for image in images}, cache(_cut_words)
     for image in whole:
-        for kept, template in _cut_words(image):
+        for kept, template in cut_words(image):
             parts[kept] = None if kept in parts else (template, image)
-    pairs: dict[MaskPattern, list[tuple[str, str]]] = defaultdict(list)
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)  # by templates
     for mask in masks:
-        for kept, template in ((mask, STEM), *_cut_words(mask)):
+        for kept, template in ((mask, STEM), *cut_words(mask)):
             found = whole.get(kept) or parts.get(kept)
             if found is not None:
-                pairs[MaskPattern(found[0], template)].append((found[1], mask))
-    return pairs
+                pairs[found[0], template].append((found[1], mask))
+    return {MaskPattern(*templates): found for templates, found in pairs.items()}
 
 
-def _cut_words(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the rest of a name without its first or last words, and its template: `a/1` and `{stem}_mask`."""
-    folder, base = posixpath.split(name)
-    for cut in _CUT.finditer(base):
-        for kept in filter(None, (base[: cut.start()], base[cut.end() :])):
-            yield posixpath.join(folder, kept), base.replace(kept, STEM, 1)
+def _cut_words(name: str) -> list[tuple[str, str]]:
+    """Return the rests of a name without its first or last words, and their templates: `a/1` and `{stem}_mask`."""
+    start = name.rfind("/") + 1
+    folder, base = name[:start], name[start:]
+    rests = (rest for cut in _CUT.finditer(base) for rest in (base[: cut.start()], base[cut.end() :]) if rest)
+    return [(f"{folder}{rest}", base.replace(rest, STEM, 1)) for rest in rests]

@@ -1,15 +1,16 @@
 """Record keys, the number of shards, and how evenly records fill them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import xxhash
+import pyarrow as pa
 
-from shardmill.transforms.columns.arrow import narrow_codes
+from shardmill.data import spans
+from shardmill.transforms.columns.arrow import narrow_codes, text_buffers
 from shardmill.transforms.options.job_options import MAX_SHARDS
 
 
@@ -109,13 +110,13 @@ _FEW = 4  # bounds: to compare all keys with each is faster than to search them 
 _SPLIT_SALT = 0x5851F42D4C957F2D  # so that equal seeds do not correlate the split with the order
 
 
-def hash_strings(values: Iterable[str], seed: int) -> np.ndarray:
-    """Return xxh3_64 of each string's UTF-8 bytes: uint64, shape (n,)."""
-    digest = xxhash.xxh3_64_intdigest
-    return np.array([digest(value.encode(), seed) for value in values], dtype=np.uint64)
+def hash_strings(values: pa.Array, seed: int) -> np.ndarray:
+    """Return xxh3_64 of the UTF-8 bytes of each string of an Arrow array or list: uint64, shape (n,)."""
+    data, offsets = text_buffers(pa.array(values, pa.string()))
+    return spans.hashes(data, offsets[:-1], offsets[1:], seed)
 
 
-def order_keys(identities: Sequence[str], positions: Sequence[str], seed: int) -> tuple[np.ndarray, np.ndarray]:
+def order_keys(identities: pa.Array, positions: pa.Array, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return order keys (key, tie), both uint64 of shape (n,): the tie distinguishes examples of one identity."""
     return hash_strings(identities, seed), hash_strings(positions, seed ^ _TIE_SEED)
 
@@ -125,7 +126,7 @@ def split_salt(seed: int) -> int:
     return seed ^ _SPLIT_SALT
 
 
-def split_keys(groups: Sequence[str], seed: int) -> np.ndarray:
+def split_keys(groups: pa.Array, seed: int) -> np.ndarray:
     """Return the hashes that determine splits, equal for members of a group: uint64, shape (n,)."""
     return hash_strings(groups, split_salt(seed))
 

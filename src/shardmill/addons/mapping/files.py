@@ -19,9 +19,9 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_refusal
+from shardmill.transforms.files.references import find_roles
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
-from shardmill.transforms.inputs.folders import find_file_group, normalize_split
 from shardmill.transforms.inputs.found_files import columns_of
 from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.inputs.summary import decode_label_list
@@ -89,30 +89,22 @@ class _File:
 
 def _read_files(mapping: FileMap, batch: pa.RecordBatch, layout: Layout) -> Iterator[_File | Reject]:
     contents = mapping.encoder.read_values(batch)
-    names = ("name", "label", "split", "line")
     found = {name: array.to_pylist() for name, array in columns_of(batch).items() if name in layout.columns}
-    rows = zip(*(batch[name].to_pylist() for name in names), contents, strict=True)
-    for row, (name, label, split, line, content) in enumerate(rows):
+    roles = find_roles(batch, layout, mapping.group_by)
+    known = (batch["name"], batch["line"], *(roles[name] for name in ("label", "split", "group", "problem")))
+    rows = zip(*(column.to_pylist() for column in known), contents, strict=True)
+    for row, (name, line, label, split, group, problem, content) in enumerate(rows):
         if isinstance(content, Exception):
             yield Reject(name, line, "read", describe_refusal(content))
             continue
-        if line is None:
-            folder_split, folder_label = layout.folders.locate(name)
-            split, label = split or folder_split, label or folder_label
-        if layout.fractions is None and split is None:
-            reason = "no split: the file is in no split folder, or the column 'split' is empty"
-            yield Reject(name, line, "index", reason)
+        if problem is not None:
+            yield Reject(name, line, "index", problem)
             continue
         columns = {
             each: _typed(found[each][row], column) if each in found else None for each, column in layout.columns.items()
         }
         own = {} if layout.class_names is None else {"label": label if label is None else _labels(label)}
-        group = find_file_group(name, layout.folders, mapping.group_by)
-        if group is None:
-            yield Reject(name, line, "index", f"not named as --group_by {mapping.group_by} says")
-            continue
-        known = {**own, "filename": name, **columns}
-        yield _File(name, line, normalize_split(split or ""), group, content, known)
+        yield _File(name, line, split, group, content, {**own, "filename": name, **columns})
 
 
 def _labels(label: str) -> Any:
