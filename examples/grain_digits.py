@@ -1,6 +1,6 @@
 """Train a linear model on handwritten digits with Grain; a run that was stopped continues with the next batch.
 
-python examples/write_inputs.py digits inputs/digits
+python examples/write_digits.py inputs/digits
 shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label
 python examples/grain_digits.py datasets/digits --steps 100
 python examples/grain_digits.py datasets/digits

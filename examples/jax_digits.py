@@ -1,6 +1,6 @@
 """Train a JAX model on handwritten digits; on several hosts, each reads its own part of each batch.
 
-python examples/write_inputs.py digits inputs/digits
+python examples/write_digits.py inputs/digits
 shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label
 python examples/jax_digits.py datasets/digits
 

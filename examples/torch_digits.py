@@ -1,6 +1,6 @@
 """Train a PyTorch model on handwritten digits; each of the loader's processes reads its own batches of the split.
 
-python examples/write_inputs.py digits inputs/digits
+python examples/write_digits.py inputs/digits
 shardmill images --input inputs/digits --output datasets --name digits --splits train=0.8,test=0.2 --stratify_by label
 python examples/torch_digits.py datasets/digits
 

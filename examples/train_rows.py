@@ -1,14 +1,14 @@
 """Train on a table's integers, floats and strings, of which some are missing, from plain or compressed shards; and save
 a model that takes raw examples, with what was done to them in training.
 
-python examples/write_inputs.py wines inputs/wines
-shardmill csv --input inputs/wines/wines.csv --output datasets --name wines --label cultivar --stratify_by cultivar \
+shardmill sample table inputs
+shardmill csv --input inputs/wines.csv --output datasets --name wines --label cultivar --stratify_by cultivar \
   --splits train=0.7,test=0.3 --num_shards 2 --transform examples/wines.yaml
 python examples/train_rows.py datasets/wines served_wines
 
 and with gzip:
 
-shardmill csv --input inputs/wines/wines.csv --output datasets --name wines_gzip --label cultivar \
+shardmill csv --input inputs/wines.csv --output datasets --name wines_gzip --label cultivar \
   --stratify_by cultivar --splits train=0.7,test=0.3 --num_shards 2 --transform examples/wines.yaml \
   --compression gzip
 python examples/train_rows.py datasets/wines_gzip served_gzip

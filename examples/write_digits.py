@@ -1,6 +1,7 @@
 """Write scikit-learn's 1,797 handwritten digits as a tree of PNG files: FOLDER/<digit>/<number>.png."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,12 @@ def write_digits(folder: Path, size: int = 64) -> int:
     return len(digits.images)
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the digits below the folder that `arguments` name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    print(f"wrote {write_digits(parser.parse_args().folder):,} images")
+    print(f"wrote {write_digits(parser.parse_args(arguments).folder):,} images")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
-"""Write what the other examples read, of what installed packages carry: `write_inputs.py KIND FOLDER`.
+"""Write the data that models of the other examples train on: `write_inputs.py KIND FOLDER`.
 
-digits     1,797 handwritten digits as PNG files of 64 x 64 pixels: FOLDER/<digit>/<number>.png
+`shardmill sample` writes the small inputs of the documentation. These are larger, so that a model learns from them.
+
 photos     320 JPEG files of 40 x 40 pixels, cut from scikit-learn's two photographs: FOLDER/<photograph>/<number>.jpg
 sentences  sentences about Python, NumPy and scikit-learn, from their documentation: FOLDER/<subject>/sentences.txt
 wines      a table of 178 wines with integers, floats and strings, of which some are missing: FOLDER/wines.csv
@@ -28,7 +29,6 @@ import sklearn.linear_model
 import sklearn.metrics
 from PIL import Image, ImageDraw
 from sklearn.datasets import load_digits, load_sample_images, load_wine
-from write_digits import write_digits
 
 _PATCH = 40  # pixels; patches do not overlap, so no pixel is in two splits
 
@@ -217,7 +217,6 @@ def write_masks(folder: Path, number: int = 300, seed: int = 0) -> int:
 
 
 WRITERS: dict[str, Callable[[Path], int]] = {
-    "digits": write_digits,
     "photos": write_photos,
     "sentences": write_sentences,
     "wines": write_wines,

@@ -1,11 +1,16 @@
 """Write the files of `shardmill sample`, from the data that pages name: python -m tests.support.sample_files."""
 
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 from tests.support.command import REPOSITORY
+from tests.support.later import Later
 from tests.support.pages import write_page_data
+
+sys.path.insert(0, str(REPOSITORY / "examples"))
+write_inputs = Later("write_inputs")
 
 ARCHIVE = REPOSITORY / "src/shardmill/addons/samples/files.zip"
 # Names in the folder of pages, by kind; all others are of photos
@@ -14,7 +19,7 @@ _NAMES = {
     "masks": "carvana depth masked.csv seg segments ships",
     "boxes": "boxes boxes.csv boxes.parquet coco export lone project via VOC2012 yolo",
     "digits": "demo",
-    "table": "cities.txt faces.csv houses.csv people.csv pixels.csv rows.csv tags.csv trips.csv visits.csv",
+    "table": "cities.txt faces.csv houses.csv people.csv pixels.csv rows.csv tags.csv trips.csv visits.csv wines.csv",
     "nested": "chats.jsonl rows.jsonl tags.jsonl",
     "parquet": "pets.parquet",
     "sql": "shop.db",
@@ -29,7 +34,7 @@ _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()
 
 def sample_files(folder: Path) -> dict[str, bytes]:
     """Return the files by kind and name; pictures that tables of a kind name are in it, too."""
-    write_page_data(folder)
+    write_inputs.write_wines(write_page_data(folder))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     named = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     found = {f"{_KINDS.get(name.partition('/')[0], 'photos')}/{name}": data for name, data in named.items()}

@@ -218,7 +218,7 @@ def test_rows(which: int, shell: Shell) -> None:
     directory = str(shell.folder / shell.prepare("train_rows")[which][0])
     names = shardmill.info(directory).class_names
     numbers = train_rows.NUMBERS
-    with (shell.folder / "inputs/wines/wines.csv").open() as file:
+    with (shell.folder / "inputs/wines.csv").open() as file:
         cells: list[dict[str, Any]] = [
             {name: cell or train_rows.DEFAULTS.get(name) for name, cell in row.items()} for row in csv.DictReader(file)
         ]
