@@ -14,17 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import shardmill
+from shardmill import errors
 from shardmill.addons import registry
-from shardmill.errors import (
-    ChecksError,
-    CorruptDataError,
-    JobError,
-    LockedError,
-    OutdatedError,
-    OutrunError,
-    UserError,
-    interruption_status,
-)
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import LATEST
 from shardmill.metadata.manifest import Manifest
@@ -42,12 +33,12 @@ from shardmill.transforms.shards.sources import FileIndex
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text, writing_error
 
-Failure = UserError | JobError | CorruptDataError
+Failure = errors.UserError | errors.JobError | errors.CorruptDataError
 _STATUSES: tuple[tuple[type[Exception], Status], ...] = (
-    (OutrunError, "outrun"),
-    (LockedError, "locked"),
-    (ChecksError, "checks_failed"),
-    (OutdatedError, "outdated"),
+    (errors.OutrunError, "outrun"),
+    (errors.LockedError, "locked"),
+    (errors.ChecksError, "checks_failed"),
+    (errors.OutdatedError, "outdated"),
 )
 
 
@@ -178,7 +169,7 @@ def record_warning(error: OSError) -> str:
 
 def exit_interrupted(cause: BaseException | None) -> NoReturn:
     """End this process at once, with the exit status of its cause: a local runner's threads cannot be stopped."""
-    os._exit(interruption_status(cause))
+    os._exit(errors.interruption_status(cause))
 
 
 NOTHING_PUBLISHED = "nothing was published"
@@ -269,7 +260,7 @@ def recover(config: JobConfig) -> bool:
     if config.inputs and is_of_same_flags and manifest.input.get("pattern") == config.pattern:
         log.warn("the input was not read again; --overwrite does")
         return True
-    raise UserError(
+    raise errors.UserError(
         f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it,"
         " or another --version to keep both"
     )
@@ -330,7 +321,7 @@ def complete_interrupted(parent: str) -> list[str]:
     """
     messages = []
     for version in _list_versions(parent):
-        with suppress(LockedError):  # it is not dead
+        with suppress(errors.LockedError):  # it is not dead
             messages.append(_repair_version(version, discard=True))
     return [sentence for sentence in messages if sentence is not None]
 
@@ -399,7 +390,7 @@ def _is_version_folder(directory: str) -> bool:
     path = storage.join(directory, file_names.MANIFEST)
     try:
         return Manifest.from_json(storage.read_bytes(path), path).version == directory.rpartition("/")[2]
-    except (CorruptDataError, FileNotFoundError):
+    except (errors.CorruptDataError, FileNotFoundError):
         return False
 
 

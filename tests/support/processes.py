@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmill.pipelines import cli
-from tests.support.command import Process, Result
+from tests.support.command import Process, Result, bind_root_to_permissions
 
 
 def is_there(pid: int) -> bool:
@@ -48,6 +49,23 @@ def stop_at(module: str, name: str, reached: Path, go_on: Path) -> None:
         return then(*arguments, **more)
 
     setattr(place, name, stop)
+
+
+def forbid_at(event: str, part: str, paths: list[Path], mode: int = 0, after: int = 0) -> None:
+    """Give up root's rights, and take away those to `paths` as this process comes to use a path that contains `part`.
+
+    The `event` is one of Python's audit events, such as `open` or `os.mkdir`; "" for any. The first `after` count not.
+    """
+    bind_root_to_permissions()
+    uses = iter(range(after, -1, -1))
+
+    def watch(now: str, arguments: tuple[Any, ...]) -> None:
+        is_path = (event or "open os.mkdir os.rename os.remove os.scandir os.rmdir os.link").find(now) >= 0
+        if is_path and arguments and part in str(arguments[0]) and next(uses, None) == 0:
+            for path in paths:
+                path.chmod(mode)
+
+    sys.addaudithook(watch)
 
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000  # linux/sched.h

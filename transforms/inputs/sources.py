@@ -15,7 +15,7 @@ import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, convert_batch, split_large_batch, to_batches
 from shardmill.transforms.findings import RoundedNumbers
-from shardmill.transforms.inputs import found_files, manifest_files
+from shardmill.transforms.inputs import found_files, manifest_files, manifest_table
 from shardmill.transforms.inputs.annotations import (
     ANNOTATED,
     IMAGE_ID,
@@ -29,14 +29,6 @@ from shardmill.transforms.inputs.annotations import (
 )
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, NameRules
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
-from shardmill.transforms.inputs.manifest_table import (
-    RESERVED,
-    ManifestColumns,
-    ManifestFindings,
-    ManifestNames,
-    ManifestReader,
-    infer_columns,
-)
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
@@ -118,8 +110,10 @@ class ReadManifest(beam.PTransform):
     manifests: Sequence[manifest_files.ManifestFile]  # relative names are taken from the folder of each
     root: str  # common folder that all names become relative to
     allow_outside: bool  # True if files may be elsewhere
-    reserved: tuple[str, ...] = RESERVED  # names that no further column may have
-    names: ManifestNames = field(default_factory=ManifestNames)  # column and file names of the manifests
+    reserved: tuple[str, ...] = manifest_table.RESERVED  # names that no further column may have
+    names: manifest_table.ManifestNames = field(
+        default_factory=manifest_table.ManifestNames
+    )  # column and file names of the manifests
     identities: bool = False  # True to record file identities, for the detection of changes
     is_first_kept: bool = False  # True to reject all rows of a file but the first
     temporary: str | None = None  # temporary directory of the job; None in a dry run
@@ -129,8 +123,10 @@ class ReadManifest(beam.PTransform):
         revisions = [_find_revision(manifest.path) for manifest in self.manifests]
         files = pbegin | "Manifests" >> beam.Create([tuple(self.manifests)])
         infer = beam.Map(_infer_columns, revisions, self.reserved, self.names)
-        columns = AsSingleton(files | "Columns" >> infer.with_output_types(ManifestColumns))
-        reader = ManifestReader(self.manifests, _NO_COLUMNS, self.names, self.allow_outside, self.reserved)
+        columns = AsSingleton(files | "Columns" >> infer.with_output_types(manifest_table.ManifestColumns))
+        reader = manifest_table.ManifestReader(
+            self.manifests, _NO_COLUMNS, self.names, self.allow_outside, self.reserved
+        )
         read = beam.FlatMap(_read_rows, columns, revisions, reader, self.temporary)
         measure = _MeasureRowsFn(
             self.root,
@@ -160,17 +156,17 @@ def _infer_columns(
     manifests: Sequence[manifest_files.ManifestFile],
     revisions: Sequence[str],
     reserved: tuple[str, ...],
-    names: ManifestNames,
-) -> ManifestColumns:
+    names: manifest_table.ManifestNames,
+) -> manifest_table.ManifestColumns:
     _check_manifests(manifests, revisions)
-    return infer_columns(manifests, reserved, names)
+    return manifest_table.infer_columns(manifests, reserved, names)
 
 
 def _read_rows(
     manifests: Sequence[manifest_files.ManifestFile],
-    columns: ManifestColumns,
+    columns: manifest_table.ManifestColumns,
     revisions: Sequence[str],
-    reader: ManifestReader,
+    reader: manifest_table.ManifestReader,
     temporary: str | None,
 ) -> Iterator[Any]:
     """Yield the rows of manifests in batches, each with its part number; rejects and a summary, tagged.
@@ -180,7 +176,7 @@ def _read_rows(
     """
     _check_manifests(manifests, revisions)
     names = reader.names
-    found, findings = FoundInput(temporary), ManifestFindings(names)
+    found, findings = FoundInput(temporary), manifest_table.ManifestFindings(names)
     parts = manifest_files.part_count(sum(storage.size(manifest.path) for manifest in manifests))
     waiting: list[pa.RecordBatch] = []
     for item in replace(reader, columns=columns).read(findings):
@@ -208,7 +204,7 @@ def _check_manifests(manifests: Sequence[manifest_files.ManifestFile], revisions
             raise changed_error(manifest.path)
 
 
-_NO_COLUMNS = ManifestColumns()
+_NO_COLUMNS = manifest_table.ManifestColumns()
 
 
 @dataclass(eq=False)
@@ -227,7 +223,7 @@ class _MeasureFn(beam.DoFn):
     def teardown(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def process(self, batch: Any, columns: ManifestColumns = _NO_COLUMNS) -> Iterator[Any]:
+    def process(self, batch: Any, columns: manifest_table.ManifestColumns = _NO_COLUMNS) -> Iterator[Any]:
         """Yield the batch, whose further columns are `columns`, with sizes; rejects and a summary, tagged."""
         if self.objects is not None:
             batch, invalid, ignored = manifest_files.extract_objects(batch, self.objects)
@@ -249,7 +245,7 @@ class _MeasureRowsFn(_MeasureFn):
     is_first_kept: bool = False  # True to reject all rows of a file but the first
 
     def process(
-        self, part: tuple[int, Iterable[pa.RecordBatch]], columns: ManifestColumns = _NO_COLUMNS
+        self, part: tuple[int, Iterable[pa.RecordBatch]], columns: manifest_table.ManifestColumns = _NO_COLUMNS
     ) -> Iterator[Any]:
         """Yield the rows of one part, which holds all rows of each of its names."""
         rows, repeated = manifest_files.drop_duplicates(concatenate(part[1]), self.paths, self.is_first_kept)

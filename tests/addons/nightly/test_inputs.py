@@ -1,6 +1,7 @@
 """What a build depends on, and how old the newest input may be."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from shardmill.addons.nightly.planning import decode_inputs, encode_inputs
 from shardmill.addons.nightly.recipe import FreshnessOptions
 from shardmill.errors import ChecksError
 from shardmill.pipelines.jobs.registry import KINDS
+from shardmill.transforms.stores.streams import UNREADABLE
 from shardmill.transforms.values.preprocessing_sources import PreviousGraph
-from tests.support.command import image, image_tree, write_files
+from tests.support.command import age, bind_root_to_permissions, image, image_tree, write_files
 from tests.support.tokenizer_files import tokenizer_json
 
 HOUR = 3600.0
@@ -52,6 +54,11 @@ _BOXES = "image,xmin,ymin,xmax,ymax,class\na/000.jpg,1,1,3,{},a\n"
 _RUNS = "image,rle\n000.jpg,1 {}\n"
 _MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
 _TOKENIZERS = tokenizer_json().decode(), tokenizer_json(("<s>",)).decode()
+_VOC = "<annotation><filename>a.jpg</filename><object><name>a</name></object></annotation>"
+_SUFFIXES = {
+    **{"arrays": "npy", "audio": "wav", "parquet": "parquet", "avro": "avro"},
+    **{"webdataset": "tar", "reshard": "tfrecord", "text": "txt"},
+}
 # command, flags, file, its content, and another
 FILES: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
     ("images", {"input": "pictures", "labels_file": "f"}, "f", "a\nb\n", "b\na\n"),
@@ -74,29 +81,76 @@ FILES: tuple[tuple[str, dict[str, Any], str, str, str], ...] = (
     ("csv", {"input": "rows.csv", "transform": "f"}, "f", "x: z_score\n", "x: scale_0_1\n"),
     ("csv", {"input": "rows.csv", "module_file": "f.py"}, "f.py", _MODULE, f"{_MODULE}x = 1\n"),
     ("text", {"input": "lines.txt", "tokenizer": "f"}, "f", *_TOKENIZERS),
+    ("images", {"input": "pictures"}, "pictures/a/000.jpg", "an image", "another."),
+    ("images", {"input": "pictures/{a,b}/*.jpg"}, "pictures/a/000.jpg", "an image", "another."),
+    ("images", {"input": "link"}, "pictures/a/000.jpg", "an image", "another."),
+    ("images", {"input": "pictures", "masks": "masks"}, "pictures/a/000.jpg", "an image", "another."),
+    ("images", {"manifest": "list.csv"}, "pictures/a/000.jpg", "an image", "another."),
+    ("images", {"manifest": "parts/*.csv"}, "parts/f.csv", "file_name\na.jpg\n", "file_name\nb.jpg\n"),
+    ("images", {"input": "pictures", "boxes_csv": "boxes.csv"}, "pictures/a/000.jpg", "an image", "another."),
+    ("images", {"voc": "voc"}, "voc/Annotations/a.xml", _VOC, _VOC.replace("<name>a", "<name>b")),
+    ("images", {"voc": "voc"}, "voc/JPEGImages/a.jpg", "an image", "another."),
+    ("images", {"yolo": "yolo/data.yaml"}, "yolo/data.yaml", "train: images\nnames: [b]", "train: images\nnames: [c]"),
+    ("images", {"yolo": "yolo/data.yaml"}, "yolo/labels/a.txt", "0 .5 .5 .1 .1", "0 .4 .5 .1 .1"),
+    ("images", {"input": "pictures", "map": "f.py:f"}, "f.py", "def f(x): return x", "def f(y): return y"),
+    ("csv", {"input": "rows.csv", "map_batches": "m.py:f"}, "helper.py", "x = 1", "x = 2"),
+    ("csv", {"input": "rows.csv"}, "rows.csv", "x\n1\n", "x\n2\n"),
+    ("jsonl", {"input": "logs/*.jsonl"}, "logs/f.jsonl", '{"a":1}\n', '{"a":2}\n'),
+    *((kind, {"input": "folder"}, f"folder/f.{suffix}", "one", "two") for kind, suffix in _SUFFIXES.items()),
 )
 
 
-@pytest.mark.parametrize("case", FILES, ids=lambda case: f"{case[0]} {list(case[1])[-1]}")
+@pytest.mark.parametrize("fingerprint", ["metadata", "content"])
+@pytest.mark.parametrize("case", FILES, ids=lambda case: f"{case[0]} {list(case[1])[-1]} {case[2]}")
 def test_a_build_depends_on_what_its_files_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, dict[str, Any], str, str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, dict[str, Any], str, str, str], fingerprint: str
 ) -> None:
+    """By times, or by the bytes alone."""
     command, flags, name, content, other = case
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path / "pictures", image_tree(["a", "b"], 2))
     write_files(tmp_path / "masks", image_tree(["a", "b"], 2))
     write_files(tmp_path, {"rows.csv": b"x,word\n1.5,a\n2.5,b\n", "lines.txt": b"a\nb\n"})
     write_files(tmp_path, {"list.csv": b"file_name,mask\npictures/a/000.jpg,masks/a/000.jpg\n"})
+    write_files(
+        tmp_path, {"boxes.csv": f"{_BOXES}a/000.jpg,1,1,3,3,a\n".encode(), "voc/Annotations/a.xml": _VOC.encode()}
+    )
+    write_files(
+        tmp_path, dict.fromkeys(("parts/a.jpg", "parts/b.jpg", "voc/JPEGImages/a.jpg", "yolo/images/a.jpg"), b"x")
+    )
+    write_files(tmp_path, {"yolo/data.yaml": b"train: images\nnames: [a]\n", "yolo/labels/a.txt": b"0 .5 .5 .1 .1\n"})
+    write_files(tmp_path, {"m.py": b"import helper\ndef f(x): return x\n", "helper.py": b"x = 0\n"})
+    (tmp_path / "link").symlink_to("pictures")
 
     def versions() -> tuple[str, str]:
-        inputs = find_inputs(KINDS[command].make_config({**flags, "output": "out", "name": "n"}))
+        if fingerprint == "content":
+            age(tmp_path)
+        inputs = find_inputs(KINDS[command].make_config({**flags, "output": "out", "name": "n"}), fingerprint)
+        assert not any(stamp.startswith(UNREADABLE) for stamp in inputs.files["stamp"].to_pylist())  # twice the same
         return inputs.data_version, inputs.code_version
 
-    (tmp_path / name).write_text(content)
+    write_files(tmp_path, {name: content.encode()})
     before = versions()
     assert versions() == before
-    (tmp_path / name).write_text(other)
+    write_files(tmp_path, {name: other.encode()})
     assert versions() != before
+
+
+@pytest.mark.parametrize("fingerprint", ["metadata", "content"])
+@pytest.mark.parametrize("flags", [{"input": "pictures"}, {"input": "pictures/*/*.jpg"}, {"manifest": "list.csv"}])
+def test_a_file_that_may_not_be_read_is_another_when_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], fingerprint: str
+) -> None:
+    """Its size and time tell nothing of that, and a build left it out."""
+    monkeypatch.chdir(write_files(tmp_path / "pictures", image_tree(["a"], 2)).parent)
+    write_files(tmp_path, {"list.csv": b"file_name\npictures/a/000.jpg\npictures/a/001.jpg\n"})
+    config, versions = KINDS["images"].make_config({**flags, "output": "out", "name": "n"}), []
+    with ThreadPoolExecutor(1, initializer=bind_root_to_permissions) as pool:
+        for mode in (0o600, 0, 0, 0o600):
+            (tmp_path / "pictures/a/001.jpg").chmod(mode)
+            versions.append(pool.submit(find_inputs, config, fingerprint).result().data_version)
+
+    assert versions[0] != versions[1] == versions[2] != versions[3] == versions[0]
 
 
 def test_a_build_depends_on_the_version_whose_transform_graph_it_takes(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """A rebuild reads what is new or changed, and takes the rest from the version before."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import LONG_AGO, Run, image, image_tree, tree_bytes, write_old_files
+from tests.support.command import LONG_AGO, Process, Run, image, image_tree, tree_bytes, write_old_files
+from tests.support.processes import forbid_at
 
 IMAGES = """\
 name: pets
@@ -39,3 +41,19 @@ def test_images_that_did_not_change_are_not_read_again(run: Run, tmp_path: Path,
         name: data for name, data in three.items() if "tfrecord" in name
     }
     assert "pets: 21 of 21 files taken from 1.0.2" in run("rebuild", path, "--force").out
+
+
+@pytest.mark.parametrize("fingerprint", ["metadata", "content"])
+def test_a_file_that_a_build_could_not_read_is_read_the_next_night(run: Run, tmp_path: Path, fingerprint: str) -> None:
+    """It could be read when the night looked at its input, and again later: neither its time nor content changed."""
+    path, file = tmp_path / "pets.yaml", tmp_path / "in/cat/000.jpg"
+    path.write_text(IMAGES.format(root=tmp_path, fingerprint=fingerprint))
+    write_old_files(tmp_path / "in", image_tree(("cat", "dog"), 15))
+    first = Process(
+        tmp_path / "p", "rebuild", path, before=partial(forbid_at, "os.mkdir", "beam-temp-", [file])
+    ).result()
+    file.chmod(0o600)
+
+    assert "29 in train; 1 rejected" in first.out, first.err
+    assert "pets: 1 file could not be read for 1.0.0\n" in run("rebuild", path).out
+    assert run("rebuild", path).out == "pets: unchanged since 1.0.1: 30 files\n"

@@ -1,5 +1,6 @@
 """Digest a build's input and options, and check the age of its newest input."""
 
+import errno
 import hashlib
 import json
 import os
@@ -100,7 +101,7 @@ def find_inputs(
         if storage.is_local(path) and not os.path.lexists(_find_root(config, path)):
             raise UserError(f"--input {path}: no such file or folder")
     missing: list[str] = []
-    found = list(_restat_recent(_find_files(config, missing), started))
+    found = [(name, _check_access(stat)) for name, stat in _restat_recent(_find_files(config, missing), started)]
     if fingerprint == "content":
         found = _with_checksums(found)
     rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
@@ -212,6 +213,11 @@ def _stat_file(path: str) -> FileStat:
     except OSError as error:
         raise_if_store_failed(error, path)
         return _make_unreadable(path, error_text(error))
+
+
+def _check_access(stat: FileStat) -> FileStat:
+    is_forbidden = storage.is_local(stat.path) and os.path.isfile(stat.path) and not os.access(stat.path, os.R_OK)
+    return _make_unreadable(stat.path, os.strerror(errno.EACCES)) if is_forbidden else stat
 
 
 def _make_unreadable(path: str, reason: str) -> FileStat:

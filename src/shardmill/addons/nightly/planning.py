@@ -1,9 +1,12 @@
 """Decide if a recipe needs a build, of which version, and what it keeps of an earlier one; imports no Beam."""
 
+import errno
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -39,7 +42,9 @@ from shardmill.transforms.publishing.catalog import (
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import StoredFile
 from shardmill.transforms.stores.storage import run_concurrently
+from shardmill.transforms.stores.streams import UNREADABLE
 
+_REJECTS = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
 _FORMAT_VERSION = 1  # raised when what was written before would be misread
 
 
@@ -104,8 +109,22 @@ def _compare_to_version(parent: str, version: str, inputs: Inputs) -> str:
         return f"what {version} was made from was not recorded"
     except CorruptDataError as error:
         return str(error)
-    reason = describe_difference(before, inputs)
-    return reason or find_damage(storage.join(parent, version))
+    directory = storage.join(parent, version)
+    return describe_difference(before, inputs) or find_damage(directory) or _describe_unread(directory, before)
+
+
+# The ends of reasons to reject a file that could not be opened as its turn came
+_UNREAD = tuple(f'cannot be read: {os.strerror(code)}"'.encode() for code in (errno.EACCES, errno.EPERM, errno.ENOENT))
+
+
+def _describe_unread(directory: str, before: Inputs) -> str:
+    """Describe the files that could be read as a version's build began, but not as their turn came; "" for none."""
+    unread: set[bytes] = set()
+    with suppress(FileNotFoundError), storage.open_read(storage.join(directory, _REJECTS)) as file:
+        for line in file:
+            unread.update([line.partition(b'", ')[0]] if any(end in line for end in _UNREAD) else [])
+    new = len(unread) - sum(stamp.startswith(UNREADABLE) for stamp in before.files["stamp"].to_pylist())
+    return f"{plural(new, 'file')} could not be read for {directory.rpartition('/')[2]}" if new > 0 else ""
 
 
 def describe_difference(before: Inputs, now: Inputs) -> str:

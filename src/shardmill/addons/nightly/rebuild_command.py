@@ -12,18 +12,9 @@ from datetime import date as Date
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from shardmill import errors
 from shardmill.addons.nightly.recipe import InvalidRecipe, RebuildOptions, Recipe, load_recipes
 from shardmill.addons.nightly.recipe_values import parse_set
-from shardmill.errors import (
-    EXIT_STATUSES,
-    ChecksError,
-    CorruptDataError,
-    JobError,
-    LockedError,
-    OutdatedError,
-    UserError,
-    describe_exit_statuses,
-)
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, Status
 from shardmill.pipelines.commands.frame import Command, raise_job_errors, to_words
@@ -40,8 +31,8 @@ if TYPE_CHECKING:
 
 _EPILOG = (
     "Every option of Apache Beam, such as --runner, may follow the recipes and overrides the option in a recipe. "
-    f"{describe_exit_statuses(*EXIT_STATUSES)} If nothing had to be built, the status is --unchanged_status. With"
-    " several recipes, it is the first of 1, 2, 3, 4 and 5 that occurs."
+    f"{errors.describe_exit_statuses(*errors.EXIT_STATUSES)} If nothing had to be built, the status is"
+    " --unchanged_status. With several recipes, it is the first of 1, 2, 3, 4 and 5 that occurs."
 )
 _STATUS_ORDER = (1, 2, 3, 4, 5)  # of several recipes' statuses, the command returns the first one in this order
 
@@ -99,11 +90,11 @@ def load_for_rebuild(
     with reach_stores(()):  # by which recipes in object stores are read
         recipes = load_recipes(paths, parse_set(flags.set), day, os.environ, reach_stores)
     if flags.version is not None and len(recipes) > 1:
-        raise UserError(
+        raise errors.UserError(
             f"--version {flags.version} is about one data set, and there are {len(recipes)} recipes; give one"
         )
     if flags.accept and len(recipes) > 1:
-        raise UserError(
+        raise errors.UserError(
             f"--accept {','.join(flags.accept)} is about one night of one data set, and there are {len(recipes)}"
             " recipes; give one"
         )
@@ -197,7 +188,7 @@ class Rebuilt:
     directory: str
     record: BuildRecord
     messages: tuple[str, ...]
-    error: UserError | JobError | CorruptDataError | None = None
+    error: errors.UserError | errors.JobError | errors.CorruptDataError | None = None
 
     @property
     def ok(self) -> bool:
@@ -294,11 +285,15 @@ def rebuild(
     with raise_job_errors():
         loaded = load_for_rebuild([path], request, rest, parser)
         if len(loaded) > 1:
-            raise UserError(f"{path} holds {len(loaded)} recipes; `rebuild` takes one, and the command takes several")
+            raise errors.UserError(
+                f"{path} holds {len(loaded)} recipes; `rebuild` takes one, and the command takes several"
+            )
         if isinstance(loaded[0], InvalidRecipe):
             raise loaded[0].error
         found = follow_to_end(loaded[0], request, rest, parser)
-    if found.error is not None and not isinstance(found.error, (ChecksError, LockedError, OutdatedError)):
+    if found.error is not None and not isinstance(
+        found.error, (errors.ChecksError, errors.LockedError, errors.OutdatedError)
+    ):
         raise found.error
     return found
 
@@ -357,14 +352,14 @@ def notify_webhook(recipe: Recipe, record: BuildRecord, warn: "Say") -> None:
         warn(failed)
 
 
-def _report_invalid(name: str, error: UserError | JobError, flags: RebuildOptions) -> tuple[str, int]:
+def _report_invalid(name: str, error: errors.UserError | errors.JobError, flags: RebuildOptions) -> tuple[str, int]:
     """Report a recipe that cannot be followed, by its name or that of its file; return its end and exit status."""
     from shardmill.pipelines.jobs.outcome import begin_record, failed_record
 
     if flags.json:
         log.print_done(failed_record(begin_record(name, ""), error).to_json(), f"{name}: failed")
     log.error(str(error), exit_status=error.exit_status)
-    return ("mistaken" if isinstance(error, UserError) else "failed"), error.exit_status
+    return ("mistaken" if isinstance(error, errors.UserError) else "failed"), error.exit_status
 
 
 def configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:

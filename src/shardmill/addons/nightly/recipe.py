@@ -12,18 +12,6 @@ from typing import Any, ClassVar
 import yaml
 
 from shardmill.addons.nightly import recipe_values
-from shardmill.addons.nightly.recipe_values import (
-    Section,
-    Variables,
-    beam_arguments,
-    beam_entries,
-    parse_date,
-    parse_days,
-    parse_duration,
-    parse_section,
-    parse_value,
-    with_line,
-)
 from shardmill.errors import JobError, UserError
 from shardmill.flag_values import OptionValueError
 from shardmill.metadata import file_names
@@ -64,12 +52,14 @@ class FreshnessOptions(Options):
     title: ClassVar[str] = "freshness"
 
     warn_after: float | None = flag(
-        None, "Age of the newest input above which a warning is given, for example 26h", parse=parse_duration
+        None,
+        "Age of the newest input above which a warning is given, for example 26h",
+        parse=recipe_values.parse_duration,
     )
     error_after: float | None = flag(
         None,
         "Age of the newest input above which the build fails, because the source has stopped; for example 2d",
-        parse=parse_duration,
+        parse=recipe_values.parse_duration,
     )
 
     def __post_init__(self) -> None:
@@ -90,7 +80,9 @@ class RetainOptions(Options):
         check=lambda number: None if number >= 1 else "expected at least 1",
     )
     max_age: float | None = flag(
-        None, "Age up to which versions are kept, such as 30d; 0d keeps none", parse=partial(parse_duration, least=0)
+        None,
+        "Age up to which versions are kept, such as 30d; 0d keeps none",
+        parse=partial(recipe_values.parse_duration, least=0),
     )
 
     def __post_init__(self) -> None:
@@ -140,7 +132,7 @@ class BuildOptions(Options):
     window: int = flag(
         1,
         "Number of days to which the dates in the input are expanded, for example 7d",
-        parse=parse_days,
+        parse=recipe_values.parse_days,
         check=lambda days: None if 1 <= days <= _MAX_DAYS else f"expected 1d to {_MAX_DAYS}d",
     )
     unchanged_status: int = flag(
@@ -184,7 +176,7 @@ class RebuildOptions(BuildOutputOptions):
     date: Any = flag(
         None,
         "Date that replaces {YYYY}, {MM} and {DD} in inputs and versions, for example 2026-11-20",
-        parse=parse_date,
+        parse=recipe_values.parse_date,
         default_words="today, in UTC",
         affects_output=False,
     )
@@ -279,7 +271,7 @@ class Recipe:
         """Return `error` with the line of the first flag it names, or of the command, unless it has a line already."""
         if str(error).startswith(f"{self.file} line "):
             return error
-        return with_line(error, self.lines, self.command)
+        return recipe_values.with_line(error, self.lines, self.command)
 
 
 # (Beam's command-line arguments) -> a context in which object stores are reached with them
@@ -294,11 +286,13 @@ def parse_recipe(recipe: Node, day: date, reach_stores: ReachStores = lambda _: 
     entries = recipe.mapping()
     command = _find_command(recipe, entries)
     _check_keys(recipe, entries, command)
-    beam = tuple(beam_arguments(entries["beam"])) if "beam" in entries else ()
+    beam = tuple(recipe_values.beam_arguments(entries["beam"])) if "beam" in entries else ()
     try:
         reached = reach_stores(beam)
     except UserError as error:
-        raise with_line(error, {**entries, **(entries["beam"].mapping() if beam else {})}, command) from None
+        raise recipe_values.with_line(
+            error, {**entries, **(entries["beam"].mapping() if beam else {})}, command
+        ) from None
     with reached:
         return _parse_recipe(recipe, command, beam, day)
 
@@ -306,7 +300,7 @@ def parse_recipe(recipe: Node, day: date, reach_stores: ReachStores = lambda _: 
 def _parse_recipe(recipe: Node, command: Node, beam: tuple[str, ...], day: date) -> Recipe:
     entries, kind, own = recipe.mapping(), KINDS[command.key], command.mapping()
     _check_flags(kind, own)
-    build = parse_section(BuildOptions, _build_entries(entries, day), recipe)
+    build = recipe_values.parse_section(BuildOptions, _build_entries(entries, day), recipe)
     if build.on_published != KEEP:
         _check_on_published(entries["on_published"], entries.get("version"))
     if build.window > 1:
@@ -317,7 +311,7 @@ def _parse_recipe(recipe: Node, command: Node, beam: tuple[str, ...], day: date)
     parsed = Recipe(
         file=recipe.file,
         kind=kind,
-        options={known[name].field: parse_value(known[name], node) for name, node in flags.items()},
+        options={known[name].field: recipe_values.parse_value(known[name], node) for name, node in flags.items()},
         beam=beam,
         build=build,
         freshness=_parse_optional_section(FreshnessOptions, entries, recipe),
@@ -376,9 +370,11 @@ def _check_flags(kind: Kind, command_flags: Mapping[str, Node]) -> None:
             raise node.error(f"{kind.name} has no flag {name!r}; {hint}")
 
 
-def _parse_optional_section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
+def _parse_optional_section(
+    cls: type[recipe_values.Section], entries: Mapping[str, Node], recipe: Node
+) -> recipe_values.Section:
     node = entries.get(cls.title)
-    return cls() if node is None else parse_section(cls, node.mapping(), node)
+    return cls() if node is None else recipe_values.parse_section(cls, node.mapping(), node)
 
 
 def _parse_checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
@@ -497,7 +493,7 @@ def _load_recipe(
     places: dict[tuple[str, str], Node],
     reach_stores: ReachStores,
 ) -> Recipe:
-    filled = Variables(set_values, recipe_values.environment_names(node), environment).fill(node)
+    filled = recipe_values.Variables(set_values, recipe_values.environment_names(node), environment).fill(node)
     recipe = parse_recipe(filled, day, reach_stores)
     output = os.path.realpath(recipe.output) if storage.is_local(recipe.output) else recipe.output.rstrip("/")
     first = places.setdefault((output, recipe.name), node)
@@ -556,7 +552,7 @@ def recipe_text(kind: Kind, values: Mapping[str, Any], beam: Sequence[str]) -> s
     flags = {name: value for name, value in given.items() if name not in (*_TOP_KEYS, *_ONCE)}
     recipe = {**{name: given[name] for name in _TOP_KEYS}, "version": AUTO, kind.name: flags}
     if beam:
-        recipe["beam"] = {name: _to_yaml_value(value) for name, value in beam_entries(beam).items()}
+        recipe["beam"] = {name: _to_yaml_value(value) for name, value in recipe_values.beam_entries(beam).items()}
     text = yaml.dump(recipe, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, width=10_000)
     return _HEAD.format(command=kind.name) + text
 
@@ -569,7 +565,7 @@ def write_recipe(
     Raises UserError if the file exists or cannot be written, or a flag holds a password. Raises JobError if there is no
     room for it.
     """
-    names, of_beam = {option.field: option.name for option in kind.options}, beam_entries(beam)
+    names, of_beam = {option.field: option.name for option in kind.options}, recipe_values.beam_entries(beam)
     given = {**{names[field]: value for field, value in values.items()}, **of_beam}
     found = [f"--{name}" for name, value in given.items() if mask_urls(value) != value]
     found += [f"--{name}" for name in of_beam if _SECRET_NAME.search(name)]
