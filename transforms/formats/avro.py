@@ -299,8 +299,8 @@ def _flatten_types(fields: Mapping[str, FlatColumnType], nesting: Nesting) -> di
         name: replace(column, description=fields[name].description) if name in fields else column
         for name, column in (flat | others).items()
     }
-    order = list(fields)
-    return dict(sorted(described.items(), key=lambda item: order.index(item[1].source)))
+    order = {name: place for place, name in enumerate(fields)}
+    return dict(sorted(described.items(), key=lambda item: order[item[1].source]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -509,7 +509,7 @@ class _Part:
 
     def infer(self, name: str, fills: Mapping[str, Any]) -> ColumnType | None:
         found, missing = None, len(self.numbers)
-        if name in self.batch.schema.names:
+        if self.batch.schema.get_field_index(name) >= 0:
             array = self.batch[name]
             found, missing = formats.infer_present_type(array, arrow_scalar_type(array.type)), array.null_count
             if found is not None and name in self.parallel:

@@ -491,8 +491,9 @@ def typed_rows(
     """
     problems: dict[int, str] = {}
     columns: dict[str, conversion.ConvertedColumn] = {}
+    present = frozenset(batch.schema.names)
     for name, column in types.items():
-        values = batch[name] if name in batch.schema.names else pa.nulls(len(batch))
+        values = batch[name] if name in present else pa.nulls(len(batch))
         kind = arrow.storage_type_of(values.type)
         if column.dtype == "int64" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             raise UserError(
@@ -511,8 +512,7 @@ def typed_rows(
             problems.setdefault(row, f"column {name!r}: {reason}{remedy if 'null' in reason else ''}")
     arrays = {name: converted.array for name, converted in columns.items()}
     for key in keys:
-        there = key.name in batch.schema.names
-        texts = key_texts(batch[key.name]) if there else pa.nulls(len(batch), pa.large_binary())
+        texts = key_texts(batch[key.name]) if key.name in present else pa.nulls(len(batch), pa.large_binary())
         fill = key_texts_of_values([fills.get(key.name)])[0]
         arrays[key_column_name(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
     typed = arrow.to_batch(arrays, len(numbers))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,8 @@ class OpenedParquet:
                     self._parquet = self._open(footer)
             with self._source.checking("its schema: "):
                 self._schema = self._parquet.schema_arrow
+            ends = list(accumulate((_leaves(field.type) for field in self._schema), initial=0))
+            self._leaves = dict(zip(self._schema.names, map(range, ends, ends[1:]), strict=False))
             formats.check_unique_names(file.name, self._schema.names)
             self._intervals = {
                 field.name
@@ -141,8 +143,8 @@ class OpenedParquet:
     def _flatten_types(self, types: Mapping[str, pa.DataType]) -> dict[str, FlatColumnType]:
         flat = self._nesting.flatten_types({name: kind for name, kind in types.items() if not _is_whole(name, kind)})
         whole = {name: FlatColumnType(name, kind) for name, kind in types.items() if _is_whole(name, kind)}
-        order = list(types)
-        return dict(sorted((flat | whole).items(), key=lambda item: order.index(item[1].source)))
+        order = {name: place for place, name in enumerate(types)}
+        return dict(sorted((flat | whole).items(), key=lambda item: order[item[1].source]))
 
     def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
         options: dict[str, Any] = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False}
@@ -259,12 +261,7 @@ class OpenedParquet:
         return sum(chunk.total_compressed_size for chunk in readable)
 
     def _leaves_of(self, name: str) -> range:
-        leaf = 0
-        for field in self._schema:
-            if field.name == name:
-                return range(leaf, leaf + _leaves(field.type))
-            leaf += _leaves(field.type)
-        return range(0)
+        return self._leaves.get(name, range(0))
 
     def batches(self, block: BlockRef, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """Yield the row group in batches of the columns `names`, without those the file lacks."""

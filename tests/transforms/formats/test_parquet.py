@@ -1,6 +1,7 @@
 """Parquet as rows: every type of Arrow, what statistics do not say, and what damage loses."""
 
 import base64
+import cProfile
 import datetime
 import decimal
 import io
@@ -278,6 +279,16 @@ def test_columns_that_a_file_does_not_have(tmp_path: Path) -> None:
         (2, {"y": 7}),
     ]
     assert read(ParquetFormat(), file, {})[0] == [(1, {}), (2, {})]
+
+
+def test_calls_grow_with_the_columns_and_no_faster(tmp_path: Path) -> None:
+    calls = []
+    for columns in (50, 200):
+        file = write(tmp_path, pa.table({f"c{index}": [1] for index in range(columns)}))
+        with cProfile.Profile() as profile:
+            read(ParquetFormat(), file, infer(ParquetFormat(), file).types)
+        calls.append(sum(entry.callcount for entry in profile.getstats()))
+    assert calls[1] < 5 * calls[0]
 
 
 @pytest.mark.parametrize(
