@@ -190,17 +190,22 @@ def names_masks(name: str) -> bool:
     return not _MASK_WORDS.isdisjoint(re.split(r"[^a-z]+", words))
 
 
-def describe_companions(root: str, sample: Sequence[str], roles: folder_roles.FolderRoles | None) -> str | None:
-    """Return the problem with images below `root` that belong to others, and the flags that read them; None without.
+def describe_companions(
+    root: str, sample: Sequence[str], roles: folder_roles.FolderRoles | None, kind: folder_roles.FileKind
+) -> str | None:
+    """Return the problem with files below `root` that belong to others, and the flags that read them; None without.
 
     By names alone: `sample` has the first names in each folder, and `roles` are those of --folders.
     """
-    folders = Counter(map(posixpath.dirname, sample))
-    found = _find_mask_folders(folders, roles)
-    problem = _describe_named_after(root, sample) if found is None else _describe_folders(root, folders, sample, *found)
+    folders, problem = Counter(map(posixpath.dirname, sample)), None
+    found, is_image = _find_mask_folders(folders, roles), kind == folder_roles.IMAGES
+    if is_image:
+        of_names = _describe_named_after(root, sample)
+        problem = of_names if found is None else _describe_folders(root, folders, sample, *found)
     given = folder_roles.find_roles(folders) if roles is None else None
     if problem is None and given is not None and given.label is not None:
-        problem = _describe_parts(sample, given)
+        marked = "" if found is None else f"{found[2]!r} next to {found[1]!r} holds masks or labels by its name"
+        return _describe_parts(marked, sample, given, is_image)
     if problem is None:
         return None
     return f"{problem}; or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
@@ -301,7 +306,7 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
     return None
 
 
-def _describe_parts(sample: Iterable[str], roles: folder_roles.FolderRoles) -> str | None:
+def _describe_parts(problem: str, sample: Iterable[str], roles: folder_roles.FolderRoles, is_image: bool) -> str | None:
     """Return the problem with folders that have files of the same names, which are words: `1/left` and `2/left`."""
     words: dict[str, list[str]] = defaultdict(list)
     for name in sample:
@@ -309,14 +314,13 @@ def _describe_parts(sample: Iterable[str], roles: folder_roles.FolderRoles) -> s
         words[folder].append(remove_suffix(base).replace(posixpath.basename(folder), ""))
     first, *others = (sorted(re.sub(r"\d+", "", word) for word in each) for each in words.values())
     is_same = len(others) > 1 and others.count(first) == len(others)
-    if not is_same or first[0] == "" or not 1 < len({*first}) <= len(first) < 20:
-        return None
-    columns = ",".join(sorted(word.strip("-_. ") for word in next(iter(words.values()))))
-    return (
-        f"{len(words):,} folders, such as {min(words)!r}, have files of the same names: if these are parts of one"
-        f" example, give --manifest a table with a row for each folder and --file_column {columns}; if the folders are"
-        f" classes, give --folders {roles}"
-    )
+    if is_same and first[0] and 1 < len({*first}) <= len(first) < 20:
+        problem = problem or f"{len(words):,} folders, such as {min(words)!r}, have files of the same names"
+    table = ",".join(sorted(word.strip("-_. ") for word in next(iter(words.values()))))
+    parts = f"give --manifest a table with a row for each folder and --file_column {table}"
+    advice = parts if is_image else "join them in one file, because each example has one"
+    ways = f"if these are parts of one example, {advice}; if the folders are classes, give --folders {roles}"
+    return f"{problem}: {ways}; if each file is an example without a class, --folders any" if problem else None
 
 
 def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPattern, list[tuple[str, str]]]:

@@ -329,8 +329,8 @@ def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> Non
     """Raise a UserError if files in a folder are no examples and no flag names them, or belong to other images."""
     unused = {kind: found for kind, found in summary.skipped.items() if is_unknown_file(kind)}
     problem = describe_unused_files(options.root, options.kind, unused, summary.sample) if unused else None
-    if problem is None and options.kind == folder_roles.IMAGES and not options.has_companions:
-        problem = describe_companions(options.root, summary.sample, options.folders)
+    if problem is None and not options.has_companions:
+        problem = describe_companions(options.root, summary.sample, options.folders, options.kind)
     if problem is not None:
         raise UserError(f"{options.source}: {problem}")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.unused_annotations import describe_companions
 from tests.support.image_jobs import ImageJobs
 from tests.support.jobs import Jobs
@@ -99,7 +100,7 @@ TREES: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("case", TREES)
 def test_images_of_others_are_known_by_names_alone(case: str) -> None:
     names, words = TREES[case]
-    found = describe_companions("in", names, None)
+    found = describe_companions("in", names, None, IMAGES)
     assert words in found if words and found else found is None
 
 

@@ -12,7 +12,7 @@ import soundfile
 
 import shardmill
 from shardmill.pipelines import cli
-from tests.support.command import Contents, Run, read_back, write_files
+from tests.support.command import Contents, Run, npy, read_back, write_files
 from tests.support.jobs import Jobs
 from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
@@ -272,3 +272,17 @@ def test_lost_sounds_are_rejects(jobs: Jobs, flags: str) -> None:
     for name, (_, words) in LOST.items():
         assert words in reasons[f"{name}.wav"]
         assert "--decode_audio" not in reasons[f"{name}.wav"]
+
+
+@pytest.mark.parametrize("kind", ["arrays", "audio"])
+@pytest.mark.parametrize("names", ["P{n}/P{n}_B01 P{n}/P{n}_B8A", "{n}/left {n}/right", "images/{n} masks/{n}"])
+def test_folders_of_parts_are_classes_or_have_no_meaning(jobs: Jobs, kind: str, names: str) -> None:
+    suffix, make = {"arrays": ("npy", lambda n: npy(np.full(3, n))), "audio": ("wav", lambda n: wav(number=n))}[kind]
+    files = {f"{name.format(n=n)}.{suffix}": make(n) for n in range(3) for name in names.split()}
+    ways = "if these are parts of one example, join them in one file…give --folders label; if each…--folders any"
+    jobs.refuse(kind, ways, files=files)
+
+    built, unlabelled = (jobs.build(f"{kind} --folders {roles} --name {roles}") for roles in ("label", "any"))
+    folders = {name.partition("/")[0] for name in files}
+    assert [set(each.class_names) for each in built.manifest.features if each.name == "label"] == [folders]
+    assert "label" not in {feature.name for feature in unlabelled.manifest.features}
