@@ -277,8 +277,12 @@ def test_lost_sounds_are_rejects(jobs: Jobs, flags: str) -> None:
 @pytest.mark.parametrize("kind", ["arrays", "audio"])
 @pytest.mark.parametrize("names", ["P{n}/P{n}_B01 P{n}/P{n}_B8A", "{n}/left {n}/right", "images/{n} masks/{n}"])
 def test_folders_of_parts_are_classes_or_have_no_meaning(jobs: Jobs, kind: str, names: str) -> None:
-    suffix, make = {"arrays": ("npy", lambda n: npy(np.full(3, n))), "audio": ("wav", lambda n: wav(number=n))}[kind]
-    files = {f"{name.format(n=n)}.{suffix}": make(n) for n in range(3) for name in names.split()}
+    made = {
+        "arrays": ("npy", [npy(np.full(3, n)) for n in range(3)]),
+        "audio": ("wav", [wav(number=n) for n in range(3)]),
+    }
+    suffix, contents = made[kind]
+    files = {f"{name.format(n=n)}.{suffix}": contents[n] for n in range(3) for name in names.split()}
     ways = "if these are parts of one example, join them in one file…give --folders label; if each…--folders any"
     jobs.refuse(kind, ways, files=files)
 
