@@ -36,6 +36,7 @@ import shardmill
 import shardmill.torch
 from shardmill.data.example import decode_example
 from shardmill.errors import CorruptDataError, UserError
+from tests.support.damage import check_damages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRAINING = REPOSITORY / "tests" / "support" / "torch_training.py"
@@ -106,6 +107,13 @@ def test_the_order_is_the_same_for_any_number_of_workers(rows: Path) -> None:
         assert numbers(loader(dataset(rows), workers)) == whole
     assert numbers(dataset(rows, seed=6)) != whole
     assert numbers(dataset(rows, block=4, window=2)) != whole
+
+
+def test_a_damaged_data_set_is_an_error_or_is_whole(rows: Path, tmp_path: Path) -> None:
+    def read(version: Path) -> list[int]:
+        return joined(numbers(dataset(version, batch_size=1)))
+
+    assert check_damages(rows / "1.0.0", tmp_path, range(400), read) > 80
 
 
 @pytest.mark.parametrize("workers", [0, 2])
