@@ -36,7 +36,11 @@ def _damaged(directory: Path, folder: Path, seeds: range) -> Iterator[Path]:
 
 
 def check_damages(
-    directory: Path, folder: Path, seeds: range, read: Callable[[Path], list[Any]], others: tuple[type, ...] = ()
+    directory: Path,
+    folder: Path,
+    seeds: range,
+    read: Callable[[Path], list[Any]],
+    others: tuple[type[Exception], ...] = (),
 ) -> int:
     """Check that `read` gives the examples that were written, or an error that names a file; return how many it finds.
 
