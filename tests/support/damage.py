@@ -46,11 +46,12 @@ def check_damages(
 
     The error is a CorruptDataError, or of one of the types `others`.
     """
+    errors: tuple[type[Exception], ...] = (CorruptDataError, *others)
     right, found = sorted(map(repr, read(directory))), 0
     names = [path.name for path in directory.rglob("*")]
     for seed, version in zip(seeds, _damaged(directory, folder, seeds), strict=True):
         try:
             assert sorted(map(repr, read(version))) == right, seed
-        except (CorruptDataError, *others) as error:
+        except errors as error:
             found += any(name in str(error) for name in names) or pytest.fail(f"{seed}: {error}")
     return found
