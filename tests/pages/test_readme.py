@@ -13,7 +13,17 @@ import pytest
 import shardmill
 from shardmill.pipelines.cli import parsers
 from tests.support.command import REPOSITORY, Run
-from tests.support.pages import PAGES, README, anchors, blocks, commands, headings, run_blocks, run_command
+from tests.support.pages import (
+    PAGES,
+    README,
+    anchors,
+    blocks,
+    commands,
+    heading_anchor,
+    headings,
+    run_blocks,
+    run_command,
+)
 
 DESIGN = REPOSITORY / "docs" / "design.md"
 SECTIONS = ["Why", "Install and first result", "My data looks like this", "Read it", "Nightly rebuild", "On a cluster"]
@@ -66,9 +76,13 @@ def test_a_page_is_linked_from_the_readme_or_the_list_of_pages(page: Path) -> No
     assert f"](docs/{page.name}" in README.read_text() or f"]({page.name}" in INPUTS.read_text()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "benchmarks"], ids=lambda page: page.stem)
-def test_a_page_says_first_when_one_wants_it(page: Path) -> None:
-    assert re.match(r"# .+\n\n[A-Za-z]", page.read_text())  # no code, table, list or heading below the title
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_says_first_when_one_wants_it_and_a_long_one_what_is_where(page: Path) -> None:
+    text = page.read_text()
+    assert re.match(r"# .+\n\n[A-Za-z]", text)  # no code, table, list or heading below the title
+    sections = [heading_anchor(each) for each in headings(page) if each.startswith("## ")]
+    if text.count("\n") > 140 and page != README:
+        assert [each for each in sections if f"(#{each})" not in text.partition("\n## ")[0]] == []
 
 
 @pytest.mark.parametrize("page", TASKS, ids=lambda page: page.stem)

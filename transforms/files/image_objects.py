@@ -226,7 +226,9 @@ def _describe_fault(planned: PlannedObjects, index: int, problem: str, size: tup
     edges = ", ".join(f"{planned.columns[edge][index].as_py():g}" for edge in ("left", "top", "right", "bottom"))
     size_text = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
     fault = f"{problem}{size_text}" if problem.endswith("the picture") else problem
-    return f"object {planned.columns['id'][index].as_py()}: the box from left, top to right, bottom {edges} {fault}"
+    remedy = "--on_bad_box clip clips it" if problem == REACHES_OUT else "--on_bad_box drop leaves the object out"
+    number = planned.columns["id"][index].as_py()
+    return f"object {number}: the box from left, top to right, bottom {edges} {fault}; {remedy}"
 
 
 _ENTRIES = "entries"
@@ -242,10 +244,7 @@ _KINDS: dict[ObjectPart, tuple[DType, Kind]] = {
     "label": ("int64", "class_label"),
 }
 _ARROW: dict[DType, pa.DataType] = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.binary()}
-
-
-def _arrow_type(part: ObjectPart) -> pa.DataType:
-    return _ARROW[_KINDS[part][0]]
+_ARROW_TYPES = {part: _ARROW[dtype] for part, (dtype, _) in _KINDS.items()}
 
 
 def object_features(
@@ -351,10 +350,10 @@ class ObjectEncoder:
         if part == "area":
             return (values.fill_null(0.0).to_numpy() * placing.scales).astype(np.float32)
         if part == "text":
-            return pa.array(self.class_names, pa.string()).take(values).cast(_arrow_type(part))
+            return pa.array(self.class_names, pa.string()).take(values).cast(_ARROW_TYPES[part])
         if part == "label" and (first := len(self.names.classes(self.class_names)) - len(self.class_names)):
             return pc.add(values, first)
-        return values.cast(_arrow_type(part))
+        return values.cast(_ARROW_TYPES[part])
 
     def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> TableStats:
         """Return the statistics of objects, from rows of `place` and the names of their images."""
@@ -370,4 +369,4 @@ def take_rows(rows: pa.RecordBatch, places: Sequence[int | None]) -> pa.RecordBa
 
 def _list(part: ObjectPart, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
     bounds = pa.array(4 * offsets if part == "bbox" else offsets)
-    return pa.LargeListArray.from_arrays(bounds, pa.array(values, _arrow_type(part)))
+    return pa.LargeListArray.from_arrays(bounds, pa.array(values, _ARROW_TYPES[part]))

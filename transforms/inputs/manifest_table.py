@@ -174,7 +174,7 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     """Raise a UserError if the columns of a manifest are invalid or lack one that is needed."""
     columns = ", ".join(header)[:_SHOWN_COLUMNS]
     if not set(header) & set(names.file_columns):
-        hint = "" if names.file else "; --file_column says which names the files"
+        hint = "" if names.file else "; --file_column COLUMN gives the one with the names of files"
         if not names.file and (further := found_files.file_name_columns(header)):
             hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
         if len(header) == 1 and (marks := sorted(set(header[0]) & set("\t;|"))):

@@ -162,14 +162,15 @@ def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: 
         ),
         (
             with_note(bbox=[5, 5, 0, 12]),
-            "object 2: the box",
+            "object 2: the box from left, top to right, bottom 5, 5, 5, 17 is empty; --on_bad_box drop leaves",
             "drop",
             "1 box was no good, and its object was left out",
             0,
         ),
         (
             with_note(bbox=[60, 40, 10, 12], area=120),
-            "object 2: the box from left, top to right, bottom 60, 40, 70, 52 reaches out of the picture of 64 x 48",
+            "object 2: the box from left, top to right, bottom 60, 40, 70, 52 reaches out of the picture of 64 x 48"
+            " pixels; --on_bad_box clip clips it",
             "clip",
             "1 box reached out of its picture, and was clipped",
             1,
@@ -204,7 +205,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
     image(content, 6)["file_name"] = "../7.png"
     (tmp_path / "i.json").write_text(json.dumps(content))
 
-    box = "the box from left, top to right, bottom"
+    box, drop = "the box from left, top to right, bottom", "; --on_bad_box drop leaves the object out"
     made = jobs.build(_COCO)
     assert any(
         one.startswith("1 file of the annotations is missing: '1.png' was looked for in ") for one in made.notices
@@ -213,10 +214,10 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
         "lies outside the images' folder; give --allow_outside if that is meant",
         "no such file",
         "not an image: the file starts with b'not a pi'",
-        f"object 2: {box} 5, 5, 5, 17 is empty",
-        f"object 3: {box} 5, 5, 2, 17 ends before it begins",
-        f"object 4: {box} 70, 5, 80, 17 lies outside the picture of 64 x 48 pixels",
-        f"object 8: {box} nan, 5, nan, 17 is not of numbers",
+        f"object 2: {box} 5, 5, 5, 17 is empty{drop}",
+        f"object 3: {box} 5, 5, 2, 17 ends before it begins{drop}",
+        f"object 4: {box} 70, 5, 80, 17 lies outside the picture of 64 x 48 pixels{drop}",
+        f"object 8: {box} nan, 5, nan, 17 is not of numbers{drop}",
         "the annotation is of 640 x 480 pixels, the image has 64 x 48",
     ]
 
