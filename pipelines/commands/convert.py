@@ -154,6 +154,7 @@ def _is_about_local_files(values: Mapping[str, Any]) -> bool:
 
 
 def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutputOptions) -> None:
+    from shardmill.pipelines.jobs.outcome import name_published
     from shardmill.pipelines.reports import summary
     from shardmill.pipelines.reports.inspection import column_lines
     from shardmill.pipelines.reports.log import published_line
@@ -171,8 +172,9 @@ def _report_end(config: "JobConfig", built: "Built", output_options: BuildOutput
     elif built.published is not None and not (output_options.quiet or output_options.json):
         dataset = built.published.dataset
         since = f"\n\n{to_printable(built.record.since)}" if built.record.since else ""
-        columns, is_first = column_lines(dataset, built.profile), not built.record.before
-        text = summary.job_summary(config, dataset, built.index, columns, output_options.verbose or is_first)
+        with name_published(dataset.directory):
+            columns, is_first = column_lines(dataset, built.profile), not built.record.before
+            text = summary.job_summary(config, dataset, built.index, columns, output_options.verbose or is_first)
         log.print_done(f"{text}{since}", f"{dataset.directory} is published")
 
 

@@ -398,7 +398,8 @@ def run_conversion(
                 if (template := runners.template_of(options)) is not None:
                     lease.leave()
                     return outcome.Launched(config.directory, template)
-            found = open_published(config)  # as long as nobody else may replace it
+            with outcome.name_published(config.directory):
+                found = open_published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
         _abandon(lease, config, missing, before)
         raise

@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,6 +170,15 @@ def record_warning(error: OSError) -> str:
 def exit_interrupted(cause: BaseException | None) -> NoReturn:
     """End this process at once, with the exit status of its cause: a local runner's threads cannot be stopped."""
     os._exit(errors.interruption_status(cause))
+
+
+@contextmanager
+def name_published(directory: str) -> Iterator[None]:
+    """Within this context, say of errors that a version is published, as of one that cannot be read any more."""
+    try:
+        yield
+    except (errors.UserError, errors.CorruptDataError, OSError) as error:
+        raise errors.JobError(f"{directory} is published, but {error}") from error
 
 
 NOTHING_PUBLISHED = "nothing was published"

@@ -1,6 +1,7 @@
 """What a build depends on, and how old the newest input may be."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +135,31 @@ def test_a_build_depends_on_what_its_files_hold(
     assert versions() == before
     write_files(tmp_path, {name: other.encode()})
     assert versions() != before
+
+
+@pytest.mark.parametrize("moment", [0, 1, 2**33], ids=["1970", "a nanosecond later", "2242"])
+def test_files_of_odd_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+    """Of a clock that was wrong as a file was written, or jumps while a night looks: what changed has changed."""
+    monkeypatch.chdir(write_files(tmp_path, {"rows.csv": b"x\n1\n"}))
+    when = moment * 10**9 if moment > 1 else moment
+
+    def versions() -> list[str]:
+        os.utime("rows.csv", ns=(when, when))
+        found = []
+        for fingerprint, clock in (("metadata", 0.0), ("metadata", 2.0**34), ("content", 1e9)):
+            with monkeypatch.context() as patched:
+                patched.setattr("time.time", lambda clock=clock: clock)
+                config = KINDS["csv"].make_config({"input": "rows.csv", "output": "out", "name": "n"})
+                found.append(find_inputs(config, fingerprint).data_version)
+        return found
+
+    before = versions()
+    assert versions() == before
+    assert before[0] == before[1]
+    write_files(tmp_path, {"rows.csv": b"x\n2\n"})
+    assert versions()[2] != before[2]
+    when += 1
+    assert not set(versions()[:2]) & set(before)
 
 
 @pytest.mark.parametrize("fingerprint", ["metadata", "content"])

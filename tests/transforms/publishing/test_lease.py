@@ -154,6 +154,21 @@ def test_time_is_that_of_the_disk(directory: str, monkeypatch: pytest.MonkeyPatc
         take(directory, "mine")
 
 
+@pytest.mark.parametrize("jump", [-1e9, 0, 1e9], ids=["back", "none", "ahead"])
+def test_a_living_process_keeps_it_whatever_the_clocks_say(
+    directory: str, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    """Its file may have been written at a time long gone, or yet to come."""
+    held = take(directory, "mine")
+    os.utime(Path(directory) / file_names.LOCK, (time.time() + jump,) * 2)
+    monkeypatch.setattr(time, "time", lambda: 4e9)
+    assert lease.is_maybe_building(directory)
+    with pytest.raises(LockedError, match=f"process {os.getpid()} of"):
+        take(directory, "another")
+    held.release()
+    take(directory, "another").release()
+
+
 def test_it_is_renewed(directory: str) -> None:
     held = take(directory, "mine", seconds=0.05)
     path = Path(directory) / file_names.LOCK
