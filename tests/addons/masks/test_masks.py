@@ -227,16 +227,15 @@ COLORS = "20 20 20\t\tBackground\n220 30 30\tCar\n30 220 30\tLane Markings\n1 2 
 
 
 def test_colours_become_classes(jobs: Jobs) -> None:
-    """Other lists of colours are in tests/transforms/options/test_image_options.py."""
+    """Other lists of colours, and mistakes in them, are in test_colors.py."""
     write_pairs(jobs.folder / "in", 4)
     coloured = [encoded(Image.fromarray(COLOURS[values(index)])) for index in range(4)]
     coloured[1] = encoded(Image.fromarray(COLOURS[values(1)]).quantize(8))  # with a palette
     coloured[3] = encoded(Image.fromarray(COLOURS[values(3)]).convert("RGBA"))
     jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": content for index, content in enumerate(coloured)})
-    jobs.write({"colors.txt": COLORS, "twice.txt": "a 1 2 3\na 4 5 6\n"})
+    jobs.write({"colors.txt": COLORS})
 
     jobs.fail(MASKED, "give --mask_colors, a file with the class of each colour")
-    jobs.refuse(f"{MASKED} --mask_colors in/twice.txt", "the class a is there twice")
     said = "--mask_colors is about the masks of --masks or --mask_column"
     jobs.refuse("images --input in/images --mask_colors in/colors.txt", said)
     built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --resize 16x12 --overwrite")

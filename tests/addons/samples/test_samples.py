@@ -10,15 +10,8 @@ from shardmill.reading import plain_examples
 from tests.support.command import Run
 from tests.support.sample_files import ARCHIVE, sample_files
 
-_TEXTS = (
-    ".csv",
-    ".jsonl",
-    ".txt",
-    ".xml",
-    ".de",
-    ".en",
-    ".yaml",
-)  # the bytes of others depend on versions of libraries
+# The bytes of other files depend on versions of libraries
+_TEXTS = (".csv", ".jsonl", ".txt", ".xml", ".de", ".en", ".yaml")
 
 
 def test_the_archive_has_the_data_of_the_pages(tmp_path: Path) -> None:
