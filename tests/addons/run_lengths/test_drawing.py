@@ -62,6 +62,12 @@ def test_shapes_are_drawn_as_pycocotools_draws_them(kind: str) -> None:
         ("5 2 6 2", "do not ascend"),
         ("11 3", "end beyond the 4 x 3 pixels"),
         ({"size": [3, 4], "counts": [5, 6]}, "end beyond the 4 x 3 pixels"),
+        ({"size": [3, 4], "counts": [2**62] * 4 + [12]}, "end beyond the 4 x 3 pixels"),  # 12 in 64 bits
+        ({"size": [3, 4], "counts": [10**30]}, "end beyond the 4 x 3 pixels"),
+        ({"size": [3, 4], "counts": "o" * 40 + "0"}, "end beyond the 4 x 3 pixels"),
+        ("9223372036854775807 9223372036854775807", "do not ascend"),
+        ([[0, 0, 1e9, 0, 1e9, 1e9]], "a polygon that leads far beyond the 4 x 3 pixels"),
+        ([[0, 0, float("nan"), 0, 2, 2]], "a polygon that leads far beyond the 4 x 3 pixels"),
         ({"size": [4, 3], "counts": [12]}, "run lengths of [3, 4] pixels in annotations of [4, 3]"),
     ],
 )

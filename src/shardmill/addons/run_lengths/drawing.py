@@ -99,8 +99,8 @@ def draw_shape(shape: Any, width: int, height: int, in_rows: bool = False) -> Bo
         elif shape["size"] != [height, width]:
             raise ImageError(f"run lengths of {shape['size'][::-1]} pixels in annotations of {[width, height]}")
         else:
-            counts = _decompress(shape["counts"]) if isinstance(shape["counts"], str) else np.array(shape["counts"])
-        if counts.min(initial=0) < 0 or counts.sum() != width * height:
+            counts = _decompress(shape["counts"]) if isinstance(shape["counts"], str) else shape["counts"]
+        if min(counts, default=0) < 0 or sum(counts) != width * height:  # exact, for they may be of any size
             raise ImageError(
                 f"run lengths that do not ascend, or end beyond the {width} x {height} pixels of the image"
             )
@@ -108,17 +108,16 @@ def draw_shape(shape: Any, width: int, height: int, in_rows: bool = False) -> Bo
     return pixels.reshape(height, width) if in_rows else pixels.reshape(width, height).T
 
 
-def _read_pairs(text: str, number: int) -> NDArray[np.int64]:
+def _read_pairs(text: str, number: int) -> list[int]:
     """Return the lengths of runs of pixels outside and inside, by turns, from `start length …`; starts are from 1."""
     try:
         starts, lengths = np.array(text.split(), np.int64).reshape(-1, 2).T
     except (ValueError, OverflowError):
         raise ImageError(f"{text[:40]!r} is no list of pairs of a start and a length") from None
-    ends = starts - 1 + lengths
-    return np.diff(np.stack((starts - 1, ends), axis=1).ravel(), prepend=0, append=number)
+    return np.diff(np.stack((starts - 1, starts - 1 + lengths), axis=1).ravel(), prepend=0, append=number).tolist()
 
 
-def _decompress(text: str) -> NDArray[np.int64]:
+def _decompress(text: str) -> list[int]:
     """Return the counts in a compressed text of COCO: maskApi.c of pycocotools, rleFrString."""
     counts: list[int] = []
     value = shift = 0
@@ -129,11 +128,13 @@ def _decompress(text: str) -> NDArray[np.int64]:
             value -= (code - 48 & 0x10) << shift - 4
             counts.append(value + (counts[-2] if len(counts) > 2 else 0))
             value = shift = 0
-    return np.array(counts, np.int64)
+    return counts
 
 
 def _fill_polygon(corners: NDArray[np.float64], width: int, height: int) -> Bools:
     """Return the pixels in a polygon, down the columns, (width * height,): maskApi.c of pycocotools, rleFrPoly."""
+    if not (np.abs(corners) <= 10 * max(width, height)).all():  # each pixel along its lines takes memory
+        raise ImageError(f"a polygon that leads far beyond the {width} x {height} pixels of the image")
     points = (_FINE * corners + 0.5).astype(np.int64)
     lines = []
     for start, end in zip(points, np.roll(points, -1, axis=0), strict=True):
@@ -143,9 +144,8 @@ def _fill_polygon(corners: NDArray[np.float64], width: int, height: int) -> Bool
         line = np.repeat(low[None], steps[axis] + 1, axis=0)
         along = np.arange(steps[axis] + 1)
         line[:, axis] += along
-        other = 1 - axis
-        slope = (high[other] - low[other]) / max(steps[axis], 1)
-        line[:, other] = (low[other] + slope * along + 0.5).astype(np.int64)
+        slope = (high[1 - axis] - low[1 - axis]) / max(steps[axis], 1)
+        line[:, 1 - axis] = (low[1 - axis] + slope * along + 0.5).astype(np.int64)
         lines.append(line[::-1] if is_turned else line)
     x, y = np.concatenate(lines).T
     crossing = np.flatnonzero(np.diff(x)) + 1
