@@ -292,9 +292,11 @@ def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
     jobs.write({f"masks/{'ab'[index % 2]}/{index}.png": picture(values(index)) for index in range(4)})
     odd = COLOURS[values(0)]
     odd[0, 0] = (7, 8, 9)
-    jobs.write({"masks/a/0.png": encoded(odd), "colors.txt": COLORS})
+    wide = encoded(np.full_like(values(2), 5000, np.uint16))  # which Pillow makes white
+    jobs.write({"masks/a/0.png": encoded(odd), "masks/a/2.png": wide, "colors.txt": f"{COLORS}255 255 255\tWhite\n"})
 
     built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --max_reject_fraction 0.5")
 
     assert "1 pixel has a colour that --mask_colors does not list, such as 7,8,9" in built.said
-    assert len(examples(built.directory)) == 3
+    assert "a mask of more than 8 bits, and --mask_colors lists colours of 8" in "".join(built.reasons.values())
+    assert len(examples(built.directory)) == 2

@@ -135,6 +135,8 @@ def _read_classes(data: bytes, colors: Sequence[Color]) -> np.ndarray:
     with image_codec.translate_pillow_errors("does not decode"), open_image(data) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise ImageError("an animation, of which no picture is the mask")
+        if image.mode.startswith(("I", "F")) or (data.startswith(_PNG) and data[24] == 16):  # would be cut to 8 bits
+            raise ImageError("a mask of more than 8 bits, and --mask_colors lists colours of 8: leave the flag out")
         pixels = np.asarray(image.convert("RGB")).astype(np.uint32)
     codes = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
     known = np.array([red << 16 | green << 8 | blue for red, green, blue in colors], np.uint32)
