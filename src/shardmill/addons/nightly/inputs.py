@@ -216,7 +216,7 @@ def _stat_file(path: str) -> FileStat:
 
 
 def _check_access(stat: FileStat) -> FileStat:
-    is_forbidden = storage.is_local(stat.path) and os.path.isfile(stat.path) and not os.access(stat.path, os.R_OK)
+    is_forbidden = storage.is_local(stat.path) and not os.access(stat.path, os.R_OK) and os.path.isfile(stat.path)
     return _make_unreadable(stat.path, os.strerror(errno.EACCES)) if is_forbidden else stat
 
 
