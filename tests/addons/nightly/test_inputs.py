@@ -113,9 +113,7 @@ def test_a_build_depends_on_what_its_files_hold(
     write_files(tmp_path / "masks", image_tree(["a", "b"], 2))
     write_files(tmp_path, {"rows.csv": b"x,word\n1.5,a\n2.5,b\n", "lines.txt": b"a\nb\n"})
     write_files(tmp_path, {"list.csv": b"file_name,mask\npictures/a/000.jpg,masks/a/000.jpg\n"})
-    write_files(
-        tmp_path, {"boxes.csv": f"{_BOXES}a/000.jpg,1,1,3,3,a\n".encode(), "voc/Annotations/a.xml": _VOC.encode()}
-    )
+    write_files(tmp_path, {"boxes.csv": _BOXES.format(3).encode(), "voc/Annotations/a.xml": _VOC.encode()})
     write_files(
         tmp_path, dict.fromkeys(("parts/a.jpg", "parts/b.jpg", "voc/JPEGImages/a.jpg", "yolo/images/a.jpg"), b"x")
     )
