@@ -345,7 +345,7 @@ class OddValues(MergeableValue):
     spaced: int = 0  # values that are numbers once the spaces around them are removed
     codes: int = 0  # numbers with leading zeros, which are codes
     has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
-    # File, line and value of the first by what it is: `odd` for `count`, `spaced`, `mixed` or `date`
+    # File, line and value of the first by what it is: `odd` for `count`, `spaced`, `signed`, `mixed` or `date`
     firsts: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     distinct: frozenset[str] | None = merged_by(_join_few, default=frozenset())  # of `count`; None if too many
     present: int = 0  # all values of the rows
@@ -354,6 +354,7 @@ class OddValues(MergeableValue):
     dates: Counter[str] = field(default_factory=Counter)  # dates and times, by the value of --timestamp
     has_lists: bool = False  # True if values are in lists
     mixed: int = 0  # values of JSON that are numbers or booleans, or lists with some, and become texts
+    signed: int = 0  # negative numbers that do not begin with "-", such as 5- and (5)
 
     @property
     def numbers(self) -> int:
@@ -375,7 +376,9 @@ class OddValues(MergeableValue):
         remedy += f"{flags.reject_flag(self.present - most, rows)} stores numbers"
         if self.present > most:
             remedy += " and rejects other values"
-        if self.has_lists:
+        if not flags.has_timestamps:
+            remedy = f"--drop {quote(name)} leaves the column out"
+        elif self.has_lists:
             remedy = f"--timestamp is for single values; --drop {quote(name)} leaves the column out"
         return (
             f"column {name!r} is text, and {most:,} of its {self.present:,} values are dates or times, the first"
@@ -386,14 +389,17 @@ class OddValues(MergeableValue):
         """Return the notice about a column of text that is mostly numbers."""
         if not flags.missing:  # no flag of typed formats removes spaces
             places = sorted(place for kind, place in self.firsts.items() if kind in ("odd", "spaced"))
-            self = replace(self, count=self.count + self.spaced, spaced=0, firsts=dict(zip(["odd"], places)))
+            firsts = self.firsts | dict(zip(["odd"], places))
+            self = replace(self, count=self.count + self.spaced, spaced=0, firsts=firsts)
         unit = "row" if flags.plural.startswith(("Parquet", "Avro")) else "line"
         dtype = "float32" if self.has_floats else "int64"
-        reasons, strip = [], ""
+        reasons, strip, types, negative = [], "", f" --types {assign(name, dtype)}", ""
+        if self.signed:
+            file, line, value = self.firsts["signed"]
+            negative = f", {self.signed:,} of them negative, as {value!r} ({describe_place(file, line, unit)}) is"
         if not self.count and not self.spaced:
             return (
-                f"column {name!r} is text, and its {self.numbers:,} values are numbers; --types"
-                f" {assign(name, dtype)} stores numbers"
+                f"column {name!r} is text, and its {self.numbers:,} values are numbers{negative};{types} stores numbers"
             )
         if self.spaced:
             file, line, value = self.firsts["spaced"]
@@ -404,15 +410,16 @@ class OddValues(MergeableValue):
             strip = "--strip "
         if self.count:
             file, line, value = self.firsts["odd"]
-            remedies = [f"{strip}--types {assign(name, dtype)}{flags.reject_flag(self.count, rows)} rejects such rows"]
+            remedies = [f"{strip}{types[1:]}{flags.reject_flag(self.count, rows)} rejects such rows"]
             if flags.missing and self.distinct is not None and not any(map(str.isdigit, "".join(self.distinct))):
                 texts = [text.strip() for text in sorted(self.distinct)] if strip else sorted(self.distinct)
                 argument = quote(*texts, *filter(None, flags.missing))
                 them = "them" if len(texts) > 1 else "it"
-                remedies.insert(0, f"{strip}--missing {argument} takes {them} as missing")
+                also = types if self.signed else ""
+                remedies.insert(0, f"{strip}--missing {argument}{also} takes {them} as missing")
             reasons.append(
-                f"{self.numbers:,} of its {self.present:,} values are numbers, the first other one is {value!r}"
-                f" ({describe_place(file, line, unit)}); {', '.join(remedies)}"
+                f"{self.numbers:,} of its {self.present:,} values are numbers{negative}, the first other one is"
+                f" {value!r} ({describe_place(file, line, unit)}); {', '.join(remedies)}"
             )
         return f"column {name!r} is text: {'; '.join(reasons)}"
 
@@ -428,20 +435,26 @@ class OddTexts(Finding):
         for name, odd in sorted(self.columns.items()):
             if not flags.has_open_type(name):
                 continue
-            for text, (count, (file, line)) in odd.remarks.items():
+            others = odd.present - sum(found.number for found in odd.remarks.values())
+            most = 1 if odd.numbers >= MOST_NUMBERS * odd.present else MOST_NUMBERS  # these have better advice
+            spelled = odd.remarks if others <= (1 - most) * odd.present else {}
+            for text, (count, (file, line)) in spelled.items():
                 what, remedy = text.split("\n")
                 advice = f"; {remedy}" if flags.missing else ""
+                if others and advice:
+                    advice += f", if --missing or --types leaves out the {plural(others, 'other value')}"
                 yield f"{count:,} {what}{advice}; the first is {describe_place(file, line)}"
             if dates := odd.describe_dates(name, rows, flags):
                 yield dates
                 continue
-            if odd.remarks or (odd.codes and not (odd.count or odd.spaced)):  # as numbers, codes would lose their zeros
+            if spelled or (odd.codes and not (odd.count or odd.spaced)):  # as numbers, codes would lose their zeros
                 continue
-            if odd.numbers and odd.numbers >= MOST_NUMBERS * odd.present:
+            are_marks = not any(map(str.isalnum, "".join(odd.distinct or "x")))  # such as "-" and "?"
+            if odd.numbers and odd.numbers >= (0.5 if are_marks else MOST_NUMBERS) * odd.present:
                 yield odd.describe(name, rows, flags)
             elif odd.mixed:
                 file, line, value = odd.firsts["mixed"]
-                json = f"--json_columns {quote(name)} stores the JSON text of all" if flags.has_json_columns else ""
+                json = f"--json_columns {quote(name)} stores the JSON text of all" if flags.nesting else ""
                 drop = f"--drop {quote(name)} leaves the column out"
                 yield (
                     f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the"
@@ -469,13 +482,9 @@ class RoundedNumbers(Finding):
     columns: dict[str, Rounded] = field(default_factory=dict)
 
     def notices(self, flags: TableFlags, rows: int) -> list[str]:
-        return self.describe(flags.float_remedy)
-
-    def describe(self, make_remedy: Callable[[str], str]) -> list[str]:
-        """Return the notices; `make_remedy` says what helps with a column."""
         notices, merged = [], []
         for name, found in sorted(self.columns.items()):
-            remedy = f"; {make_remedy(name)}"
+            remedy = f"; {flags.float_remedy(name)}"
             several = "" if found.sample is None else found.sample.describe()
             if found.count:
                 large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"

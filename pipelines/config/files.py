@@ -5,7 +5,7 @@ import re
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, split_names
@@ -451,6 +451,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
         from shardmill.transforms.formats.json_lines import JsonLinesFormat
         from shardmill.transforms.formats.parquet import ParquetFormat
         from shardmill.transforms.inputs.manifest_table import ManifestNames
+        from shardmill.transforms.layout.options import TableOptions
 
         return self.subset(
             ManifestNames,
@@ -461,6 +462,7 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
             csv=replace(CsvFormat.of(self), strip=True, remarks_spaces=True),
             json_lines=JsonLinesFormat(DEFAULT_BLOCK_SIZE, self.fill, self.nesting, encoding=self.text_encoding),
             parquet=ParquetFormat(self.fill, self.nesting),
+            flags=self.subset(TableOptions, types=dict(cast("Any", self.types)), has_timestamps=False),
         )
 
     @property

@@ -26,7 +26,7 @@ from shardmill.transforms.columns.arrow import (
     text_buffers,
     time_texts,
 )
-from shardmill.transforms.columns.text import parse_values
+from shardmill.transforms.columns.text import lead_with_minus, parse_values
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.findings import Rounded, RoundedNumbers
 
@@ -288,7 +288,7 @@ def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded:
     lengths = np.diff(text_buffers(texts)[1])
     if not len(lengths) or (longest := lengths.max()) < _SHORT:
         return Rounded()
-    narrow = floats.to_numpy(zero_copy_only=False)
+    texts, narrow = lead_with_minus(texts), floats.to_numpy(zero_copy_only=False)
 
     def read(rows: npt.NDArray[np.int64] | None) -> np.ndarray:
         if rows is None and len(texts) <= _FEW_ROWS:

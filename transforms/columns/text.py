@@ -22,6 +22,7 @@ from shardmill.transforms.columns.types import (
     ColumnType,
     ScalarType,
     Spelling,
+    fits_64_bits,
     leaf_values,
     text_scalar_type,
 )
@@ -270,7 +271,7 @@ def _has_large(numbers: npt.NDArray[np.float64]) -> bool:
     return bool((np.abs(numbers) > EXACT_FLOAT32).any())
 
 
-_NUMBER_START = np.isin(np.arange(256), np.frombuffer(b"0123456789+-. \tnNiI", np.uint8))
+_NUMBER_START = np.isin(np.arange(256), np.frombuffer("0123456789+-. \tnNiI(−".encode(), np.uint8))
 _ZEROS = r"[+-]?0[0-9]+(?:\.[0-9]*)?"  # a code such as 007
 _ODD_ROWS = 1000  # whose distinct values mostly show that they are too many
 
@@ -295,28 +296,27 @@ def find_odd_texts(
             texts, lines_of = texts.flatten(), lines[texts.value_parent_indices().to_numpy()]
         if texts.null_count < len(texts):
             spelled_plainly = texts if style is None else style.rewrite(texts.cast(pa.binary()))[0]
-            odd, *rows = _find_odd_values(spelled_plainly)
+            odd, rows = _find_odd_values(spelled_plainly)
             dates, first_date = date_forms(texts)
+            rows |= {} if first_date < 0 else {"date": first_date}
             firsts = {
                 kind: (source, int(lines_of[row]), shorten(as_text(texts[row].as_py()[:_SHOWN_BYTES])))
-                for kind, row in zip(("odd", "spaced", "date"), (*rows, first_date), strict=True)
-                if row >= 0
+                for kind, row in rows.items()
             }
-            line = int(lines_of[texts.is_valid().to_numpy(zero_copy_only=False).argmax()])
-            spelled = text_remark(name, texts)
-            remarks = {spelled: Occurrences(odd.present, (source, line))} if spelled else {}
+            spelled = _find_spelling(name, texts)
+            remarks = {spelled[0]: Occurrences(spelled[1], (source, int(lines_of[spelled[2]])))} if spelled else {}
             has_lists = is_list(batch[name].type)
             found[name] = replace(odd, firsts=firsts, remarks=remarks, dates=dates, has_lists=has_lists)
     return OddTexts(found)
 
 
-def _find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
-    """Return the values of a column of text that are not numbers, and the rows of the first odd and spaced ones.
+def _find_odd_values(column: pa.Array) -> tuple[OddValues, dict[str, int]]:
+    """Return the values of a column of text that are not numbers, and the first rows of odd, spaced and signed ones.
 
     If most values are no numbers, all are taken for odd ones.
     """
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-    most = OddValues(len(rows), distinct=None, present=len(rows)), int(rows[0]), -1
+    most = OddValues(len(rows), distinct=None, present=len(rows)), {"odd": int(rows[0])}
     codes, offsets = text_buffers(column)
     filled = rows[offsets[rows] < offsets[rows + 1]]
     maybe = filled[_NUMBER_START[codes[offsets[filled]]]]
@@ -324,27 +324,29 @@ def _find_odd_values(column: pa.Array) -> tuple[OddValues, int, int]:
         return most
     texts = column.take(pa.array(maybe)).cast(pa.large_binary()).view(pa.large_string())
     trimmed = pc.ascii_trim(texts, characters=_SPACES)
-    is_number = _flags(_matches(trimmed, rf"{_DECIMAL}|{_NOT_FINITE}"))
-    numbers = trimmed.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
+    plain = lead_with_minus(trimmed)
+    is_number = _flags(_matches(plain, rf"{_DECIMAL}|{_NOT_FINITE}"))
+    numbers = plain.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
     dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
     if dtype == "bytes":  # some number is beyond 64 bits
         is_number[is_number] = [text_scalar_type(value) != "bytes" for value in numbers.to_pylist()]
-        numbers = trimmed.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
+        numbers = plain.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
         dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
     if 2 * len(numbers) < len(rows):
-        return replace(most[0], has_floats=dtype == "float32"), *most[1:]
+        return replace(most[0], has_floats=dtype == "float32"), most[1]
     is_spaced = is_number & _flags(pc.not_equal(pc.binary_length(texts), pc.binary_length(trimmed)))
+    is_signed = is_number & _flags(pc.not_equal(plain, trimmed))
     others = maybe[~is_number]
-    is_code = _flags(_matches(texts.filter(pa.array(~is_number)), _ZEROS))
+    is_code = _flags(_matches(plain.filter(pa.array(~is_number)), _ZEROS))
     odd = np.setdiff1d(rows, np.concatenate((maybe[is_number], others[is_code])), assume_unique=True)
-    spaced = maybe[is_spaced]
+    kinds = {"odd": odd, "spaced": maybe[is_spaced], "signed": maybe[is_signed]}
     distinct = column.take(pa.array(odd[:_ODD_ROWS])).unique()
     if len(distinct) <= MAX_ODD_VALUES < len(odd):
         distinct = column.take(pa.array(odd)).unique()
     named = frozenset(map(as_text, distinct.to_pylist())) if len(distinct) <= MAX_ODD_VALUES else None
-    counts = len(odd), len(spaced), int(is_code.sum()), dtype == "float32"
-    firsts = [int(found[0]) if len(found) else -1 for found in (odd, spaced)]
-    return OddValues(*counts, distinct=named, present=len(rows)), firsts[0], firsts[1]
+    counts = len(odd), int(is_spaced.sum()), int(is_code.sum()), dtype == "float32"
+    found = OddValues(*counts, distinct=named, present=len(rows), signed=int(is_signed.sum()))
+    return found, {kind: int(places[0]) for kind, places in kinds.items() if len(places)}
 
 
 _SHOWN_BYTES = 400
@@ -413,7 +415,7 @@ _SHOWN = 60  # characters of a value in a reason
 
 
 def parse_values(column: pa.Array, dtype: ScalarType) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Parse a binary array as `dtype`; leading zeros are accepted: 007 as int64 is 7.
+    """Parse a binary array as `dtype`; leading zeros are accepted, and `lead_with_minus`: 007 is 7, and 5- is -5.
 
     Arrow's own conversions are used only where they agree with the grammar of `infer_type`: Arrow accepts 0x10 as an
     integer and nan(1) as a number.
@@ -427,10 +429,11 @@ def parse_values(column: pa.Array, dtype: ScalarType) -> tuple[pa.Array, npt.NDA
     if dtype == "bool":
         found = pc.index_in(column, value_set=_BOOLEANS)
         values = pc.cast(pc.less(found, len(TRUE)), pa.int64())
-    elif dtype == "int64":
-        values = _integers(column)
     else:
-        values = _floats(column)
+        parse = _integers if dtype == "int64" else _floats
+        values = parse(column)
+        if values.null_count > column.null_count:
+            values = parse(lead_with_minus(column))
     if values.null_count == column.null_count:
         return values, np.zeros(0, np.int64)
     misfits = pc.and_(pc.is_valid(column), pc.is_null(values))
@@ -454,8 +457,7 @@ def parse_columns(columns: Sequence[pa.Array], dtype: ScalarType) -> list[tuple[
 
 def parse_exact_floats(column: pa.Array) -> pa.DoubleArray:
     """Parse a binary array as float64 by the grammar of float32, null where a value is missing or not a number."""
-    good = pc.and_(pc.is_valid(column), _matches(column, _FLOAT))
-    return _null_unless(column, good).view(pa.string()).cast(pa.float64())
+    return _cast_floats(lead_with_minus(column), pa.float64())
 
 
 def misfit_reason(value: bytes, dtype: ScalarType) -> str:
@@ -488,25 +490,19 @@ def _parse_mixed_integers(column: pa.Array) -> pa.Array:
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:  # beyond 64 bits
-        fits = [value is None or _fits_64_bits(value) for value in column.to_pylist()]
+        fits = [value is None or fits_64_bits(value) for value in without_leading_zeros(column).to_pylist()]
         return _null_unless(column, pa.array(fits)).view(pa.string()).cast(pa.int64())
 
 
-def _fits_64_bits(value: bytes) -> bool:
-    digits = value.lstrip(b"+-0") or b"0"  # int() refuses to read thousands of them
-    sign = -1 if value.startswith(b"-") else 1
-    return len(digits) < 20 and -(1 << 63) <= sign * int(digits) < 1 << 63
+def _cast_floats(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not (text_buffers(column)[0] == ord("(")).any():  # Arrow takes nan(1) for a number
+        with contextlib.suppress(pa.ArrowInvalid):
+            return column.view(pa.string()).cast(kind)
+    return _null_unless(column, _matches(column, _FLOAT)).view(pa.string()).cast(kind)
 
 
 def _floats(column: pa.Array) -> pa.Array:
-    codes, _ = text_buffers(column)
-    values = None
-    if not (codes == ord("(")).any():  # Arrow takes nan(1) for a number
-        with contextlib.suppress(pa.ArrowInvalid):
-            values = column.view(pa.string()).cast(pa.float32())
-    if values is None:
-        column = _null_unless(column, _matches(column, _FLOAT))
-        values = column.view(pa.string()).cast(pa.float32())
+    values = _cast_floats(column, pa.float32())
     infinite = pc.is_inf(values)
     if not pc.any(infinite).as_py():
         return values
@@ -520,6 +516,18 @@ def _matches(column: pa.Array, pattern: str) -> pa.Array:
 
 def _null_unless(column: pa.Array, mask: pa.Array) -> pa.Array:
     return pc.if_else(mask, column, pa.scalar(None, column.type))
+
+
+def lead_with_minus(column: pa.Array) -> pa.Array:
+    """Return texts in which negative numbers begin with "-", as -5 for what others write as 5-, (5) or −5."""
+    codes, offsets = text_buffers(column)
+    ends = codes.take(offsets[1:] - 1, mode="clip") if len(codes) else codes
+    is_other = np.isin(ends, np.frombuffer(b"-)", np.uint8)).any() or codes.max(initial=0) > 127
+    if not is_other:
+        return column
+    texts = column.view(pa.string()) if pa.types.is_binary(column.type) else column
+    plain = pc.replace_substring_regex(texts, "\\A(?:\\((.*)\\)|(.*[0-9.,]) ?[-−]|−(.*))\\z", r"-\1\2\3")
+    return plain.view(column.type)
 
 
 def _strip_plus(column: pa.Array) -> pa.Array:
@@ -641,11 +649,6 @@ _GROUPED = "(?:[0-9]{{1,3}}(?:{0}[0-9]{{2,3}})*{0}[0-9]{{3}}|[0-9]+)"
 _SPACE = "[ \u00a0\u2009\u202f]"  # between groups, of which most programs write one that breaks no line
 
 
-def _signed(number: str) -> str:
-    """Return the pattern of a number with a sign, or in parentheses if it is negative, as accountants write it."""
-    return rf"(?:[+-]?{number}|\({number}\))"
-
-
 @dataclass(frozen=True, slots=True)
 class NumberStyle:
     """The spelling of numbers in texts: the decimal mark, and the mark between groups of three digits."""
@@ -662,9 +665,9 @@ class NumberStyle:
         """Return the texts with plain numbers in place of those of this style, and True if all were such numbers."""
         group, mark = _SPACE if self.thousands.isspace() else re.escape(self.thousands), re.escape(self.decimal)
         whole = _GROUPED.format(group) if self.thousands else "[0-9]+"
-        number = _signed(rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?")
-        found = _matches(column.view(pa.string()), rf"{number}|[+-]?(?i:nan|inf|infinity)")
-        texts = pc.replace_substring_regex(column.view(pa.string()), r"\A\((.*)\)\z", r"-\1")
+        number = rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
+        texts = lead_with_minus(column).view(pa.string())
+        found = _matches(texts, rf"[+-]?(?:{number}|(?i:nan|inf|infinity))")
         if self.thousands:
             texts = pc.replace_substring_regex(texts, group, "")
         plain = pc.replace_substring(texts, self.decimal, ".") if self.decimal != "." else texts
@@ -719,25 +722,23 @@ def parse_lists(texts: pa.Array, column: ColumnType, separator: str) -> tuple[pa
 
 _LIST = r"\s*[\[(]? *{number}(?:{separator}{number})+ *[\])]?\s*"
 _STORED = "values of column {!r} are {}, stored as texts\n{}"
+_CURRENCY = "(?:[$£€¥]|CHF|EUR|GBP|USD)"
+_MONEY = rf"[+-]?{_CURRENCY}? ?[+-]?[0-9][0-9.,' ]*(?:[%‰]|CR|DR|{_CURRENCY})?"
 # What texts may be in place of numbers: a pattern, a part that one of them must have, what they are, and the remedy
 _SPELLINGS = [
     *(
-        (
-            _signed(rf"{_GROUPED.format(group)}(?:{mark}[0-9]*)?"),
-            part,
-            f"numbers {what}",
-            f"{flags} makes numbers of them",
-        )
+        (rf"[+-]?{_GROUPED.format(group)}(?:{mark}[0-9]*)?", part, f"numbers {what}", f"{flags} makes numbers of them")
         for group, mark, part, what, flags in (
             (",", r"\.", ",", "with commas", "--thousands ,"),
-            (",", r"\.", r"\(", "of which those in parentheses are negative", "--thousands ,"),
+            ("'", r"\.", "'", "with apostrophes", '--thousands "\'"'),
+            ("_", r"\.", "_", "with underscores", "--thousands _"),
             ("^", ",", ",", "with a decimal comma", "--decimal ,"),
             (r"\.", ",", ",", "with a decimal comma and points", "--decimal , --thousands ."),
             (_SPACE, r"\.", "[\u00a0\u2009\u202f]", "with spaces", "--thousands ' '"),
             (_SPACE, ",", "[\u00a0\u2009\u202f]", "with a decimal comma and spaces", "--decimal , --thousands ' '"),
         )
     ),
-    (r"[+-]?[$£€]? ?[0-9][0-9.,]* ?[%$£€]?", r"[$%£€]", "numbers with a sign such as $ or %", "numbers have none"),
+    (_MONEY, "[^-0-9.,' +]", "numbers with a sign such as $ or %", "numbers have none"),
     *(
         (_LIST.format(number=f"(?:{_FLOAT})", separator=pattern), "", "lists of numbers", separator)
         for pattern, separator in ((r" *, *", ","), (r" *; *", ";"), (r"[ \n]+", " "), (r"\|", "|"))
@@ -746,19 +747,33 @@ _SPELLINGS = [
 _SAMPLE = 1000  # values that are looked at first
 
 
-def text_remark(name: str, texts: pa.Array) -> str | None:
-    """Return a remark on a column of texts that are all numbers or lists as another program writes them, or None."""
-    first = as_text(texts[int(texts.is_valid().to_numpy(zero_copy_only=False).argmax())].as_py()[:4])[:1]
+def _find_spelling(name: str, texts: pa.Array) -> tuple[str, int, int] | None:
+    """Return a remark on a column of text of which most are numbers, or all lists, as another program writes them.
+
+    With it go the number of these texts, and the row of the first. None if there are fewer.
+    """
     texts = texts.view(pa.large_string())
-    if first not in set("0123456789+-.,[($ £€"):
+    present = texts.drop_null()
+    head = present.slice(0, _SAMPLE)
+    if 2 * pc.match_substring_regex(head, "\\A[-0-9+.,\\[($ £€¥CEGU−]").true_count < len(head):
         return None
+    plain, plain_head, most, found = lead_with_minus(texts), lead_with_minus(head), 0, None
     for pattern, part, what, remedy in _SPELLINGS:
-        if all(pc.all(_matches(some, pattern)).as_py() for some in (texts.slice(0, _SAMPLE), texts)):
-            if part and not pc.any(pc.match_substring_regex(texts, part)).as_py():
-                continue
-            if what == "lists of numbers":
-                is_grouped = remedy == " " and pc.all(_matches(texts, _signed(_GROUPED.format(_SPACE)))).as_py()
-                grouped = "--thousands ' ' makes numbers of them, and " if is_grouped else ""
-                remedy = f"{grouped}--list_separator {f'{name}={remedy}'!r} makes lists of them"
-            return _STORED.format(name, what, remedy)
-    return None
+        least = 1.0 if what == "lists of numbers" else 0.5
+        if _matches(plain_head if least < 1 else head, pattern).true_count < least * len(head):
+            continue
+        spelled = plain if least < 1 else texts
+        fits = pc.fill_null(_matches(spelled, pattern), False)
+        count = fits.true_count
+        if count <= most or count < least * len(present):
+            continue
+        if not part or pc.any(pc.match_substring_regex(spelled.filter(fits), part)).as_py():
+            most, found = count, (what, remedy, int(_flags(fits).argmax()))
+    if found is None:
+        return None
+    what, remedy, first = found
+    if what == "lists of numbers":
+        is_grouped = remedy == " " and pc.all(_matches(present, rf"[+-]?{_GROUPED.format(_SPACE)}")).as_py()
+        grouped = "--thousands ' ' makes numbers of them, and " if is_grouped else ""
+        remedy = f"{grouped}--list_separator {f'{name}={remedy}'!r} makes lists of them"
+    return _STORED.format(name, what, remedy), most, first

@@ -210,12 +210,13 @@ def text_scalar_type(value: bytes) -> ScalarType:
     if value in TRUE or value in FALSE:
         return "bool"
     if _INTEGER.fullmatch(value):
-        return "int64" if _fits_64_bits(value) else "bytes"
+        return "int64" if fits_64_bits(value) else "bytes"
     is_number = _FLOAT.fullmatch(value) and (b"n" in value.lower() or math.isfinite(float(value)))
     return "float32" if is_number else "bytes"
 
 
-def _fits_64_bits(digits: bytes) -> bool:
+def fits_64_bits(digits: bytes) -> bool:
+    """Return True if an integer without leading zeros fits 64 bits."""
     return len(digits) <= 20 and -(1 << 63) <= int(digits) < 1 << 63
 
 
@@ -225,7 +226,7 @@ def _text_spelling(value: bytes) -> Spelling:
         return Spelling(0)
     found = Spelling.NUMERIC if any(char in value for char in b".+-") else Spelling(0)
     whole = value.partition(b".")[0]
-    if dtype == "int64" or (_WHOLE.fullmatch(value) and _fits_64_bits(whole)):
+    if dtype == "int64" or (_WHOLE.fullmatch(value) and fits_64_bits(whole)):
         found |= Spelling.LARGE if abs(int(whole)) > EXACT_FLOAT32 else Spelling(0)
         return found if dtype == "int64" else found | Spelling.FLOAT
     return found | Spelling.FLOAT | Spelling.FRACTION | (Spelling.CODE if _CODE.fullmatch(value) else Spelling(0))

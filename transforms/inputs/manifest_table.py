@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,8 @@ from shardmill.transforms.columns import types as column_types
 from shardmill.transforms.columns.arrow import as_text, convert_batch, split_text, to_batch
 from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.columns.example_encoding import encode_framed
-from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Remarks, Undecodable
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats import format as formats
-from shardmill.transforms.formats.conventions import MISSING
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BOX, KEY_PREFIX, BlockRef, FileRef, RecordNotice, Rows
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
@@ -54,11 +53,12 @@ class ManifestNames:
     only: tuple[str, ...] = ()  # further columns to keep; () for all
     types: tuple[tuple[str, str], ...] = ()  # data types of further columns; those of others are inferred
     keys: tuple[str, ...] = ()  # columns that group or stratify files
+    group_by: str | None = None  # the one of them that groups
     # The formats that read the manifests
     csv: CsvFormat = field(default_factory=lambda: CsvFormat(strip=True))
     json_lines: JsonLinesFormat = field(default_factory=lambda: JsonLinesFormat(_BLOCK_BYTES))
     parquet: ParquetFormat = field(default_factory=ParquetFormat)
-    encoding: str | None = None  # of --encoding; None if it is not given
+    flags: Any = None  # the layout's TableOptions, of a floor above this one, that notices about rows depend on
 
     def keeps(self, column: str) -> bool:
         """Return True if a further column is kept."""
@@ -129,6 +129,7 @@ class ManifestFindings:
         self.of_rows = Findings()
         self._names = names
         self._counts: dict[str, tuple[int, str]] = {}
+        self._rows = 0
 
     def add(self, what: str, example: str) -> None:
         """Count one row, given as an example."""
@@ -139,24 +140,21 @@ class ManifestFindings:
         """Return the number of rows of which `what` was found."""
         return self._counts.get(what, (0, ""))[0]
 
-    def notices(self, source: str) -> list[str]:
-        """Return the notices about all rows; raise a UserError if they are probably read the wrong way."""
-        flags: Any = _Flags(source, self._names.encoding, self._names.csv.missing)
-        kinds = (Undecodable, JoinedRows, Remarks, MissingTexts)
+    def add_rows(self, rows: Rows) -> None:
+        """Add the findings in rows, good and bad."""
+        self._rows += len(rows.batch) + len(rows.rejects)
+        self.of_rows = self.of_rows.merge(rows.findings)
+
+    def notices(self, path: str) -> list[str]:
+        """Return the notices about all rows; raise a UserError if they are probably read the wrong way.
+
+        The flags that help depend on the format of the manifest at `path`.
+        """
+        kind, roles = manifest_format(path), (*self._names.role_columns, *SIZE_COLUMNS)
+        flags = replace(self._names.flags, plural=f"{kind.title()} manifests", columns_by_flag={"": roles})
+        flags = flags if kind == "csv" else replace(flags, missing=())
         counted = [_describe(what, number, first) for what, (number, first) in self._counts.items()]
-        return [*counted, *Findings.of(*map(self.of_rows.find, kinds)).notices(flags, 0)]
-
-
-class _Flags(NamedTuple):
-    """The flags of a manifest that sentences about its rows depend on."""
-
-    source: str
-    encoding: str | None
-    missing: tuple[str, ...]
-
-    def missing_remedy(self) -> str:
-        """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
-        return "; --missing '' takes empty fields alone as missing" if self.missing == MISSING else ""
+        return [*counted, *self.of_rows.notices(flags, self._rows)]
 
 
 def _describe(what: str, number: int, first: str) -> str:
@@ -357,10 +355,6 @@ def infer_columns(
     read = {name: text for name in (*roles, *compared) if name in inferred.types}
     if label is not None and label.length is not None:
         read[names.label_column] = column_types.ColumnType("bytes", -1, 0)
-    about_roles = [f"column {name!r} " for name in roles]
-    found = inferred.findings.find(Remarks).rows.items()
-    remarks = Remarks({text: at for text, at in found if not any(role in text for role in about_roles)})
-    notices += Findings.of(remarks).notices(cast(Any, None), 0)
     return ManifestColumns(read | types, tuple(types), tuple(dict.fromkeys(notices)))
 
 
@@ -451,7 +445,7 @@ class ManifestReader:
             for rows in self._read_rows(manifest.path):
                 if len(rows.batch) or rows.rejects:
                     empty.pop(manifest.split, None)
-                findings.of_rows = findings.of_rows.merge(rows.findings)
+                findings.add_rows(rows)
                 for reject in rows.rejects:
                     if reject.records != 1:
                         raise _unreadable_error(manifest.path, reject.reason)
@@ -472,7 +466,8 @@ class ManifestReader:
         with _reading(path):
             for block in _find_blocks(path, self.names):
                 if isinstance(block, BlockRef):
-                    yield from read.read(block, self.columns.types, keys)
+                    for rows in read.read(block, self.columns.types, keys):
+                        yield formats.compose_keys(rows, block.file, keys, self.names.group_by)
 
     def _resolve_rows(self, rows: Rows, place: int, findings: ManifestFindings) -> tuple[pa.RecordBatch, list[Reject]]:
         names, manifest = self.names, self.manifests[place]

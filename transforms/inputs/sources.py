@@ -14,7 +14,6 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, convert_batch, split_large_batch, to_batches
-from shardmill.transforms.findings import RoundedNumbers
 from shardmill.transforms.inputs import found_files, manifest_files, manifest_table
 from shardmill.transforms.inputs.annotations import (
     ANNOTATED,
@@ -190,9 +189,7 @@ def _read_rows(
     if waiting:
         yield from manifest_files.split_by_name(concatenate(waiting), parts)
     _check_manifests(manifests, revisions)
-    source = " ".join(f"--manifest {manifest.path}" for manifest in manifests)
-    found.summary.notices |= frozenset((*columns.notices, *findings.notices(source)))
-    found.summary.rounded = findings.of_rows.find(RoundedNumbers).columns
+    found.summary.notices |= frozenset((*columns.notices, *findings.notices(manifests[0].path)))
     if names.objects_column is not None and names.objects_column.names:
         found.summary.class_lists = {names.objects_column.names: (1, manifests[0].path)}
     yield from found.outputs()

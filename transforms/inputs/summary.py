@@ -13,7 +13,7 @@ import xxhash
 from shardmill.errors import UserError
 from shardmill.text import plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred
-from shardmill.transforms.findings import Mergeable, Rounded, merged_by
+from shardmill.transforms.findings import Mergeable, merged_by
 from shardmill.transforms.inputs.folders import FolderRoles, folder_key, quote_names, split_of_file
 
 _MARK = "\0"  # with which no label begins
@@ -139,8 +139,6 @@ class InputSummary(Mergeable):
     )
     # records read despite a peculiarity, as (number, one name) by peculiarity
     peculiarities: Named[str] = _named()
-    # numbers in the columns of manifest rows that float32 would change
-    rounded: dict[str, Rounded] = field(default_factory=dict)
     inferred: Inferred = field(default_factory=Inferred)  # of records, if their format `infers_with_index`
 
     @property

@@ -10,7 +10,6 @@ from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.text import plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
-from shardmill.transforms.findings import RoundedNumbers
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.listing import NO_SUFFIX, FoundFile, is_glob, is_unknown_file, list_input
@@ -185,16 +184,12 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
             f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
             " 'label'"
         )
-    floats = {
-        name: found for name, found in summary.rounded.items() if name in columns and columns[name].dtype == "float32"
-    }
     notices = (
         *options.input_notices,
         *missing,
         *_unnamed_notices(summary, options),
         *_box_notices(columns, options),
         *file_notices(summary, options, folders, class_names, objects),
-        *RoundedNumbers(floats).describe(lambda name: "a manifest of JSON lines keeps the digits of numbers in quotes"),
     )
     if has_input_splits:
         spelled = _names(summary.splits if folders.split is None else (), summary, folders.split)

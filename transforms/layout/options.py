@@ -1,5 +1,6 @@
 """Options of layouts, and the notices about ignored input."""
 
+import math
 import posixpath
 import re
 import shlex
@@ -18,7 +19,7 @@ from shardmill.metadata.labels import CATEGORY, ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
-from shardmill.transforms.findings import MOST_NUMBERS, NO_CLASS, LabelLists, joined_class_notices
+from shardmill.transforms.findings import NO_CLASS, LabelLists, joined_class_notices
 from shardmill.transforms.formats.conventions import MISSING, describe_foreign_format
 from shardmill.transforms.inputs.folders import (
     IMAGES,
@@ -119,17 +120,13 @@ class TableOptions:
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats
     encoding: str | None = None  # of --encoding
+    has_timestamps: bool = True  # True if there is a flag --timestamp
     languages: tuple[str, ...] = ()  # names of parallel texts; () for lines of one text
 
     @property
     def flagged(self) -> tuple[str, ...]:
         """The columns that flags of add-ons name."""
         return tuple(chain.from_iterable(self.columns_by_flag.values()))
-
-    @property
-    def has_json_columns(self) -> bool:
-        """True if there is a flag --json_columns."""
-        return self.nesting is not None
 
     def has_open_type(self, column: str) -> bool:
         """Return True if neither a schema nor a flag decides a column's type."""
@@ -147,7 +144,7 @@ class TableOptions:
     def reject_flag(self, rejects: int, rows: int) -> str:
         """Return the flag that lets a job publish without so many of its rows; "" if none is needed."""
         is_allowed = allow_rejects(rejects, rows, DEFAULT_REJECT_FRACTION)
-        return "" if is_allowed else f" --max_reject_fraction {1 - MOST_NUMBERS:.1f}"
+        return "" if is_allowed else f" --max_reject_fraction {min(math.ceil(10 * rejects / rows) / 10, 1)}"
 
     def extra_column_notices(self, names: Iterable[str]) -> list[str]:
         """Return a notice of columns that neither the schema nor a flag names."""

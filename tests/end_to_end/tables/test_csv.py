@@ -53,7 +53,6 @@ STORED = "stored as texts"
         ('name,x\na,7\nb,"1,5"\nc,"0,25"\n', ["--decimal , makes numbers"]),
         ('name,x\na,"1,000"\nb,"(1,500)"\n', ["--thousands , makes numbers"]),
         ('name,x\na,"12,34,567"\nb,"1,000"\n', ["--thousands , makes numbers"]),
-        ("name,x\na,(7)\nb,12\n", ["--thousands , makes numbers"]),
         ("name,x\na,1\u00a0000\nb,-12\u202f345\n", ["--thousands ' ' makes numbers"]),
         ('name,x\na,"1\u202f000,5"\nb,7\n', ["--decimal , --thousands ' ' makes numbers"]),
         ("name,x\na,1 000\nb,22 500\n", ["--thousands ' ' makes numbers"]),

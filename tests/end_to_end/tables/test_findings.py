@@ -14,6 +14,7 @@ import pytest
 import shardmill
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import open_dataset
+from tests.support.command import image
 from tests.support.jobs import Jobs
 from tests.support.reading import plain
 from tests.support.table_results import encode_rows, parquet
@@ -137,6 +138,23 @@ def test_a_finding_is_one_of_the_column(jobs: Jobs, use: str, form: str) -> None
                 manifest.notices,
             )
         assert sum(split.examples for split in manifest.splits) == (1 if "--sequence_by" in given else len(rows))
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_finding_is_one_of_a_manifest_s_column(jobs: Jobs, form: str) -> None:
+    names = [name for name in FINDINGS if name != "names"]
+    groups = ["José", "Jose\u0301", None, *"x" * 37]
+    rows = [
+        {"file_name": "a.png", "label": "1", "u": groups[n]} | {name: FINDINGS[name][0][n] for name in names}
+        for n in range(40)
+    ]
+    files = {"a.png": image(image_format="PNG"), f"m.{form}": encode_rows(form, rows)}
+    notices = jobs.build(f"images --manifest in/m.{form} --group_by u --splits a=1", files=files).manifest.notices
+    for name in names:
+        words = FINDINGS[name][1].format(name).replace("--timestamp", f"--drop {name}").split("…")
+        assert sum(all(word in notice for word in words) for notice in notices) == 1, (name, notices)
+    assert all(words in " ".join(notices) for words in ("1 row has a key or group", UNGROUPED))
+    assert not any("'label'" in notice or "'file_name'" in notice for notice in notices)
 
 
 ORDERED = pa.DictionaryArray.from_arrays([0, 2, 1], ["low", "mid", "high"], ordered=True)

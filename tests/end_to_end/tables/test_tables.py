@@ -185,20 +185,6 @@ def test_columns_that_are_many_share_a_notice(jobs: Jobs) -> None:
     assert "5 more columns have stored numbers that replace several different numbers of the input" in said
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_columns_of_a_manifest(suffix: str, jobs: Jobs) -> None:
-    rows = [{"file_name": f"{n}.png", "lat": float(value), "t": 1_700_000_000.5} for n, value in enumerate(NEAR)]
-    line = f"images --manifest in/m.{suffix}"
-    jobs.write({str(row["file_name"]): image(image_format="PNG") for row in rows})
-    said = jobs.build(line, files={f"m.{suffix}": encode_rows(suffix, rows)}).said
-    assert "column 't' is stored as float32, which changes 8 numbers above 16,777,216, such as 1700000000.5" in said
-    assert "column 'lat' is stored as float32: 2 stored numbers each replace several different" in said
-    assert "a manifest of JSON lines keeps the digits of numbers in quotes" in said
-    if suffix == "jsonl":
-        quoted = encode_rows(suffix, [{name: str(value) for name, value in row.items()} for row in rows])
-        assert "stored as float32" not in jobs.build(f"{line} --output b", files={"m.jsonl": quoted}).said
-
-
 @pytest.mark.parametrize(
     ("command", "content", "said"),
     [

@@ -20,15 +20,17 @@ INTEGERS = [
 ]
 NO_INTEGERS = [
     *("", "-", "+", "a", " 1", "1 ", "1\n", "1\0", "1.5", ".0", "1.0.", "1e3", "0x10", "0X1F", "1_0", "--1", "++1"),
-    *("+-1", "1-", "٣", "true", "nan", f"{LARGEST + 1}", f"{-LARGEST - 2}", "9" * 5000),
+    *("+-1", "1--", "-1-", "+1-", "(-1)", "(1", "٣", "true", f"{LARGEST + 1}", f"{-LARGEST - 2}", "9" * 5000),
 ]
 FLOATS = ["0", "1.5", "-.5", "+1.", "1e3", "1E+03", "007", "00.5", "inf", "-Infinity", "+INF"]
-NO_FLOATS = ["", "x", "1e39", "-1e39", "1e400", "nan(1)", "1,5", " 1", "1 ", "0x10", "1e", "infin", "1_0", "1f"]
+NO_FLOATS = ["", "x", "1e39", "-1e39", "1e400", "nan(1)", "1,5", " 1", "0x10", "1e", "infin", "1_0", "1f", "(x)", "a-"]
+NEGATIVE = ["5-", "(5)", "5 -", "\u22125", "5\u2212"]
 TABLE: list[tuple[ScalarType, str, int | float | None]] = [
     *(("int64", text, int(text.partition(".")[0])) for text in INTEGERS),
     *(("int64", text, None) for text in NO_INTEGERS),
     *(("float32", text, float(text)) for text in FLOATS),
     *(("float32", text, None) for text in NO_FLOATS),
+    *((dtype, text, -5) for dtype in ("int64", "float32") for text in NEGATIVE),
     ("float32", "3.4028235e38", float(np.finfo(np.float32).max)),
     ("float32", "1e-400", 0.0),
     ("float32", "99999999999999999999", float(np.float32(1e20))),

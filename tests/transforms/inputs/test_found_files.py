@@ -20,8 +20,10 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.inputs import found_files
 from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
 from shardmill.transforms.inputs.manifest_files import ManifestFile
+from shardmill.transforms.inputs.manifest_table import ManifestNames
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import FileStat
 from tests.support.builds import rejects_in
@@ -98,8 +100,9 @@ def test_read_manifest(tmp_path: Path) -> None:
     lines = ["file_name,label,price", "a.jpg,cat,1", "b.jpg,dog,2.5", "gone.jpg,cat,3", "a.jpg,cat,1", "../x.jpg,cat,4"]
     write_files(tmp_path, {"a.jpg": b"123", "b.jpg": b"123", "meta.csv": "\n".join(lines).encode()})
 
+    names = ManifestNames(flags=TableOptions("--manifest"))
     check(
-        lambda: ReadManifest([ManifestFile(str(tmp_path / "meta.csv"))], str(tmp_path), False),
+        lambda: ReadManifest([ManifestFile(str(tmp_path / "meta.csv"))], str(tmp_path), False, names=names),
         lambda batch: zip(*(batch[name].to_pylist() for name in ("name", "size", "label", "line"))),
         [("gone.jpg", 4), ("a.jpg", 5), ("../x.jpg", 6)],
         [("a.jpg", 3, "cat", 2), ("b.jpg", 3, "dog", 3)],

@@ -12,9 +12,10 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import concatenate, to_batches
 from shardmill.transforms.inputs import manifest_files, manifest_table
 from shardmill.transforms.inputs.found_files import FOUND, columns_of
+from shardmill.transforms.layout.options import TableOptions
 from tests.support.command import write_files
 
-NAMES = manifest_table.ManifestNames()
+NAMES = manifest_table.ManifestNames(flags=TableOptions("--manifest"))
 
 
 class Row(NamedTuple):
@@ -33,7 +34,7 @@ def read_path(
     columns = manifest_table.infer_columns(manifests, manifest_table.RESERVED, names)
     findings = manifest_table.ManifestFindings(names)
     yield from manifest_table.ManifestReader(manifests, columns, names, allow_outside).read(findings)
-    findings.notices("--manifest")
+    findings.notices(str(path))
 
 
 def batches(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Any]:

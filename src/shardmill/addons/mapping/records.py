@@ -1,7 +1,6 @@
 """Call a user's function with each record of the input, and spool what it returns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
@@ -158,7 +157,7 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
             texts = values.cast(pa.binary())
             if isinstance(format_, CsvFormat) and not format_.numbers.is_plain:
                 texts = format_.numbers.rewrite(texts)[0]
-            arrays[name] = _parse_doubles(texts)
+            arrays[name] = parse_exact_floats(texts)
             if arrays[name].null_count > texts.null_count:
                 misfits = pc.and_(pc.is_valid(texts), pc.is_null(arrays[name])).to_numpy(zero_copy_only=False)
                 for row in np.flatnonzero(misfits).tolist():
@@ -183,12 +182,6 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
         batch, lines = batch.filter(pa.array(good)), lines[good]
     # What these texts are is for the function; what it returns is looked at as any other rows are
     return Records(batch, lines, rejects, rows.findings.without(OddTexts))
-
-
-def _parse_doubles(texts: pa.Array) -> pa.Array:
-    with suppress(pa.ArrowInvalid):
-        return texts.view(pa.string()).cast(pa.float64())
-    return parse_exact_floats(texts)
 
 
 def _as_strings(values: pa.Array) -> pa.Array:
