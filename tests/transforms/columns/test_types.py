@@ -73,7 +73,7 @@ def types_of(rows: list[dict[str, Any]]) -> dict[str, ColumnType]:
 
 
 def _is_beyond_float32(value: Any) -> bool:
-    floats = [item for item in leaf_values(value) if isinstance(item, float) and math.isfinite(item)]
+    floats = [item for item in leaf_values(value) if isinstance(item, float) and not math.isnan(item)]
     with np.errstate(over="ignore"):
         return bool(np.isinf(np.array(floats, np.float32)).any())
 
