@@ -49,13 +49,8 @@ STORED = "stored as texts"
                 f"5 values of column 'emb' are lists of numbers, {STORED}; --list_separator 'emb=,' makes",
             ],
         ),
-        ('name,x\na,"1,000"\nb,5\nc,"-12,345.5"\n', ["--thousands , makes numbers"]),
-        ('name,x\na,7\nb,"1,5"\nc,"0,25"\n', ["--decimal , makes numbers"]),
-        ('name,x\na,"1,000"\nb,"(1,500)"\n', ["--thousands , makes numbers"]),
         ('name,x\na,"12,34,567"\nb,"1,000"\n', ["--thousands , makes numbers"]),
-        ("name,x\na,1\u00a0000\nb,-12\u202f345\n", ["--thousands ' ' makes numbers"]),
         ('name,x\na,"1\u202f000,5"\nb,7\n', ["--decimal , --thousands ' ' makes numbers"]),
-        ("name,x\na,1 000\nb,22 500\n", ["--thousands ' ' makes numbers"]),
     ],
 )
 def test_values_that_are_stored_as_texts_are_told(jobs: Jobs, text: str, notices: list[str]) -> None:
