@@ -137,16 +137,12 @@ def remove_marks(data: bytes, starts: Positions, lines: Positions, name: str) ->
     return b"".join(kept), Remarks({MARKED_ROWS: Occurrences(len(marked), (name, int(lines[marked[0]])))})
 
 
-def to_nfc(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Return the texts in the Unicode form NFC; bytes that are not UTF-8 stay."""
-    if pc.all(pc.string_is_ascii(texts.view(pa.large_string()))).as_py() is not False:
+def to_nfc(texts: pa.Array) -> pa.Array:
+    """Return strings, or binary texts, in the Unicode form NFC; bytes that are not UTF-8 stay."""
+    values = texts.cast(pa.large_binary())
+    if pc.all(pc.string_is_ascii(values.view(pa.large_string()))).as_py() is not False:
         return texts
-    found = [value if value is None or value.isascii() else _compose(value) for value in texts.to_pylist()]
-    return pa.array(found, texts.type)
-
-
-def _compose(text: bytes) -> bytes:
-    try:
-        return unicodedata.normalize("NFC", text.decode()).encode()
-    except UnicodeDecodeError:
-        return text
+    known = [value if value is None else value.decode(errors="surrogateescape") for value in values.to_pylist()]
+    composed = (text if text is None else unicodedata.normalize("NFC", text) for text in known)
+    found = [text and text.encode(errors="surrogateescape") for text in composed]
+    return pa.array(found, pa.large_binary()).cast(texts.type)

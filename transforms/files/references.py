@@ -16,6 +16,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text, concatenate, convert_batch, split_large_batch, to_batch
 from shardmill.transforms.columns.example_encoding import encode_entries
 from shardmill.transforms.columns.text import key_texts
+from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.inputs import summary
 from shardmill.transforms.inputs.annotations import PLANNED_OBJECTS, find_unknown_classes, plan_objects
@@ -132,7 +133,7 @@ def find_roles(batch: pa.RecordBatch, layout: Layout, group_by: str | None) -> p
     """Return what names, labels and splits of found files mean, decided once for each folder, label and split.
 
     The columns are label, ids (of the label), label_problem, split, problem (of split or group) and group. Files of a
-    group stay in one split: it is what --group_by finds in a name, or the folder, or the name itself.
+    group stay in one split: it is what --group_by finds in a name, or the folder, in NFC, or the name itself.
     """
     parts = pc.split_pattern(names := batch["name"], "/", max_splits=1, reverse=True)
     folders = pc.if_else(pc.equal(parts.value_lengths(), 1), "", pc.list_element(parts, 0))
@@ -154,11 +155,11 @@ def find_roles(batch: pa.RecordBatch, layout: Layout, group_by: str | None) -> p
     found = convert_batch(list(zip(*roles, strict=True)) or [()] * len(texts), schema).take(pa.array(codes))
     if is_name_pattern(group_by):
         matches = (re.fullmatch(str(group_by), name.rpartition("/")[2]) for name in names.to_pylist())
-        names = pa.array([match["group"] if match else None for match in matches], pa.string())
+        names = to_nfc(pa.array([match["group"] if match else None for match in matches], pa.string()))
         ungrouped = pc.if_else(names.is_null(), f"not named as --group_by {group_by} says", None)
         found = found.set_column(4, "problem", pc.coalesce(ungrouped, found["problem"]))
     elif group_by == FOLDER or layout.folders.group is not None:
-        names = pa.array(map(layout.folders.find_group, names.to_pylist()), pa.string())
+        names = to_nfc(pa.array(map(layout.folders.find_group, names.to_pylist()), pa.string()))
     return found.append_column("group", names)
 
 
@@ -222,5 +223,5 @@ def _key_texts(batch: pa.RecordBatch, column: str, roles: pa.RecordBatch) -> pa.
         return roles["label"]
     found = columns.get(key_column_name(column))
     if found is None:
-        found = key_texts(columns[column]) if column in columns else pa.nulls(len(batch))
+        found = to_nfc(key_texts(columns[column])) if column in columns else pa.nulls(len(batch))
     return pa.array([as_text(text) if text else None for text in found.to_pylist()], pa.string())

@@ -1,6 +1,7 @@
 """Totals of an input: its folders, labels, columns and sizes, mergeable in any order."""
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -175,6 +176,7 @@ def object_labels(batch: pa.RecordBatch) -> pa.Array:
 
 _TOO_SMALL = "are fractions, and boxes of this format are pixels; multiply them by the sizes of the images"
 _TOO_LARGE = "are pixels, and boxes of this format are fractions; divide them by the sizes of the images"
+DECOMPOSED = "whose name has another Unicode form than NFC: its group is compared in NFC"
 _EMPTY = "with no annotated object: each is an example without objects"
 REACHING = (
     "reach out of their pictures: are they corners in place of sizes, or of a turned picture? --on_bad_box clip cuts"
@@ -207,6 +209,7 @@ def summarize_batch(
     labels, lists = count_label_lists(batch["label"].to_pylist()) if has_labels else (Counter[str](), Counter[str]())
     lengths = batch["objects"].value_lengths().to_pylist() if "objects" in batch.schema.names else []
     empty = [name for name, length in zip(names, lengths, strict=False) if length == 0]
+    decomposed = [name for name in names if not (name.isascii() or unicodedata.is_normalized("NFC", name))]
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
@@ -219,7 +222,7 @@ def summarize_batch(
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         objects=Counter(object_labels(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         boxes=_measure_boxes(batch) if "objects" in batch.schema.names else {},
-        peculiarities={_EMPTY: (len(empty), min(empty))} if empty else {},
+        peculiarities={what: (len(of), min(of)) for what, of in ((_EMPTY, empty), (DECOMPOSED, decomposed)) if of},
         first_file=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
 

@@ -38,9 +38,9 @@ from shardmill.transforms.inputs.folders import (
     quote_names,
 )
 from shardmill.transforms.inputs.listing import NO_MATCH, OF_DATA_SET
-from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.inputs.summary import DECOMPOSED, InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
-from shardmill.transforms.options.job_options import DEFAULT_REJECT_FRACTION, SplitOptions, Stack, allow_rejects
+from shardmill.transforms.options.job_options import DEFAULT_REJECT_FRACTION, FOLDER, SplitOptions, Stack, allow_rejects
 from shardmill.transforms.stores import storage
 
 
@@ -320,7 +320,9 @@ def file_notices(
         *(
             f"{plural(number, 'file')}, such as {name!r}, {what}"
             for what, (number, name) in summary.peculiarities.items()
+            if what != DECOMPOSED or folders.group is not None or options.split.group_by is not None
         ),
+        *_ungrouped_notices(summary, options, folders),
         *folder_notices(
             summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
         ),
@@ -331,6 +333,16 @@ def file_notices(
         *_label_list_notices(summary, options),
         *_image_name_notices(summary, options),
     ]
+
+
+def _ungrouped_notices(summary: InputSummary, options: FileLayoutOptions, folders: FolderRoles) -> list[str]:
+    """Return a notice of files that are in no folder of a group."""
+    paths = {folder: posixpath.join(folder, "x") for folder in summary.folders}
+    alone = [folder for folder, path in paths.items() if folders.find_group(path) == path]
+    if not alone or (options.split.group_by != FOLDER and folders.group is None):
+        return []
+    are = plural(sum(summary.folders[folder] for folder in alone), "file is", "files are")
+    return [f"{are} in no folder of a group, such as those in {min(alone) or '.'!r}, and each is a group of its own"]
 
 
 # An id at the beginning of a file's name, such as that of a patient, before other words

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -133,12 +134,29 @@ def test_frames_of_a_video_stay_in_one_split(jobs: Jobs, flags: str) -> None:
     assert any(_NOT_GROUPED in notice for notice in made.notices) == is_drawn
 
 
-def test_images_of_a_manifest_are_grouped_by_folder(jobs: Jobs) -> None:
-    table = "".join(["file_name,n\n", *(f"{name},1\n" for name in FRAMES)])
-    line = "images --manifest in/table.csv --group_by folder"
-    split_of = jobs.build(line, *_SPLITS, files={**FRAMES, "table.csv": table}).contents.split_of
-    assert len({(name.rpartition("/")[0], split) for name, split in split_of.items()}) == 24
-    assert set(split_of.values()) == {"train", "test"}
+PEOPLE = [normalize(form, f"{letter}\u00e9") for letter in "abcdefgh" for form in ("NFC", "NFD")]
+DECOMPOSED = "such as 'ae\u0301{}0.png', whose name has another Unicode form than NFC"
+ALONE = "1 file is in no folder of a group, such as those in '.'"
+
+
+@pytest.mark.parametrize(
+    ("flags", "mark", "notices"),
+    [
+        ("--input in --exclude '*.csv' --group_by folder --folders any", "/", {DECOMPOSED, ALONE}),
+        ("--input in --exclude '*.csv' --folders group", "/", {DECOMPOSED, ALONE}),
+        ("--input in --exclude '*.csv' --group_by '(?P<group>.*)_.*'", "_", {DECOMPOSED}),
+        ("--manifest in/table.csv --group_by folder", "/", {DECOMPOSED}),
+        ("--input in --exclude '*.csv'", "_", set()),
+    ],
+)
+def test_groups_of_files_are_compared_in_nfc(jobs: Jobs, flags: str, mark: str, notices: set[str]) -> None:
+    names = ["x.png", *(f"{name}{mark}{n}.png" for name in PEOPLE for n in range(3))]
+    files = {name: image(n) for n, name in enumerate(names)} | {"table.csv": "\n".join(["file_name", *names, ""])}
+    made = jobs.build(f"images {flags}", *_SPLITS, files=files)
+    found = {word for word in (DECOMPOSED, ALONE) if any(word.format(mark) in notice for notice in made.notices)}
+    assert found == notices
+    in_splits = {(normalize("NFC", name)[:2], split) for name, split in made.contents.split_of.items() if mark in name}
+    assert (len(in_splits) == 8) is bool(notices)
 
 
 # Three pictures of each of 12 patients, by name, in two classes

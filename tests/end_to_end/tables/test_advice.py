@@ -2,6 +2,7 @@
 
 import json
 import re
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -65,6 +66,7 @@ CASES = [
         for command, data in (
             ("jsonl", _jsonl("7", "12-")),
             ("parquet", parquet(pa.table({"n": [0, 1], "x": ["7", "12-"]}))),
+            ("parquet", parquet(pa.table({"n": [0, 1], "x": [Decimal(7), Decimal(-12)]}))),
         )
     ),
     Case("jsonl", _jsonl(["1"], ["2"]), "its 2 values are numbers", {"--types x=int64": [[1], [2]]}),

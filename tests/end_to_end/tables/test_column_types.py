@@ -1,18 +1,16 @@
 """Types of columns, their lines in the summary, flags that notices recommend, each tried, and what --schema asks."""
 
 import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from tests.support.command import Run
 from tests.support.jobs import Built, Jobs
-from tests.support.table_results import encode_rows, numbers_and, parquet
+from tests.support.table_results import numbers_and
 
 
 def dtypes(made: Built) -> dict[str, str]:
@@ -121,10 +119,8 @@ ALL_MISSING = "--missing '?,NA,N/A,n/a,NULL,null,#N/A,<NA>'"
             42,
         ),
         (numbers_and(*["?"] * 4), "", "--types x=int64 --max_reject_fraction 0.1", 40),
-        (numbers_and('"1,000"', "0.5"), "numbers with commas", "--thousands ,", 42),
         (numbers_and(" 7", "? "), "", f"--strip {ALL_MISSING}", 42),
         (numbers_and().replace(",", ", "), "40 of its values are numbers with spaces", "--strip", 40),
-        ("room,n\n1E10,1\n2E05,2\n12,3\n", "such as 1E10, have exponents but no sign", "--types room=float32", 3),
     ],
 )
 def test_text_that_is_mostly_numbers(jobs: Jobs, text: str, words: str, flags: str, rows: int) -> None:
@@ -135,31 +131,6 @@ def test_text_that_is_mostly_numbers(jobs: Jobs, text: str, words: str, flags: s
     assert len(made.examples()) == rows
     assert "is text:" not in made.said
     assert set(dtypes(made).values()) <= {"int64", "float32"}
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_texts_of_typed_files_that_are_numbers(jobs: Jobs, suffix: str) -> None:
-    numbers = [*map(str, range(20)), "?", *map(str, range(20, 40))]
-    rows = [{"n": n, "x": f"{place}.5", "zip": "02134", "word": "a b"} for place, n in enumerate(numbers)]
-    data = encode_rows(suffix, rows)
-    said = jobs.build(suffix, files={f"a.{suffix}": data}).said
-
-    place = f"(a.{suffix}, {'line' if suffix == 'jsonl' else 'row'} 21)"
-    assert f"'n' is text: 40 of its 41 values are numbers, the first other one is '?' {place}; --types n=int64" in said
-    assert "column 'x' is text, and its 41 values are numbers; --types x=float32 stores numbers" in said
-    assert said.count("is text") == 2
-
-    made = jobs.build(f"{suffix} --overwrite --types n=int64 --types x=float32 --max_reject_fraction 0.1")
-    assert "is text" not in made.said
-    assert sorted((row["n"], row["x"]) for row in made.examples()) == [(n, n + 0.5 + (n > 19)) for n in range(40)]
-
-
-def test_decimals_of_parquet_become_numbers(jobs: Jobs) -> None:
-    table = pa.table({"price": [Decimal("1.25"), None, Decimal("7.50")]})
-    said = jobs.build("parquet", files={"a.parquet": parquet(table)}).said
-    assert "column 'price' is text, and its 2 values are numbers; --types price=float32" in said
-    examples = jobs.build("parquet --overwrite --types price=float32").examples()
-    assert sorted(row.get("price", 0) for row in examples) == [0, 1.25, 7.5]
 
 
 MIXED_KINDS = [
