@@ -291,6 +291,8 @@ def joined_class_notices(names: Sequence[str], label: str = "") -> list[str]:
     return []
 
 
+# The texts that mean a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
+MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
 _MAX_LISTED_COLUMNS = 20  # columns that a sentence lists
 
 
@@ -308,7 +310,7 @@ class MissingTexts(Finding):
         if not columns:
             return []
         parts = [f"{column!r} {' and '.join(texts)}" for column, texts in columns.items()]
-        remedy = flags.missing_remedy()
+        remedy = "; --missing '' takes empty fields alone as missing" if flags.missing == MISSING else ""
         names = listed(parts, _MAX_LISTED_COLUMNS, f", {plural(len(parts) - _MAX_LISTED_COLUMNS, 'more column')}")
         return [f"taken as missing values: in column {names}{remedy}"]
 
@@ -433,7 +435,7 @@ class OddTexts(Finding):
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
         for name, odd in sorted(self.columns.items()):
-            if not flags.has_open_type(name):
+            if flags.schema is not None or name in (*flags.types, *flags.image, *flags.flagged):
                 continue
             others = odd.present - sum(found.number for found in odd.remarks.values())
             most = 1 if odd.numbers >= MOST_NUMBERS * odd.present else MOST_NUMBERS  # these have better advice
@@ -484,7 +486,9 @@ class RoundedNumbers(Finding):
     def notices(self, flags: TableFlags, rows: int) -> list[str]:
         notices, merged = [], []
         for name, found in sorted(self.columns.items()):
-            remedy = f"; {flags.float_remedy(name)}"
+            schema = None if flags.schema is None else f"BYTES in {flags.schema_name}"
+            as_text = schema or f"--types {assign(name, 'bytes')}"
+            remedy = f"; {as_text} keeps the digits as text, and --drop {quote(name)} leaves the column out"
             several = "" if found.sample is None else found.sample.describe()
             if found.count:
                 large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"

@@ -13,7 +13,7 @@ from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, split_pairs
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.features.options import load
-from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.findings import MISSING
 from shardmill.transforms.options import job_options
 from shardmill.transforms.options.declare import Options, flag, newer_flag, options_of, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions

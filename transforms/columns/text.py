@@ -762,8 +762,7 @@ def _find_spelling(name: str, texts: pa.Array) -> tuple[str, int, int] | None:
         least = 1.0 if what == "lists of numbers" else 0.5
         if _matches(plain_head if least < 1 else head, pattern).true_count < least * len(head):
             continue
-        spelled = plain if least < 1 else texts
-        fits = pc.fill_null(_matches(spelled, pattern), False)
+        fits = pc.fill_null(_matches(spelled := plain if least < 1 else texts, pattern), False)
         count = fits.true_count
         if count <= most or count < least * len(present):
             continue

@@ -4,6 +4,8 @@ import posixpath
 import re
 from dataclasses import dataclass
 
+from shardmill.transforms.findings import MISSING as MISSING
+
 # Alternatives of a regular expression; in either case
 IMAGE_SUFFIXES = "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif"
 
@@ -67,10 +69,6 @@ def describe_foreign_format(name: str) -> str:
     lower = name.lower().removesuffix(".gz")
     hint = _MNIST if re.search(r"[-.]idx\d-ubyte$", lower) else _FOREIGN.get(posixpath.splitext(lower)[1])
     return f"; {hint}" if hint else ""
-
-
-# The texts that mean a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
-MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
 
 
 @dataclass(frozen=True, slots=True)

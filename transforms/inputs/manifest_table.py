@@ -146,10 +146,7 @@ class ManifestFindings:
         self.of_rows = self.of_rows.merge(rows.findings)
 
     def notices(self, path: str) -> list[str]:
-        """Return the notices about all rows; raise a UserError if they are probably read the wrong way.
-
-        The flags that help depend on the format of the manifest at `path`.
-        """
+        """Return notices with flags for manifests such as `path`; raise a UserError if rows are read the wrong way."""
         kind, roles = manifest_format(path), (*self._names.role_columns, *SIZE_COLUMNS)
         flags = replace(self._names.flags, plural=f"{kind.title()} manifests", columns_by_flag={"": roles})
         flags = flags if kind == "csv" else replace(flags, missing=())

@@ -14,13 +14,13 @@ from typing import Any
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.flag_values import assign, quote
+from shardmill.flag_values import quote
 from shardmill.metadata.labels import CATEGORY, ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ScalarType, ValuesOf
 from shardmill.transforms.findings import NO_CLASS, LabelLists, joined_class_notices
-from shardmill.transforms.formats.conventions import MISSING, describe_foreign_format
+from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
     IMAGES,
     NO_ROLES,
@@ -127,19 +127,6 @@ class TableOptions:
     def flagged(self) -> tuple[str, ...]:
         """The columns that flags of add-ons name."""
         return tuple(chain.from_iterable(self.columns_by_flag.values()))
-
-    def has_open_type(self, column: str) -> bool:
-        """Return True if neither a schema nor a flag decides a column's type."""
-        return self.schema is None and column not in (*self.types, *self.image, *self.flagged)
-
-    def missing_remedy(self) -> str:
-        """Return the flag that takes empty fields alone as missing; "" if other texts than usual are given."""
-        return "; --missing '' takes empty fields alone as missing" if self.missing == MISSING else ""
-
-    def float_remedy(self, column: str) -> str:
-        """Return which flags help with a column whose numbers float32 changes."""
-        as_text = f"BYTES in {self.schema_name}" if self.schema is not None else f"--types {assign(column, 'bytes')}"
-        return f"{as_text} keeps the digits as text, and --drop {quote(column)} leaves the column out"
 
     def reject_flag(self, rejects: int, rows: int) -> str:
         """Return the flag that lets a job publish without so many of its rows; "" if none is needed."""

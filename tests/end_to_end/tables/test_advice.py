@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.findings import MISSING
 from tests.support.jobs import Jobs
 from tests.support.reading import plain
 from tests.support.table_results import parquet

@@ -13,7 +13,7 @@ from shardmill.pipelines.config.record_options import read_schema
 from shardmill.pipelines.config.records import RecordsConfig, parse_inputs
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.execution.running import TWICE_THE_CORES
-from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.findings import MISSING
 from shardmill.transforms.formats.documents import DocumentsFormat
 from shardmill.transforms.formats.lines import LinesFormat
 from shardmill.transforms.records.encoding import LineEncoder, RecordPasser, TableEncoder

@@ -13,8 +13,7 @@ import zstandard
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred, ScalarType
-from shardmill.transforms.findings import Undecodable
-from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.findings import MISSING, Undecodable
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BlockRef, FileRef, RecordNotice, describe_cut_end
 from tests.support.csv_files import CSV, SIZES, read_each_size, reasons, types, write

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.findings import Remarks
-from shardmill.transforms.formats.conventions import MISSING
+from shardmill.transforms.findings import MISSING, Remarks
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import FileRef
 from tests.support.csv_files import CSV, types, write
