@@ -8,7 +8,6 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import chain
 
 from shardmill.addons import registry
@@ -329,13 +328,13 @@ def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPatter
     Both begin or end with the same text, which is not that of a second image, as do `a/1_left` and `a/1_mask`.
     """
     parts: dict[str, tuple[str, str] | None] = {}  # templates and images by common text; None for several images
-    whole, cut_words = {image: (STEM, image) for image in images}, cache(_cut_words)
+    whole = {image: (STEM, image) for image in images}
     for image in whole:
-        for kept, template in cut_words(image):
+        for kept, template in _cut_words(image):
             parts[kept] = None if kept in parts else (template, image)
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)  # by templates
     for mask in masks:
-        for kept, template in ((mask, STEM), *cut_words(mask)):
+        for kept, template in ((mask, STEM), *_cut_words(mask)):
             found = whole.get(kept) or parts.get(kept)
             if found is not None:
                 pairs[found[0], template].append((found[1], mask))
