@@ -324,6 +324,8 @@ def _to_arrow(array: np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
             flat = pa.FixedSizeListArray.from_arrays(flat, size)
         return flat
     native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if native.dtype.kind == "M" and np.datetime_data(native.dtype)[0] in ("h", "m"):
+        native = native.astype("datetime64[s]")  # the coarsest times that Arrow has
     return pa.array(native, kind)
 
 
