@@ -721,8 +721,9 @@ def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> 
         )
     if not is_utf8(text):
         found = examine_bytes(text, where, 0).first if encoding == "utf-8" else None
-        shown = f"as cp1252, it is {shorten(found[2])!r}: if that is right, give --encoding cp1252; " if found else ""
-        raise UserError(f"{where}: the header is not {encoding}; {shown}give the encoding of the file with --encoding")
+        shown = found and f"as cp1252, it is {shorten(found[2])!r}: if that is right, give --encoding cp1252"
+        advice = f"{shown}, and otherwise" if shown else "give with --encoding"
+        raise UserError(f"{where}: the header is not {encoding}; {advice} the encoding of the file")
     if is_malformed(text, dialect):
         raise UserError(
             f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter"

@@ -118,8 +118,8 @@ def test_the_header_is_that_of_blocks(tmp_path: Path) -> None:
         (b"a\0b,c\n", "a.csv, line 1: there is a NUL byte in the header"),
         (
             b"a,\xe9\n",
-            "a.csv, line 1: the header is not utf-8; as cp1252, it is 'a,é': if that is right, give --encoding cp1252;"
-            " give the encoding of the file with --encoding",
+            "a.csv, line 1: the header is not utf-8; as cp1252, it is 'a,é': if that is right, give --encoding cp1252,"
+            " and otherwise the encoding of the file",
         ),
         (b'a,"b"c\n1,2\n', "a.csv, line 1: in the header, text goes on after the quote that closes a name"),
         (b'a,"b\n1,2\n', "a.csv, line 1: a field opens with \" there and is never closed; .*--quote ''"),
