@@ -1,12 +1,19 @@
 """Memory of jobs: peaks of the command, and page faults."""
 
+import bz2
+import gzip
 import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import zstandard
 from PIL import Image
 
 from tests.support.command import REPOSITORY
@@ -46,14 +53,32 @@ def test_buffers_are_returned_or_used_again() -> None:
     assert faults("return_large_buffers") > 5 * faults("reuse_large_buffers")
 
 
-def peak_bytes(command: str, source: Path, output: Path) -> int:
+def peak_bytes(command: str, source: Path, output: Path, expected_status: int = 0) -> int:
     """Peak resident memory of a conversion, which starts as large as the small process that starts it."""
     arguments = [sys.executable, "-m", "shardmill", command, f"--input={source}", f"--output={output}", "--name=n"]
     process = subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
+    assert process.returncode == expected_status
     return usage.ru_maxrss * 1024
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
+@pytest.mark.parametrize("suffix", ["csv.gz", "csv.bz2", "csv.zst", "parquet"])
+def test_a_bomb_takes_the_memory_of_the_largest_record(tmp_path: Path, suffix: str) -> None:
+    """A line of 1 GiB, which is a reject, and 4 GB of texts that are all the same, which are not."""
+    bomb = tmp_path / f"bomb.{suffix}"
+    if suffix == "parquet":
+        texts = pa.DictionaryArray.from_arrays(np.zeros(2_000_000, np.int32), ["d" * 2000])
+        pq.write_table(pa.table({"x": texts}), bomb, compression="zstd", row_group_size=len(texts))
+    else:
+        openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "zst": zstandard.open}
+        with openers[suffix[4:]](bomb, "wb") as file:
+            file.write(b"x,y\n1,2\n")
+            for _ in range(1024):
+                file.write(b"a" * (1 << 20))
+
+    assert peak_bytes(suffix[:3].replace("par", "parquet"), bomb, tmp_path / "out", int(suffix != "parquet")) < 900e6
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
