@@ -153,10 +153,10 @@ def _describe_file(path: str, name: str) -> list[Array]:
         data = storage.read_bytes(path)
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                members = {member: archive[member] for member in archive.files}
+                arrays = ((member, archive[member]) for member in archive.files)  # one of them in memory at a time
+                return [Array(name, member, array.shape, array.dtype) for member, array in arrays]
         except (ValueError, OSError) as error:
             raise NpyError(f"not a .npz file of numbers: {error_text(error)}") from None
-        return [Array(name, member, array.shape, array.dtype) for member, array in members.items()]
     array = open_array(path, "")
     return [Array(name, "", array.shape, array.dtype)]
 
