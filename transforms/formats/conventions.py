@@ -60,6 +60,7 @@ _FOREIGN = {  # formats of others that no command reads, or another command
     **dict.fromkeys((".mp3", ".flac", ".ogg", ".aiff", ".aif", ".au", ".caf", ".w64"), _DECODED),
     ".arrow": "Hugging Face's datasets writes Parquet of it: Dataset.from_file(FILE).to_parquet(NEW)",
     ".tar": "tar files of samples, 1.jpg next to 1.cls, are for `shardmill webdataset`",
+    **dict.fromkeys((".xz", ".lzma", ".lz4", ".br"), "unpack it, or compress it with gzip, bzip2 or zstd instead"),
     ".mds": "MosaicML's StreamingDataset reads it; write its samples as Parquet, or as tar files for webdataset",
 }
 

@@ -197,17 +197,17 @@ def describe_companions(
     By names alone: `sample` has the first names in each folder, and `roles` are those of --folders.
     """
     folders, problem = Counter(map(posixpath.dirname, sample)), None
-    found, is_image = _find_mask_folders(folders, roles), kind == folder_roles.IMAGES
-    if is_image:
-        of_names = _describe_named_after(root, sample)
-        problem = of_names if found is None else _describe_folders(root, folders, sample, *found)
+    near, is_image = _find_mask_folders(folders, roles), kind == folder_roles.IMAGES
+    if is_image and near is not None:
+        problem = _describe_folders(root, folders, sample, *near)
+    elif is_image:
+        problem = _describe_named_after(root, sample)
     given = folder_roles.find_roles(folders) if roles is None else None
     if problem is None and given is not None and given.label is not None:
-        marked = "" if found is None else f"{found[2]!r} next to {found[1]!r} holds masks or labels by its name"
+        marked = "" if near is None else f"{near[2]!r} next to {near[1]!r} holds masks or labels by its name"
         return _describe_parts(marked, sample, given, is_image)
-    if problem is None:
-        return None
-    return f"{problem}; or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
+    otherwise = f"or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
+    return problem and f"{problem}; {otherwise}"
 
 
 def _find_mask_folders(folders: Iterable[str], roles: folder_roles.FolderRoles | None) -> tuple[int, str, str] | None:
@@ -312,8 +312,7 @@ def _describe_parts(problem: str, sample: Iterable[str], roles: folder_roles.Fol
         folder, base = posixpath.split(name)
         words[folder].append(remove_suffix(base).replace(posixpath.basename(folder), ""))
     first, *others = (sorted(re.sub(r"\d+", "", word) for word in each) for each in words.values())
-    is_same = len(others) > 1 and others.count(first) == len(others)
-    if is_same and first[0] and 1 < len({*first}) <= len(first) < 20:
+    if 1 < others.count(first) == len(others) and first[0] and 1 < len({*first}) <= len(first) < 20:
         problem = problem or f"{len(words):,} folders, such as {min(words)!r}, have files of the same names"
     table = ",".join(sorted(word.strip("-_. ") for word in next(iter(words.values()))))
     parts = f"give --manifest a table with a row for each folder and --file_column {table}"

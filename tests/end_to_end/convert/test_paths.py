@@ -40,6 +40,7 @@ def write_csv(path: Path) -> Path:
         ("csv", "x.jpg", "is for `shardmill images`"),
         ("parquet", "x.arrow", "Dataset.from_file(FILE).to_parquet(NEW)"),
         ("webdataset", "x.mds", "MosaicML's StreamingDataset reads it"),
+        ("jsonl", "x.jsonl.xz", "no command reads this format; unpack it, or compress it with gzip"),
     ],
 )
 def test_files_of_another_command(command: str, file: str, words: str, jobs: Jobs) -> None:
