@@ -264,7 +264,7 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig |
     infers_apart = reading.inferred != () and indexed.inferred is None
     reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
     findings: Any = ()
-    if reading.inferred != () and records.module_file is None:  # a job with a module waits for this plan
+    if records.spec.unit == "row" and records.module_file is None:  # a job with a module waits for this plan
         how_to_read = (records.format, records.encoder, records.key_options, records.block_bytes, records.run_size)
         find = ThreadedFlatMap(partial(stage_runs.find_in_task, stage_runs.Staging(*how_to_read)), records.read_threads)
         found = indexed.tasks | "Find" >> beam.ParDo(find, AsSingleton(reading.layout))

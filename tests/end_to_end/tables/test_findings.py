@@ -251,3 +251,13 @@ def test_categories_whose_orders_differ_take_a_labels_file(jobs: Jobs) -> None:
     (jobs.folder / "names").write_text("low\nmid\nhigh\n")
     made = jobs.build("parquet --label y --labels_file names --no_shuffle")
     assert [row["y"] for row in made.examples()] == [0, 2, 2, 0]
+
+
+@pytest.mark.parametrize(("command", "data"), [("csv", "x\n16777217\n3\n"), ("jsonl", '{"x": 16777217}\n{"x": 3}\n')])
+def test_a_dry_run_with_a_schema_has_the_notices_of_its_job(jobs: Jobs, command: str, data: str) -> None:
+    schema = 'feature { name: "x" type: FLOAT presence { min_fraction: 1.0 } shape {} }\n'
+    files = {f"a.{command}": data, "s.pbtxt": schema}
+    planned = jobs.run(f"{command} --input in/a.{command} --schema in/s.pbtxt --dry_run", files=files)
+    (notice,) = jobs.build(f"{command} --input in/a.{command} --schema in/s.pbtxt").notices
+    assert "which changes 1 number above 16,777,216" in notice
+    assert f"NOTE: {notice}\n" in planned.out
