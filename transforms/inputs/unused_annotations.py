@@ -276,7 +276,8 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
         folder, base = posixpath.split(name)
         by_folder[folder][remove_suffix(base)].append(name)
     for stems in by_folder.values():
-        matches = _match_names((stem for stem in stems if not names_masks(stem)), stems)
+        is_numbered = len({re.sub(r"\d+", "0", stem) for stem in stems}) == 1  # and no file is named after another
+        matches = {} if is_numbered else _match_names((stem for stem in stems if not names_masks(stem)), stems)
         pairs = {
             pattern: [(stems[image][0], stems[mask][0]) for image, mask in found]
             for pattern, found in matches.items()
@@ -285,8 +286,7 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
         pattern = max(pairs, key=lambda one: (names_masks(one.mask), len(pairs[one]), str(one)), default=MaskPattern())
         named = {mask for of_pattern in pairs.values() for _, mask in of_pattern}
         if pairs and 2 * len(pairs[pattern]) > len(stems) - len(named):
-            number = plural(len(pairs[pattern]), "file is", "files are")
-            image, mask = pairs[pattern][0]
+            number, (image, mask) = plural(len(pairs[pattern]), "file is", "files are"), pairs[pattern][0]
             flags = f"--input {shlex.quote(root)} --mask_pattern {shlex.quote(str(pattern))}"
             exclude = f"--exclude {shlex.quote(pattern.mask.replace(STEM, '*') + '.*')}"
             advice = f"give {flags}; or, to leave them out, {exclude}"

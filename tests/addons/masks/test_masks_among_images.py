@@ -81,6 +81,7 @@ TREES: dict[str, tuple[list[str], str]] = {
     "a folder an example": ([f"{n}/{n}_{side}.png" for n in NAMES for side in ("left", "right")], "--folders label"),
     "masks that people wear": ([f"{word}_mask/{n}.jpg" for n in NAMES for word in ("with", "without")], ""),
     "copies": ([f"{n}{end}.jpg" for n in NAMES for end in ("", "_1", " (2)")], ""),
+    "itself": (["left-left.jpg"], ""),
     "few": (["1_mask.jpg", *(f"{n}.jpg" for n in NAMES)], ""),
     "other words": ([f"{n}-seg{end}.png" for n in NAMES for end in ("", "_x")], "--exclude '*_x.*'"),
     "several": ([f"x.rf.{n}{end}.png" for n in NAMES for end in ("", "_edge", "_mask")], "'x.rf.0_mask.png' after"),
