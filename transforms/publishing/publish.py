@@ -217,9 +217,7 @@ def delete_expired_failures(parent: str, today: datetime, dry_run: bool = False)
 
 
 _PUBLISH_MAX_SHOWN = 5  # shards that are missing, or there more than once
-_REMEDIES = {  # by how reasons of transforms/files/image_objects.py and shardmill/addons/annotations/exports.py begin
-    r"object \S+: the box from .* reaches out": "--on_bad_box clip cuts such boxes, and drop leaves them out",
-    r"object \S+: the box from ": "--on_bad_box drop leaves out such boxes alone",
+_REMEDIES = {  # by how reasons of shardmill/addons/annotations/exports.py begin
     r"an object in it is of the kind ": "--unread_objects drop leaves out such objects alone",
 }
 _METADATA_FOLDER = "metadata"  # the folder that what describes the data set is staged in

@@ -15,7 +15,7 @@ from shardmill.addons.annotations import coco
 from shardmill.errors import JobError
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.formats import format as formats
-from shardmill.transforms.inputs import sources
+from shardmill.transforms.inputs import manifest_table
 from shardmill.transforms.records import staging
 from shardmill.transforms.stores import local
 from tests.support.archives import zipped
@@ -141,7 +141,7 @@ def test_a_changed_whole_file_fails_the_job(
 @pytest.mark.parametrize(
     ("name", "line", "module", "function"),
     [
-        ("list.csv", "images --manifest in/list.csv", sources, "infer_columns"),
+        ("list.csv", "images --manifest in/list.csv", manifest_table, "infer_columns"),
         ("coco/instances.json", "images --input in/coco --coco in/coco/instances.json", coco, "read_arrays"),
         ("two.tfrecord", "reshard --input train=in/two.tfrecord", staging, "read_stacked"),
     ],
