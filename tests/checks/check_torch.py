@@ -109,13 +109,6 @@ def test_the_order_is_the_same_for_any_number_of_workers(rows: Path) -> None:
     assert numbers(dataset(rows, block=4, window=2)) != whole
 
 
-def test_a_damaged_data_set_is_an_error_or_is_whole(rows: Path, tmp_path: Path) -> None:
-    def read(version: Path) -> list[int]:
-        return joined(numbers(dataset(version, batch_size=1)))
-
-    assert check_damages(rows / "1.0.0", tmp_path, range(400), read) > 80
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_by_columns_are_those_of_examples(folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{number - 50},{number / 3},word {number}\n" for number in range(ROWS)]
@@ -717,8 +710,16 @@ def test_digits_are_learned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_nothing_heavy_is_imported() -> None:
+    """Before the tests of damage, whose messages look for the part that converts."""
     assert not {name.split(".")[0] for name in sys.modules} & {"apache_beam", "pyarrow", "tensorflow"}
     assert not any(name.startswith(("shardmill.pipelines", "shardmill.transforms")) for name in sys.modules)
+
+
+def test_a_damaged_data_set_is_an_error_or_is_whole(rows: Path, tmp_path: Path) -> None:
+    def read(version: Path) -> list[int]:
+        return joined(numbers(dataset(version, batch_size=1)))
+
+    assert check_damages(rows / "1.0.0", tmp_path, range(400), read) > 80
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "_SUCCESS"])
