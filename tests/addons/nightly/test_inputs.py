@@ -137,7 +137,7 @@ def test_a_build_depends_on_what_its_files_hold(
 
 @pytest.mark.parametrize("moment", [0, 1, 2**33], ids=["1970", "a nanosecond later", "2242"])
 def test_files_of_odd_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
-    """Of a clock that was wrong as a file was written, or jumps while a night looks: what changed has changed."""
+    """A night sees a change also if the clock was wrong when the file was written, or jumps meanwhile."""
     monkeypatch.chdir(write_files(tmp_path, {"rows.csv": b"x\n1\n"}))
     when = moment * 10**9 if moment > 1 else moment
 
