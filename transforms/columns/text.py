@@ -668,6 +668,8 @@ class NumberStyle:
         number = rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
         texts = lead_with_minus(column).view(pa.string())
         found = _matches(texts, rf"[+-]?(?:{number}|(?i:nan|inf|infinity))")
+        # A minus behind digits alone, such as 1999-, may mean a range: --types says that it is a number
+        found = pc.and_(found, pc.invert(_matches(column, "[0-9]+ ?(?:-|−)")))
         if self.thousands:
             texts = pc.replace_substring_regex(texts, group, "")
         plain = pc.replace_substring(texts, self.decimal, ".") if self.decimal != "." else texts

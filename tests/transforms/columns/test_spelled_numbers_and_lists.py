@@ -96,3 +96,9 @@ def test_lists_that_do_not_fit() -> None:
     _, reasons = text.parse_lists(column, ColumnType("int64", -1, 0), ";")
     assert sorted(reasons) == [3, 4]
     assert np.array_equal(text.parse_lists(texts("0.5;1"), ColumnType("float32", 2, 0), ";")[0].flatten(), [0.5, 1])
+
+
+def test_a_minus_behind_digits_alone_is_no_number_of_a_style() -> None:
+    """`1999-` may mean a range, which only --types decides."""
+    rewritten, are_numbers = text.NumberStyle(thousands=",").rewrite(pa.array([b"1,999-", b"1999-", b"7"]))
+    assert (rewritten.to_pylist(), are_numbers) == ([b"-1999", b"1999-", b"7"], False)
