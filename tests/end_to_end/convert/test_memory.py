@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import io
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,14 +52,21 @@ def test_buffers_are_returned_or_used_again() -> None:
     assert faults("return_large_buffers") > 5 * faults("reuse_large_buffers")
 
 
+_PEAK = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def peak_bytes(command: str, source: Path, output: Path, expected_status: int = 0) -> int:
-    """Peak resident memory of a conversion, which starts as large as the small process that starts it."""
-    arguments = [sys.executable, "-m", "shardmill", command, f"--input={source}", f"--output={output}", "--name=n"]
-    process = subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == expected_status
-    return usage.ru_maxrss * 1024
+    """Peak resident memory of a conversion, started by a small process: the kernel begins a peak at the parent's."""
+    arguments = [command, f"--input={source}", f"--output={output}", "--name=n"]
+    words = [sys.executable, "-c", _PEAK, sys.executable, "-m", "shardmill", *arguments]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    status, kibibytes = map(int, done.stdout.split())
+    assert status == expected_status
+    return kibibytes * 1024
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
