@@ -72,6 +72,18 @@ def images(jobs: Jobs) -> ImageJobs:
 
 
 @pytest.fixture(scope="session")
+def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Houses with a transform; their table is `houses.csv`, next to the output folder."""
+    import pyarrow.csv
+
+    from tests.support.houses import convert, rows
+
+    root = tmp_path_factory.mktemp("houses")
+    pyarrow.csv.write_csv(rows(), root / "houses.csv")
+    return convert(root, "csv", root / "houses.csv", "--threads", "1")
+
+
+@pytest.fixture(scope="session")
 def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
     """An emulator of Google's storage and its environment; one a process, for Beam keeps its first credentials."""
     from tests.support.buckets import google_credentials, server

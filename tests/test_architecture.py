@@ -15,11 +15,11 @@ from shardmill.addons import registry
 from tests.support.command import REPOSITORY, SOURCE
 
 TENSORFLOW = {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
-VALUES = "shardmill.transforms.values"
-GRAPH_PROCESS = f"{VALUES}.tensorflow_graph"  # imports TensorFlow Transform, in a process of its own
-APPLIED = f"{VALUES}.tensorflow_apply"  # workers import it to write transformed examples
-ANALYZED = f"{VALUES}.tensorflow_module"  # launcher and workers import it for --module_file
-THREADS = f"{VALUES}.graph_process"  # imports TensorFlow in a function
+TRANSFORM = "shardmill.addons.transform"
+GRAPH_PROCESS = f"{TRANSFORM}.tensorflow_graph"  # imports TensorFlow Transform, in a process of its own
+APPLIED = f"{TRANSFORM}.tensorflow_apply"  # workers import it to write transformed examples
+ANALYZED = f"{TRANSFORM}.tensorflow_module"  # launcher and workers import it for --module_file
+THREADS = f"{TRANSFORM}.graph_process"  # imports TensorFlow in a function
 WITH_BEAM = ("shardmill.transforms.", "shardmill.pipelines.", "shardmill.addons.")
 WITH_TENSORFLOW = (GRAPH_PROCESS, APPLIED, ANALYZED, THREADS)
 
@@ -58,7 +58,6 @@ ROOMS = (
     Room("transforms/execution", 6, 680),
     Room("transforms/formats", 6, 6_810),  # records that are cut short, rows that are counted
     Room("transforms/statistics", 6, 2_480),  # columns of wide tables are counted together
-    Room("transforms/values", 7, 2_580),  # a module of --module_file brings those beside it
     Room("transforms/shards", 8, 1_650),  # strata of sequences, positions of records, parts of shards as a PCollection
     Room("transforms/inputs", 9, 3_950),  # tables that name images, revisions of files, files that are left out
     Room("transforms/rows", 10, 1_090),  # rows of memory
@@ -83,6 +82,7 @@ ROOMS = (
     Room("src/shardmill/addons/sequences", 18, 580),
     Room("src/shardmill/addons/times", 18, 300),
     Room("src/shardmill/addons/tokens", 18, 1_050),
+    Room("src/shardmill/addons/transform", 18, 2_520),
     Room(VIEW, 18, 2_100),  # of these the server, its command and its page have less than 1,200
 )
 ADD_ONS = tuple(room for room in ROOMS if "/addons/" in room.path)
@@ -100,6 +100,7 @@ ADD_ON_WORDS = {
     "sql": ("sql", "bigquery", "database"),
     "times": ("parse_timestamps", "read_times", "time_changes", "timechanges", "naive"),
     "sequences": ("sequence_by", "sequencing", "gather_rows"),
+    "transform": ("materialize", "preprocessing", "module_file", "declaredoptions"),
     "view": ("viewserver", "open_view", "recordsinspection"),
     "tokens": ("tokenizer", "tokenization", "tokenized", "input_ids", "pack_to", "special_token", "end_of_text"),
 }
@@ -114,6 +115,8 @@ SINGLE = {
     "shardmill.transforms.findings": 4,
     "shardmill.transforms.encodings": 5,
     "shardmill.transforms.times": 4,
+    "shardmill.transforms.analysis": 5,
+    "shardmill.transforms.user_module": 5,
     "shardmill.pipelines": 0,
     "shardmill.addons": 0,
     "shardmill.addons.registry": 0,
@@ -349,11 +352,8 @@ def test_beam_and_tensorflow_are_where_they_belong(module: str) -> None:
     elif module not in WITH_TENSORFLOW:
         assert not libraries & TENSORFLOW
     assert GRAPH_PROCESS not in imported(module)
-    assert APPLIED not in imported(module) or module == "shardmill.transforms.records.shard_sources"
-    assert ANALYZED not in imported(module) or module in (
-        "shardmill.transforms.records.staging",
-        "shardmill.pipelines.jobs.record_graphs",
-    )
+    assert APPLIED not in imported(module) or module == f"{TRANSFORM}.shards"
+    assert ANALYZED not in imported(module) or module == f"{TRANSFORM}.analyses"
 
 
 def test_tensorflow_is_imported_only_where_examples_are_transformed_or_analyzed() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -20,7 +19,6 @@ from shardmill.text import did_you_mean, to_printable
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.stores.clients import set_options
-from shardmill.transforms.values.options import is_making_graph
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -80,23 +78,6 @@ def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
     output_options = BuildOutputOptions(
         **{name: values.pop(name) for name in ("json", "log_format", "quiet", "verbose") if name in values}
     )
-    with ExitStack() as stack:
-        if not (dry or recipe or rest) and is_making_graph(values):
-            from shardmill.transforms.values.graph_process import prestarted
-
-            stack.enter_context(prestarted())  # of all that is slow to import, Beam being the next
-        return _convert(kind, parser, values, rest, output_options, recipe, dry)
-
-
-def _convert(
-    kind: Kind,
-    parser: Parser,
-    values: dict[str, Any],
-    rest: Sequence[str],
-    output_options: BuildOutputOptions,
-    recipe: str | None,
-    dry: bool,
-) -> int:
     kind.refuse(rest)
     kind.check_installed()
     with importing_beam(not rest and _is_about_local_files(values)):
@@ -149,7 +130,7 @@ def _convert(
 def _is_about_local_files(values: Mapping[str, Any]) -> bool:
     """Return True if no flag names a URL, or brings code that may use Beam itself."""
     of_add_ons = [name for add_on in ADD_ONS for name in add_on.code]
-    is_plain = not any(values.get(name) for name in ("module_file", "transform", "annotations", *of_add_ons))
+    is_plain = not any(values.get(name) for name in ("annotations", *of_add_ons))
     return is_plain and "://" not in str(list(values.values()))
 
 

@@ -184,12 +184,16 @@ def reach_stores(command: str, words: Sequence[str]) -> "Iterator[PipelineOption
         yield beam
 
 
+REACHED: Any = None  # beam_options of a command's own call, which has configured access to the stores
+
+
 @contextmanager
 def reach_paths(command: str, words: Sequence[str], *paths: str) -> Iterator[None]:
     """Reach the stores of `paths` within this context, for a command that runs no job; import Beam only if needed."""
     from shardmill.transforms.stores.clients import using_options
 
-    options = store_options(Parser(prog=f"shardmill {command}"), to_words(words), paths)
+    parser = Parser(prog=f"shardmill {command}")
+    options = None if words is REACHED else store_options(parser, to_words(words), paths)
     with raise_job_errors(), nullcontext() if options is None else using_options(options):
         yield
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from shardmill.addons.registry import find_or_open
 from shardmill.data.shard_index import INDEX_FOLDER
-from shardmill.pipelines.commands.frame import STORE_OPTIONS, Command, Result, add_directory, reach_paths, run_here
+from shardmill.pipelines.commands import frame
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.text import plural
 from shardmill.transforms.publishing.shard_indexes import index_folder, index_version
@@ -15,25 +15,25 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
 COMMANDS = (
-    Command(
+    frame.Command(
         name="index",
         description="Write the position of each record to index/, next to the shards: for random access, and for NVIDIA"
         " DALI. Every record is read and checked.",
-        epilog=f"{STORE_OPTIONS} Exit status: 0 done; 1 a shard is damaged, or the index could not be written; 2 a"
-        " mistake in a flag, or no TFRecord files; 4 a job builds this version.",
+        epilog=f"{frame.STORE_OPTIONS} Exit status: 0 done; 1 a shard is damaged, or the index could not be written; 2"
+        " a mistake in a flag, or no TFRecord files; 4 a job builds this version.",
         examples=("datasets/flowers", "'other/train-*.tfrecord'"),
         add_arguments=partial(
-            add_directory,
+            frame.add_directory,
             help_text="Folder of a version or of a data set, or a folder or a glob of TFRecord files. Local, gs://,"
             " s3:// or az://",
         ),
-        run=run_here(lambda args: index_shards(args.directory)),
+        run=frame.run_here(lambda args: index(args.directory, beam_options=frame.REACHED)),
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Indexed(Result):
+class Indexed(frame.Result):
     """The result of `index`.
 
     Attributes:
@@ -69,20 +69,15 @@ def index(directory: str | os.PathLike[str], *, beam_options: Sequence[str] = ()
         CorruptDataError: a shard is damaged.
         JobError: a job builds the version, or the index cannot be written.
     """
-    with reach_paths("index", beam_options, path := os.fspath(directory)):
-        return index_shards(path)
-
-
-def index_shards(path: str) -> Indexed:
-    """Write the index of the shards at `path`, see `shardmill.index`."""
-    path = path.rstrip("/") or "/"
-    try:
-        found = find_or_open(path, lambda path: open_dataset(path, storage.StorageFiles()))
-        if isinstance(found, Dataset):
-            shards = sum(len(split.shards) for split in found.manifest.splits)
-            return Indexed((found.directory,), shards, index_version(found))
-        folders = found.by_folder()
-        records = sum(index_folder(folder, splits) for folder, splits in folders.items())
-    except OSError as error:
-        raise file_error(f"{path} cannot be indexed", error) from None
+    path = os.fspath(directory).rstrip("/") or "/"
+    with frame.reach_paths("index", beam_options, path):
+        try:
+            found = find_or_open(path, lambda path: open_dataset(path, storage.StorageFiles()))
+            if isinstance(found, Dataset):
+                shards = sum(len(split.shards) for split in found.manifest.splits)
+                return Indexed((found.directory,), shards, index_version(found))
+            folders = found.by_folder()
+            records = sum(index_folder(folder, splits) for folder, splits in folders.items())
+        except OSError as error:
+            raise file_error(f"{path} cannot be indexed", error) from None
     return Indexed(tuple(folders), sum(len(names) for splits in folders.values() for names in splits.values()), records)

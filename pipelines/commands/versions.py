@@ -21,8 +21,7 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.text import to_printable
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
-from shardmill.transforms.publishing.catalog import VersionState, read_latest, read_tags
-from shardmill.transforms.publishing.catalog import list_versions as list_versions_catalog
+from shardmill.transforms.publishing.catalog import VersionState, list_versions, read_latest, read_tags
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error
 
@@ -34,8 +33,6 @@ def _make_command(
     add_arguments: Callable[[Parser], object],
     call: Callable[[argparse.Namespace], Any],
 ) -> frame.Command:
-    """Return the record of a command whose first argument is the folder of a data set."""
-
     def add_all(parser: Parser) -> None:
         frame.add_directory(
             parser, "Folder of the data set, which holds all its versions. Local, gs://, s3:// or az://"
@@ -98,14 +95,16 @@ COMMANDS = (
         "List the versions of a data set, the newest first.",
         ("datasets/flowers", "datasets/flowers --json"),
         lambda parser: parser.add_argument("--json", action="store_true", help="Print the list as one line of JSON"),
-        lambda args: list_versions(args.directory),
+        lambda args: versions(args.directory, beam_options=frame.REACHED),
     ),
     _make_command(
         "tag",
         "Give a version a name. load(…, version=TAG) opens it, and a named version is never deleted.",
         ("datasets/flowers 1.0.3 production", "datasets/flowers production --delete"),
         _add_tag_arguments,
-        lambda args: change_tag(args.directory, args.version, args.tag, args.move, args.delete),
+        lambda args: tag(
+            args.directory, args.version, args.tag, move=args.move, delete=args.delete, beam_options=frame.REACHED
+        ),
     ),
     _make_command(
         "rollback",
@@ -113,7 +112,7 @@ COMMANDS = (
         " rebuild from the same input does not undo it.",
         ("datasets/flowers", "datasets/flowers 1.0.2"),
         _add_rollback_arguments,
-        lambda args: roll_back(args.directory, args.version),
+        lambda args: rollback(args.directory, args.version, beam_options=frame.REACHED),
     ),
     _make_command(
         "accept",
@@ -206,16 +205,9 @@ def versions(directory: str | os.PathLike[str], *, beam_options: Sequence[str] =
         UserError: there is no data set, or its folder cannot be read.
     """
     with frame.reach_paths("versions", beam_options, path := os.fspath(directory)):
-        return list_versions(path)
-
-
-def list_versions(directory: str) -> Versions:
-    """Return the versions of the data set in `directory`; raise a UserError if there are none."""
-    parent = data_set_folder(directory)
-    with frame.report_read_errors(parent):
-        named, tags = read_latest(parent), read_tags(parent)
-        with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
-            states = list_versions_catalog(parent)
+        parent = data_set_folder(path)
+        with frame.report_read_errors(parent), ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
+            named, tags, states = read_latest(parent), read_tags(parent), list_versions(parent)
             rows = tuple(pool.map(lambda state: _make_version_row(parent, state, named, tags), states))
     if not rows:
         raise UserError(f"{parent} has no version of a data set")
@@ -296,24 +288,18 @@ def tag(
         UserError: there is no such version or tag, or the tag names another version and `move` is not set.
         JobError: another process changed the tag or deleted the version meanwhile.
     """
-    with frame.reach_paths("tag", beam_options, path := os.fspath(directory)):
-        return change_tag(path, version, tag, move, delete)
-
-
-def change_tag(directory: str, version: str, tag: str | None, move: bool, delete: bool) -> Tagged:
-    """Set, move or delete a tag, see `shardmill.tag`."""
-    directory = data_set_folder(directory)
-    if delete and (tag is not None or move):
-        raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
-    if not delete and tag is None:
-        raise UserError("give the version, then the tag: shardmill tag DIRECTORY VERSION TAG")
-
     from shardmill.pipelines.commands.pointers import delete_tag, set_tag
 
-    with _report_write_errors(directory):
-        if tag is None:
-            return Tagged(directory, version, delete_tag(directory, version), "")
-        return Tagged(directory, tag, *set_tag(directory, version, tag, move))
+    with frame.reach_paths("tag", beam_options, path := os.fspath(directory)):
+        folder = data_set_folder(path)
+        if delete and (tag is not None or move):
+            raise UserError("--delete takes the tag alone: shardmill tag DIRECTORY TAG --delete")
+        if not delete and tag is None:
+            raise UserError("give the version, then the tag: shardmill tag DIRECTORY VERSION TAG")
+        with _report_write_errors(folder):
+            if tag is None:
+                return Tagged(folder, version, delete_tag(folder, version), "")
+            return Tagged(folder, tag, *set_tag(folder, version, tag, move))
 
 
 @contextmanager
@@ -366,20 +352,14 @@ def rollback(
         UserError: there is no such version, or it is incomplete.
         JobError: a version is being published, or another process wrote LATEST meanwhile.
     """
-    with frame.reach_paths("rollback", beam_options, path := os.fspath(directory)):
-        return roll_back(path, version)
-
-
-def roll_back(directory: str, version: str | None) -> RolledBack:
-    """Point LATEST at another version, see `shardmill.rollback`."""
-    directory = data_set_folder(directory)
     from shardmill.pipelines.commands.pointers import rollback, version_under_way
 
-    with _report_write_errors(directory):
-        before, now = rollback(directory, version)
-        builder = version_under_way(directory)
+    with frame.reach_paths("rollback", beam_options, path := os.fspath(directory)):
+        folder = data_set_folder(path)
+        with _report_write_errors(folder):
+            (before, now), builder = rollback(folder, version), version_under_way(folder)
     warning = f"{builder}: once it is published LATEST names it, if it is newer than {now}"
-    return RolledBack(directory, before, now, (warning,) if builder else ())
+    return RolledBack(folder, before, now, (warning,) if builder else ())
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,7 +15,6 @@ from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, Fi
 from shardmill.transforms.options.declare import flag, newer_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_manifests, parse_path
-from shardmill.transforms.values.options import DeclaredOptions
 
 if TYPE_CHECKING:
     from shardmill.transforms.execution.running import Threads
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from shardmill.transforms.inputs.manifest_files import LineResolver
     from shardmill.transforms.inputs.manifest_table import ManifestNames
     from shardmill.transforms.layout.options import FileLayoutOptions
-    from shardmill.transforms.values.analyzers import Analysis
 
 
 def inside_archive(path: str) -> str:
@@ -122,11 +120,6 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return None
 
     @property
-    def analysis(self) -> "Analysis | None":
-        """Return the analysis whose constants --transform uses; None without --transform."""
-        return None
-
-    @property
     def resolve_options(self) -> "PlanOptions":
         """Return the options that keys and sizes are computed with."""
         from shardmill.transforms.files.references import PlanOptions
@@ -172,7 +165,7 @@ def parse_split_lists(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
+class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
     """The configuration of jobs whose files a --manifest may list."""
 
     title: ClassVar[str] = "input"
@@ -265,8 +258,6 @@ class ListedFilesConfig(TableReadOptions, DeclaredOptions, FilesConfig, ABC):
                 )
         elif self.allow_outside and not self.annotation_flag:
             raise UserError("--allow_outside is about the names in a --manifest; leave it out with --input")
-        elif self.transform is not None:
-            raise UserError("--transform is about the columns of a --manifest; leave it out with --input")
         for name in ("label_pattern", "split_lists"):
             if getattr(self, name) and self.input is None:
                 raise UserError(f"--{name} is about the files of --input; {self.source} says the labels and splits")

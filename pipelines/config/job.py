@@ -5,6 +5,7 @@ import sys
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from shardmill.addons import registry
@@ -21,6 +22,7 @@ from shardmill.transforms.options.declare import Option, Options, flag, newer_fl
 from shardmill.transforms.options.image_options import LabelOptions
 
 if TYPE_CHECKING:
+    from shardmill.transforms.analysis import Analysis
     from shardmill.transforms.findings import Findings
     from shardmill.transforms.inputs.record_blocks import IndexedBlocks
     from shardmill.transforms.shards.balance import ShardCount
@@ -269,6 +271,11 @@ class JobConfig(
     def stream(self) -> StreamAddOn | None:
         """Return the hooks of the add-on that changes records before they are keyed; None without one."""
         return next((load(options.stream).of(options) for options in self.add_ons if options.stream), None)
+
+    @cached_property
+    def analysis(self) -> "Analysis | None":
+        """Return the hooks of the add-on that analyzes all examples; None without one."""
+        return next((load(options.analysis)(options, self) for options in self.add_ons if options.analysis), None)
 
     @property
     def is_reuse_requested(self) -> str | None:

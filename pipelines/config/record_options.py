@@ -17,7 +17,6 @@ from shardmill.transforms.findings import MISSING
 from shardmill.transforms.options import job_options
 from shardmill.transforms.options.declare import Options, flag, newer_flag, options_of, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
-from shardmill.transforms.values.options import TransformOptions
 
 if TYPE_CHECKING:
     from shardmill.transforms.columns.nested import Nesting
@@ -264,7 +263,7 @@ _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptions, JobConfig, ABC):
+class RecordOptions(TableReadOptions, PictureOptions, BoxOptions, JobConfig, ABC):
     """The options of all record formats; options that a format has no flag for keep their defaults."""
 
     title: ClassVar[str] = "features"
@@ -351,11 +350,6 @@ class RecordOptions(TableReadOptions, TransformOptions, PictureOptions, BoxOptio
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.materialize and self.schema is not None and self.schema.constraints:
-            raise UserError(
-                f"--materialize: {self.schema.origin} has constraints on raw values, which transformed examples"
-                " do not hold; leave the constraints out of the schema, or leave --materialize out"
-            )
         if self.on_duplicate_key != "allow" and self.key is None:
             raise UserError(f"--on_duplicate_key {self.on_duplicate_key} needs --key, which identifies a record")
 

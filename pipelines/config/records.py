@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shardmill.transforms.layout.tables import MakeLayout
     from shardmill.transforms.records.encoding import RecordEncoder
     from shardmill.transforms.records.keys import KeyOptions
-    from shardmill.transforms.records.staging import ModuleAnalysis, RunSize
+    from shardmill.transforms.records.staging import RunSize
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class RecordsConfig(RecordOptions):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
+        analyzing = () if self.analysis is None else self.analysis.libraries
         return ("pyarrow", "xxhash", *analyzing, *(name for options in self.add_ons for name in options.libraries))
 
     @property
@@ -199,7 +199,7 @@ class RecordsConfig(RecordOptions):
         """Return True if images may stay in their files until shards are written; nothing else then reads records."""
         from shardmill.transforms.stores.storage import is_local
 
-        return is_local(self.directory) and not self.materialize and self.module_file is None
+        return is_local(self.directory) and (self.analysis is None or not self.analysis.reads_records)
 
     @property
     def input_format(self) -> "RecordFormat":
@@ -342,13 +342,6 @@ class RecordsConfig(RecordOptions):
 
         action = None if self.key is None else self.on_duplicate_key
         return KeyOptions(self.split, self.record_key[1], self.identifying_features, action)
-
-    def module_analysis(self, features: Features) -> "ModuleAnalysis":
-        """Return the analysis that --module_file runs on examples with `features`, named as in the input."""
-        from shardmill.metadata.schema import to_pbtxt
-        from shardmill.transforms.records.staging import ModuleAnalysis
-
-        return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.rename_features(features)), self.analyzed_splits)
 
     @property
     def read_threads(self) -> "Threads":

@@ -20,6 +20,7 @@ from shardmill.pipelines.config.files import FilesConfig, ListedFilesConfig
 from shardmill.pipelines.jobs import skeleton
 from shardmill.pipelines.reports.summary import JobWork, format_range, human_size, join_first_and_last, shorten_name
 from shardmill.text import plural
+from shardmill.transforms.analysis import Analysis
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOrder, PlanShards
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
@@ -40,9 +41,6 @@ from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import file_stats
 from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.analyzers import Analysis, Gathered
-from shardmill.transforms.values.preprocessing_declaration import check_transform
-from shardmill.transforms.values.transform_graph import transform_files, transform_notices
 from shardmill.transforms.workers.elements import pack_batch
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects, make_parts
 
@@ -171,10 +169,7 @@ def _make_file_layout(
     features, _ = encoder.describe(summary, layout)
     renames.check(feature.name for feature in features)
     if analysis is not None:
-        check_transform(analysis.declaration, analysis.splits, features, layout.splits, renames)
-        for chain in analysis.declaration.analyzed_chains:
-            if chain.feature not in layout.columns:
-                raise chain.error("constants are taken of the columns of the manifest, and it is none of them")
+        analysis.check(features, layout.splits, layout.columns)
     return layout
 
 
@@ -237,12 +232,12 @@ def _describe_files(
 ) -> tuple[Build, Features]:
     layout, shards, stats = written.layout, written.shards, written.merge_stats()
     features, notices = describe(summary, layout, list(map(file_stats, stats.values())))
-    constants = reduce(merged, (shard.gathered for shard in shards), Gathered())  # for --transform
+    gathered = reduce(merged, (shard.gathered for shard in shards), None)
     rejects, records = gather_rejects(written.rejects, summary.total_records, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
     observed = [shard.observed for shard in shards if shard.observed is not None]
     renames = Renames.of(options.configuration)
-    transform = None if analysis is None else partial(transform_files, analysis, constants, features, renames)
+    make_files = None if analysis is None else partial(analysis.make_files, gathered, features, renames)
     build = Build(
         records=records,
         size_bytes=summary.size_bytes,
@@ -255,8 +250,8 @@ def _describe_files(
         notices=(*layout.notices, *notices),
         duplicates=find_duplicates(content, [shard.section for shard in shards if shard.section is not None], names),
         sections={} if observer is None else {observer.key: observer.search(observed)},
-        make_further_files=transform,
-        further_file_notices=transform_notices,
+        make_further_files=make_files,
+        further_file_notices=None if analysis is None else analysis.notices,
     )
     return skeleton.rename_build(build, features, options)
 
@@ -322,7 +317,7 @@ def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
         )
     lines += _describe_classes(plan, config)
     if config.analysis is not None:
-        lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.describe_outputs(plan.features))]
+        lines += config.analysis.describe(plan.features, config.source)
     return plan.describe(config, [plural(plan.summary.records, "file"), human_size(plan.summary.size_bytes)], lines)
 
 

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton
+from apache_beam.pvalue import AsIter
 
-from shardmill.data.features import Feature, Features, Renames, mark_labels
+from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
 from shardmill.flag_values import quote
-from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.config.job import Changed
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs.skeleton import DryRun
@@ -32,7 +31,6 @@ from shardmill.transforms.layout.columns import wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
-from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.records import staging
 from shardmill.transforms.records.images import add_object_features
 from shardmill.transforms.records.run_file import read_keys
@@ -41,9 +39,6 @@ from shardmill.transforms.shards.cuts import FindByteCuts
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.values.analyzers import Analysis
-from shardmill.transforms.values.preprocessing_declaration import check_analyzed_splits, check_transform
-from shardmill.transforms.values.transform_graph import StagedGraph, module_files, transform_files
 from shardmill.transforms.workers.elements import MergeFn, get_single
 
 
@@ -155,10 +150,8 @@ def _make_route_layout(summary: InputSummary, inferred: Inferred, config: Record
         layout = add_on.change_layout(layout, config.source)
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
-    if config.transform is not None and layout.features:
-        check_transform(config.declaration, config.analyzed_splits, layout.features, layout.splits, config.renames)
-    if config.module_file is not None:
-        check_analyzed_splits("--module_file", config.analyzed_splits, layout.splits)
+    if config.analysis is not None:
+        config.analysis.check(layout.features, layout.splits)
     return layout
 
 
@@ -350,46 +343,3 @@ def cut_by_weights(staged: staging.StagedRuns, config: RecordsConfig) -> beam.PC
     sizes = staged.runs | "SizesOfRun" >> of_run | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
     count = partial(shard_count, config.shard_counts)
     return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)
-
-
-def transform_graph(
-    layout: beam.PCollection[TableLayout],
-    staged: staging.StagedRuns,
-    config: RecordsConfig,
-    options: PublishOptions,
-    planned: RecordsDryRun | None,
-    temporary: str,
-) -> beam.PCollection[StagedGraph]:
-    """Make the graph of --transform or --module_file from all encoded records.
-
-    A job with --module_file is `planned`, and TensorFlow analyzes everything staged and writes below `temporary`.
-    """
-    analysis: Any = config.analysis
-    folder: Any = ""
-    if planned is not None:
-        analysis = config.module_analysis(planned.layout.features)
-        folder = AsSingleton(staged.runs | "AnalyzeModule" >> staging.AnalyzeRuns(analysis, staged.staged, temporary))
-    side = (folder, AsIter(staged.staged), config.table_options, options, analysis)
-    return layout | "TransformGraph" >> beam.Map(_make_graph, *side).with_output_types(StagedGraph)
-
-
-def _make_graph(
-    layout: TableLayout,
-    folder: str,
-    all_staged: Iterable[staging.StagedFindings],
-    table: TableOptions,
-    options: PublishOptions,
-    analysis: Any,  # an Analysis or a ModuleAnalysis, and the folder of its results
-) -> StagedGraph:
-    staged, renames = get_single(all_staged, staging.StagedFindings()), Renames.of(options.configuration)
-    if isinstance(analysis, Analysis) and not staged.gathered.examples:  # which Publish says
-        return StagedGraph()
-    features = published_features(layout, staged, table)[0]
-    renamed = renames.rename_features(features)
-    if isinstance(analysis, Analysis):
-        files = transform_files(analysis, staged.gathered, features, renames)
-    else:
-        graph, found = staging.read_analyzed_files(folder)
-        counts = staging.check_examples(staged, analysis.splits)
-        files = module_files(analysis.module, graph, to_pbtxt(renamed), found, counts)
-    return StagedGraph.write(options.folder, files, mark_labels(renamed, options.configuration))

@@ -47,8 +47,6 @@ from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
-from shardmill.transforms.values.graph_process import prestarted
-from shardmill.transforms.values.options import is_making_graph
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
@@ -110,7 +108,7 @@ def record_job(config: RecordsConfig | FilesConfig, rows: Any = None, **source: 
         plan=partial(record_graphs.plan_records_dry_run, config=config, **source),
         describe=partial(record_graphs.describe_records_plan, config=rows),
         measure_work=partial(record_graphs.records_work, config=rows),
-        plans_first="--module_file is traced with the types of columns" if rows.module_file is not None else "",
+        plans_first="" if rows.analysis is None else rows.analysis.plans_first,
         reuses_buffers=not source,
     )
 
@@ -392,8 +390,8 @@ def run_conversion(
                 build = job.build
                 if job.plans_first:
                     build = partial(build, plan=run_planning(job, options, f"{config.name}, types", quiet, temporary))
-                ahead = prestarted() if runner.is_local(options) and is_making_graph(vars(config)) else nullcontext()
-                with ahead:
+                analysis = config.analysis if runner.is_local(options) else None
+                with nullcontext() if analysis is None else analysis.ahead():
                     launch.run_pipeline(build, options, config.name, quiet, shared=temporary)
                 if (template := runners.template_of(options)) is not None:
                     lease.leave()

@@ -17,6 +17,7 @@ from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs import graph_steps, skeleton
 from shardmill.pipelines.reports.summary import JobWork, human_size, join_first_and_last
 from shardmill.text import plural
+from shardmill.transforms.analysis import StagedFiles
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.execution.running import ThreadedFlatMap, Threads
 from shardmill.transforms.features.rows import Written
@@ -31,23 +32,18 @@ from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
-from shardmill.transforms.records.shard_sources import TransformedShards
 from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
 from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.graph_process import quiet_tensorflow
-from shardmill.transforms.values.transform_graph import StagedGraph, transform_files, transform_notices
 from shardmill.transforms.workers.elements import MergeFn, get_single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
 
-# Parts of the core time of writing shards under Python's lock (bench_lock.py). TensorFlow, which each process would
-# have to import, releases it.
-_LOCK_SHARE, _GRAPH_LOCK_SHARE = 0.26, 0.01
+_LOCK_SHARE = 0.26  # part of the core time of writing shards under Python's lock (bench_lock.py)
 _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
 
 
@@ -60,12 +56,11 @@ def build_records(
 ) -> beam.PCollection[str]:
     """Build the whole job, which outputs the paths of the published shards.
 
-    Workers on this machine report progress to `progress_folder`. A job with --module_file has a `plan`. `source` are
-    further arguments of `_read`.
+    Workers on this machine report progress to `progress_folder`. A job has a `plan` if its analysis needs one. `source`
+    are further arguments of `_read`.
     """
-    if plan is not None:
-        assert isinstance(config, RecordsConfig)
-        _describe_module_outputs(plan, config)
+    if plan is not None and config.analysis is not None:
+        config.analysis.describe(plan.layout.features, config.source)  # which checks it
     options = skeleton.publish_options(config)
     reading = _read(root, config, options.folder, options.folder, plan, **source)
     return _build(reading, options, progress_folder, plan)
@@ -112,31 +107,32 @@ def _build(
     layout = reading.layout | "Prepare" >> beam.Map(skeleton.prepare_output, options).with_output_types(TableLayout)
     weigh = next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None)
     how_to_read = (config.format, config.encoder, config.key_options, config.block_bytes, config.run_size)
-    staging, repeated = stage_runs.Staging(*how_to_read, config.analysis, weigh), None
+    analysis = config.analysis
+    staging, repeated = stage_runs.Staging(*how_to_read, analysis, weigh), None
     if config.on_duplicate_key == "reject":
         find = stage_runs.FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
         repeated = indexed.tasks | "Keys" >> find
     staged = _stage(indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
     divisions = _divide_records(staged, config, staging.weigh is not None)
     slices = staged.runs | "SliceRuns" >> stage_runs.SliceRuns(divisions, config.read_threads)
-    graph: Any = None
-    if plan is not None or config.materialize:
-        graph = graph_steps.transform_graph(layout, staged, config, options, plan, progress_folder or options.folder)
-    if config.materialize:
-        source = graph | "Shards" >> beam.Map(lambda graph, source: TransformedShards(graph, source), config.source)
-    else:
+    files, source, lock_share = None, None, _LOCK_SHARE
+    if analysis is not None and analysis.reads_records:
+        temporary = progress_folder or options.folder
+        files, source = analysis.stage_files(layout, staged, config, options, plan, temporary)
+    if source is None:
         source = _make_shard_source(layout, config)
+    else:
+        lock_share = analysis.lock_share
     cut = skeleton.CutInput(layout, divisions, slices, [indexed.rejects, staged.rejects])
     sides = (
         AsIter(staged.staged),
-        () if graph is None else AsIter(graph),
+        () if files is None else AsIter(files),
         None if repeated is None else AsSingleton(repeated),
         findings,
         config,
     )
     at_once = SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE
-    threads = Threads(config.threads, _GRAPH_LOCK_SHARE if config.materialize else _LOCK_SHARE)
-    how = {"source": source, "threads": threads, "shards_at_once": at_once}
+    how = {"source": source, "threads": Threads(config.threads, lock_share), "shards_at_once": at_once}
     return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_records, sides, **how)
 
 
@@ -191,7 +187,7 @@ def _describe_records(
     written: skeleton.WrittenShards,
     options: PublishOptions,
     all_staged: Iterable[stage_runs.StagedFindings],
-    graphs: Iterable[StagedGraph],
+    staged_files: Iterable[StagedFiles],
     repeated: RepeatedKeys | None,
     findings_of_stream: Iterable[Findings],
     config: RecordsConfig,
@@ -217,10 +213,10 @@ def _describe_records(
         notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit, is_only_allowed)
     for label in layout.row_labels:
         graph_steps.check_ids(staged, layout, label, table)
-    graph = get_single(graphs, StagedGraph())
+    files = get_single(staged_files, StagedFiles())
     gathered, records = gather_rejects(written.rejects, staged.record_count + indexed.rejected, indexed.size_bytes)
     renames = Renames.of(options.configuration)
-    transform = None if analysis is None else partial(transform_files, analysis, staged.gathered, features, renames)
+    make_files: Any = None if analysis is None else partial(analysis.make_files, staged.gathered, features, renames)
     build = Build(
         records=records,
         size_bytes=indexed.size_bytes if config.has_files else 0,  # else as a runner has divided the rows
@@ -234,8 +230,8 @@ def _describe_records(
         duplicates=graph_steps.find_equal_contents(
             config.compared_content, layout, staged, shards, assembly is not None and assembly.cuts_records
         ),
-        make_further_files=transform,
-        further_file_notices=transform_notices,
+        make_further_files=files.read if files.features else make_files,
+        further_file_notices=None if analysis is None else analysis.notices,
     )
     made = Written(staged.stats, shards, divisions)
     for counts, added in (add_on.describe(made) for add_on in config.row_add_ons):
@@ -243,10 +239,8 @@ def _describe_records(
     if assembly is not None:
         features = layout.features
         build = replace(build, are_gathered=assembly.key is not None, stats=written.merge_stats())
-    if graph.features and analysis is None:
-        build = replace(build, make_further_files=graph.read)
-    if graph.features and config.materialize:
-        return replace(build, stats=written.merge_stats(), make_further_files=graph.read), graph.features
+    if files.features and analysis is not None and analysis.replaces_examples:
+        return replace(build, stats=written.merge_stats()), files.features
     return skeleton.rename_build(build, features, options)
 
 
@@ -256,7 +250,7 @@ _SHOWN = 30  # features, by --dry_run
 def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig | FilesConfig, **source: Any) -> None:
     """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
-    A job with --module_file starts with it, since TensorFlow Transform needs the column types to build its graph.
+    A job whose analysis needs the column types starts with it.
     Temporary files are written next to `path`; `source` are further arguments of `_read`.
     """
     reading = _read(root, config, None, posixpath.dirname(path), **source)
@@ -264,7 +258,7 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig |
     infers_apart = reading.inferred != () and indexed.inferred is None
     reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
     findings: Any = ()
-    if records.spec.unit == "row" and records.module_file is None:  # a job with a module waits for this plan
+    if records.spec.unit == "row" and (records.analysis is None or not records.analysis.plans_first):
         how_to_read = (records.format, records.encoder, records.key_options, records.block_bytes, records.run_size)
         find = ThreadedFlatMap(partial(stage_runs.find_in_task, stage_runs.Staging(*how_to_read)), records.read_threads)
         found = indexed.tasks | "Find" >> beam.ParDo(find, AsSingleton(reading.layout))
@@ -288,16 +282,6 @@ def _make_dry_run(
     notices = get_single(findings, Findings()).notices(table, types.rows)
     layout = replace(layout, notices=tuple(dict.fromkeys((*layout.notices, *notices))))
     return graph_steps.RecordsDryRun(summary, layout, list(rejects), types, len(blocks), sum(blocks), reads_per_block)
-
-
-def _describe_module_outputs(plan: graph_steps.RecordsDryRun, config: RecordsConfig) -> dict[str, str]:
-    """Describe the outputs of --module_file, by name; raises UserError if it does not work."""
-    if not plan.layout.features:
-        raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
-    with quiet_tensorflow():
-        from shardmill.transforms.values.tensorflow_module import trace_outputs
-
-    return trace_outputs(config.module_file, config.module_analysis(plan.layout.features).schema)
 
 
 def records_work(plan: graph_steps.RecordsDryRun, config: RecordsConfig) -> JobWork:
@@ -335,11 +319,8 @@ def describe_records_plan(plan: graph_steps.RecordsDryRun, config: RecordsConfig
     lines += [f"  {_describe_feature(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
-    if config.transform is not None and plan.layout.features:
-        lines += ["Transform:", *(f"  {line}" for line in config.declaration.describe_outputs(plan.layout.features))]
-    if config.module_file is not None:
-        outputs = _describe_module_outputs(plan, config)
-        lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]
+    if config.analysis is not None:
+        lines += config.analysis.describe(plan.layout.features, config.source)
     return plan.describe(config, counted, lines)
 
 

@@ -1,8 +1,9 @@
 """The commands that read records inside files: tables, existing data sets and text."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from shardmill.addons import registry
@@ -16,7 +17,6 @@ from shardmill.transforms.features.options import insert_options
 from shardmill.transforms.options.declare import Option, Options, options_of
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 from shardmill.transforms.options.job_options import NO, ReuseOptions
-from shardmill.transforms.values.options import TransformOptions
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import FileRoute
@@ -29,11 +29,9 @@ def _list_fields(options: type[Options]) -> tuple[str, ...]:
     return tuple(option.field for option in options_of(options))
 
 
-_VALUE_FLAGS = _list_fields(TransformOptions)  # of all but existing examples
 _COLUMN_FLAGS = (
     *("label", "label_separator", "fill", "types", "stack", "hive_partitioning", "drop", "only", "key"),
     *("on_duplicate_key", "schema"),
-    *_VALUE_FLAGS,
 )  # of every table
 _NESTING_FLAGS = ("flatten", "json_columns")
 _PICTURE_FLAGS, _BOX_FLAGS = _list_fields(PictureOptions), _list_fields(BoxOptions)
@@ -177,41 +175,17 @@ def text_route(config: TextFilesConfig) -> "FileRoute":
     )
 
 
+def _format(name: str, take: Callable[[Any], Sequence[Any]]) -> Callable[[Any], Any]:
+    """Return the function that makes the RecordFormat called `module.Class` with what `take` returns of a config."""
+    module, _, kind = name.partition(".")
+    return lambda config: getattr(import_module(f"shardmill.transforms.formats.{module}"), kind)(*take(config))
+
+
 def _make_csv(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.csv import CsvFormat
 
     checks_rows = config.on_damaged_file == "reject"
     return replace(CsvFormat.of(config), block_size=config.block_size, strip=config.strip, checks_rows=checks_rows)
-
-
-def _make_json_lines(config: record_configs.RecordsConfig) -> "RecordFormat":
-    from shardmill.transforms.formats.json_lines import JsonLinesFormat
-
-    return JsonLinesFormat(config.block_size, config.fill, config.nesting, encoding=config.text_encoding)
-
-
-def _make_parquet(config: record_configs.RecordsConfig) -> "RecordFormat":
-    from shardmill.transforms.formats.parquet import ParquetFormat
-
-    return ParquetFormat(config.fill, config.nesting, config.image)
-
-
-def _make_avro(config: record_configs.RecordsConfig) -> "RecordFormat":
-    from shardmill.transforms.formats.avro import AvroFormat
-
-    return AvroFormat(config.block_size, config.fill, config.nesting)
-
-
-def _make_tar(config: record_configs.RecordsConfig) -> "RecordFormat":
-    from shardmill.transforms.formats.tar import TarFormat
-
-    return TarFormat(config.block_bytes, config.fill, config.drop, config.key_until, config.leaves_images)
-
-
-def _make_tfrecords(config: record_configs.RecordsConfig) -> "RecordFormat":
-    from shardmill.transforms.formats.tfrecords import TFRecordFormat
-
-    return TFRecordFormat(config.block_size, config.has_raw_records)
 
 
 def _make_lines(config: record_configs.RecordsConfig) -> "RecordFormat":
@@ -258,7 +232,9 @@ COMMANDS = (
         ),
         spec=record_configs.FormatSpec(
             name="jsonl",
-            make_format=_make_json_lines,
+            make_format=_format(
+                "json_lines.JsonLinesFormat", lambda c: (c.block_size, c.fill, c.nesting, c.text_encoding)
+            ),
             plural="JSON lines",
             suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
             flags=("encoding", *_NESTING_FLAGS, *_COLUMN_FLAGS, "block_size"),
@@ -275,7 +251,7 @@ COMMANDS = (
         ),
         spec=record_configs.FormatSpec(
             name="parquet",
-            make_format=_make_parquet,
+            make_format=_format("parquet.ParquetFormat", lambda c: (c.fill, c.nesting, c.image)),
             plural="Parquet files",
             suffixes="parquet|pq",
             flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_BOX_FLAGS, *_COLUMN_FLAGS, "on_other_columns"),
@@ -293,7 +269,7 @@ COMMANDS = (
         ),
         spec=record_configs.FormatSpec(
             name="avro",
-            make_format=_make_avro,
+            make_format=_format("avro.AvroFormat", lambda c: (c.block_size, c.fill, c.nesting)),
             plural="Avro files",
             suffixes="avro",
             flags=(*_NESTING_FLAGS, "image", *_PICTURE_FLAGS, *_COLUMN_FLAGS, "on_other_columns", "block_size"),
@@ -311,7 +287,9 @@ COMMANDS = (
         ),
         spec=record_configs.FormatSpec(
             name="webdataset",
-            make_format=_make_tar,
+            make_format=_format(
+                "tar.TarFormat", lambda c: (c.block_bytes, c.fill, c.drop, c.key_until, c.leaves_images)
+            ),
             block_factor=4,
             plural="tar files",
             suffixes=rf"tar{COMPRESSED}|tgz",
@@ -331,7 +309,7 @@ COMMANDS = (
         ),
         spec=record_configs.FormatSpec(
             name="tfrecords",
-            make_format=_make_tfrecords,
+            make_format=_format("tfrecords.TFRecordFormat", lambda c: (c.block_size, c.has_raw_records)),
             plural="TFRecord files",
             # Others are recognised by content
             suffixes=r"(?:tfrecords?|tfr|array_record)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
@@ -355,7 +333,7 @@ COMMANDS = (
             make_format=_make_lines,
             plural="text files",
             suffixes=f"(?:txt|text){COMPRESSED}",
-            flags=("text_unit", "separator", "encoding", "line_numbers", "folders", *_VALUE_FLAGS, "block_size"),
+            flags=("text_unit", "separator", "encoding", "line_numbers", "folders", "block_size"),
             unit="line",
         ),
         inputs=record_configs.TextInput,

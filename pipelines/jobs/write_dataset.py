@@ -123,10 +123,10 @@ class WriteDataset(beam.PTransform):
         assert isinstance(config, RowsConfig)
         if config.stream is not None:
             config.stream.check()
-        if config.module_file is not None:
+        if config.analysis is not None and config.analysis.plans_first:
             raise UserError(
-                "--module_file is traced with the types of columns, which are known only when the pipeline runs; leave"
-                " it out, or give --transform"
+                f"{config.analysis.plans_first}, which are known only when the pipeline runs; leave it out, or give"
+                " --transform"
             )
         record = replace(begin_record(config.name, config.version), before=read_latest(config.parent))
         return replace(config, record=record)

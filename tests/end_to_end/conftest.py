@@ -11,18 +11,6 @@ from tests.support.image_jobs import SPLITS, TREE
 from tests.support.table_results import CITY_HEADER, CITY_ROWS, CITY_SPLITS, Table, convert, to_csv
 
 
-@pytest.fixture(scope="session")
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Houses with a transform; their table is `houses.csv`, next to the output folder."""
-    import pyarrow.csv
-
-    from tests.support.houses import convert, rows
-
-    root = tmp_path_factory.mktemp("houses")
-    pyarrow.csv.write_csv(rows(), root / "houses.csv")
-    return convert(root, "csv", root / "houses.csv", "--threads", "1")
-
-
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The inputs of the golden cases."""

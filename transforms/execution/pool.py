@@ -52,8 +52,6 @@ def worker_count(requested: int, cores: int, memory_bytes: int) -> int:
 
 
 class _Worker:
-    """A connection to one worker process, and the functions that the process already has."""
-
     def __init__(self, end: socket.socket) -> None:
         self.connection = Connection(os.dup(end.fileno()))
         self.known: set[bytes] = set()

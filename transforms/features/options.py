@@ -17,6 +17,8 @@ class AddOnOptions(Options):
     rows: ClassVar[str] = ""
     reads_schema: ClassVar[bool] = False  # True if a schema may turn on the hooks for rows, without any option
     stream: ClassVar[str] = ""  # the StreamAddOn, see pipelines.config.job; at most one add-on of a job has it
+    # the function that makes the Analysis of all examples, of options and a JobConfig, as `folder.module.name`
+    analysis: ClassVar[str] = ""
     observer: ClassVar[str] = ""  # the ImageObserver that looks at each image of a job, as `folder.module.NAME`
     quantity: ClassVar[str] = ""  # value of --balance that needs these options
     libraries: ClassVar[tuple[str, ...]] = ()  # whose releases can change the bytes

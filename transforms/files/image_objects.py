@@ -135,8 +135,6 @@ class Placing(NamedTuple):
 
 
 class _BoxTransform(NamedTuple):
-    """Mapping of the boxes of an input image to boxes of the stored image."""
-
     unit: tuple[int, int]  # (width, height) of the image in the unit of its boxes
     orientation: int = UPRIGHT  # by which boxes are turned
     fit: Fitting = _UNCHANGED  # resizing after that

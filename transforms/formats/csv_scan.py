@@ -128,8 +128,6 @@ def line_ends(data: bytes, begin: int = 0, end: int | None = None) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The runs of quote characters that start in a byte range of a CSV text."""
-
     starts: Positions
     stops: Positions
     is_odd: Flags  # True if the run has odd length

@@ -359,7 +359,6 @@ def _members(data: bytes) -> dict[str, Any]:
 
 
 def _lost_samples(block: BlockRef, reader: tar_samples.TarReader, error: Exception) -> Reject:
-    """Return the Reject of all samples after the point where reading failed."""
     name, number = block.file.name, reader.number
     if isinstance(error, TruncatedError):
         reason = f"{error}; all from sample {number:,} on is lost"

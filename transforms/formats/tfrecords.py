@@ -257,8 +257,6 @@ def _read(stream: BinaryIO, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """Consecutive records of a TFRecord file that are read together."""
-
     records: pa.LargeBinaryArray  # payloads with valid checksums
     numbers: npt.NDArray[np.int64]  # int64 (records,), each record's number in its file
     rejects: list[Reject]  # the other records

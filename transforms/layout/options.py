@@ -323,7 +323,6 @@ def file_notices(
 
 
 def _ungrouped_notices(summary: InputSummary, options: FileLayoutOptions, folders: FolderRoles) -> list[str]:
-    """Return a notice of files that are in no folder of a group."""
     paths = {folder: posixpath.join(folder, "x") for folder in summary.folders}
     alone = [folder for folder, path in paths.items() if folders.find_group(path) == path]
     if not alone or (options.split.group_by != FOLDER and folders.group is None):
@@ -408,8 +407,6 @@ _SUGGESTED = 4  # readings that a message names
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A possible reading of folders, for a message."""
-
     rank: float  # the higher, the more plausible
     roles: FolderRoles
     excluded: tuple[str, ...]

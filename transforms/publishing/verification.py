@@ -284,7 +284,6 @@ class _BlockChecker:
 
 
 def _find_faulty_rows(scanned: ScannedBlock, column: int, feature: Feature, rows: Positions) -> list[int]:
-    """Return those of some rows that fit and have a feature whose values have faults."""
     if not len(rows) or not kind_of(feature).find_value_faults(feature, scanned.values(column, rows)):
         return []
     if len(rows) == 1:

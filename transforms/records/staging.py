@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from numpy.typing import NDArray
 
-from shardmill.errors import JobError
+from shardmill.transforms.analysis import Analysis
 from shardmill.transforms.columns.arrow import convert_batch, split_large_batch
 from shardmill.transforms.columns.example_decoding import Kinds, count_kinds, decode_parts
 from shardmill.transforms.columns.types import Inferred, ValuesOf
@@ -40,16 +40,13 @@ from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_st
 from shardmill.transforms.records.merging import RunWriter
 from shardmill.transforms.records.repeated_keys import KeyWriter, LaterRecords, RepeatedKeys, find_repeated_keys
 from shardmill.transforms.records.run_file import (
-    ENTRY,
     REFERENCE,
     SLICE,
     InputFile,
     KeyedRecords,
     Run,
     Slice,
-    read_keys_at,
     slice_run,
-    strip_frames,
     write_keys,
 )
 from shardmill.transforms.shards.balance import ShardKey
@@ -58,10 +55,6 @@ from shardmill.transforms.statistics.contents import Contents, Section, encode_n
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.patience import call_with_retries
-from shardmill.transforms.values import analyzers
-from shardmill.transforms.values.analyzers import Analysis, Gathered, Gatherer
-from shardmill.transforms.values.transform_graph import TRANSFORM_FN
-from shardmill.transforms.values.user_module import PreprocessingModule
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, in_global_window
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 from shardmill.transforms.workers.resources import container_bytes, memory_budget
@@ -163,7 +156,7 @@ class StagedFindings(Mergeable):
     deep: Counter[str] = field(default_factory=Counter)  # number of 16-bit PNGs by feature
     sections: list[Section] = field(default_factory=list)  # files with content hashes
     keys: list[Section] = field(default_factory=list)  # files with the keys, to find those of several records
-    gathered: Gathered = field(default_factory=Gathered)  # input of the analyzers of --transform
+    gathered: Any = None  # input of the analysis; None without one
     findings: Findings = field(default_factory=Findings)  # about the rows
 
     def absorb(self, other: "StagedFindings") -> None:
@@ -182,7 +175,7 @@ class Staging:
     options: KeyOptions  # options of keys and splits
     block_size: int  # approximate bytes of input encoded at once
     run_size: RunSize  # bytes of input per run, by the total
-    analysis: Analysis | None = None  # what --transform analyzes; None without it
+    analysis: Analysis | None = None  # of all examples, by an add-on
     weigh: Callable[[pa.RecordBatch], np.ndarray] | None = None  # weights of records to plan shards, given features
 
 
@@ -304,9 +297,7 @@ def stage_task(
     run = RunWriter(_make_run_path(temporary), self_contained)
     names = encode_names(dict.fromkeys(block.file.name for block in task))
     contents = TaskContentsWriter(storage.join(temporary, _CONTENTS), names, layout.splits)
-    gatherer = (
-        Gatherer(staging.analysis, storage.join(temporary, analyzers.GATHERED_FOLDER)) if staging.analysis else None
-    )
+    gatherer = None if staging.analysis is None else staging.analysis.gatherer(temporary)
     rejects = RejectsWriter(temporary)
     keys = KeyWriter(temporary, task)
     counts_keys = staging.options.on_duplicate_key in ("allow", "fail")
@@ -341,7 +332,7 @@ def stage_task(
         staged.keys += keys.close()
         out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
         if gatherer is not None:
-            staged.gathered.merge(gatherer.close())
+            staged.gathered = merged(staged.gathered, gatherer.close())
         return out, staged
 
 
@@ -511,101 +502,3 @@ def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:
             kinds = merged(kinds, count_kinds(decode_parts(rows.batch["record"]), files, rows.lines))
     check_unchanged(block.file for block in task)
     return [kinds]
-
-
-BATCH_BYTES = 4 << 20  # of framed records
-BATCH_ROWS = 1 << 14
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleAnalysis:
-    """Input of an analysis by a user's preprocessing module."""
-
-    module: PreprocessingModule  # holds the preprocessing function
-    schema: str  # of raw examples, text of a schema.pbtxt
-    splits: tuple[str, ...]  # splits whose examples are analyzed
-
-
-@dataclass(eq=False)
-class AnalyzeRuns(beam.PTransform):
-    """Run TensorFlow Transform's analysis over the records of runs: Runs -> its output folder, once written.
-
-    TFT reads its input once for each phase of analyzers. Between phases only descriptions of runs are held.
-    """
-
-    analysis: ModuleAnalysis  # module, schema and splits
-    staged: beam.PCollection[StagedFindings]  # side input: statistics of the runs' records
-    temporary: str  # the job's temporary directory
-
-    def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[str]:
-        from shardmill.transforms.values.tensorflow_module import analyze
-
-        folder = storage.join(self.temporary, "analyzed")
-        analysis = self.analysis
-        counted = self.staged | "CheckExamples" >> beam.Map(check_examples, analysis.splits)
-        decode = beam.FlatMap(_decode_run, analysis, AsIter(counted)).with_output_types(pa.RecordBatch)
-        # TFT begins anew behind "Runs" for each phase.
-        batches = pcoll | "Runs" >> beam.Reshuffle() | "Read" >> decode
-        done = analyze(batches, analysis.module, analysis.schema, storage.join(self.temporary, "tft"), folder)
-        return done | "Folder" >> beam.Map(lambda _, found: found, folder).with_output_types(str)
-
-
-def check_examples(staged: StagedFindings, splits: Iterable[str]) -> dict[str, int]:
-    """Return the number of examples in each analyzed split; raise a JobError if all of these are empty."""
-    counts = {split: stats.examples for split, stats in staged.stats.items()}
-    found = {split: counts.get(split, 0) for split in splits}
-    if not any(found.values()):
-        named = " or ".join(map(repr, found))
-        having = ", ".join(split for split, examples in counts.items() if examples) or "none"
-        raise JobError(
-            f"--module_file: no example is in split {named}, which is analyzed; those that have examples are {having},"
-            f" of {staged.record_count:,} records that were read; --analyze_splits names others"
-        )
-    return found
-
-
-def _decode_run(run: Run, analysis: ModuleAnalysis, counted: Iterable[dict[str, int]]) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a run. The side input `counted` delays this until the examples are checked."""
-    from shardmill.transforms.values.tensorflow_module import make_decoder
-
-    decode = make_decoder(analysis.schema)
-    for records in read_record_batches(run, analysis.splits):
-        yield decode(records)
-
-
-def read_record_batches(run: Run, splits: Iterable[str]) -> Iterator[list[bytes]]:
-    """Yield the records of `splits` in a run, in batches."""
-    wanted = set(splits)
-    gap = ENTRY.itemsize if run.self_contained else 0
-    _, _, entries = read_keys_at(run.path, run.index_offset, run.rows)
-    sizes = entries.astype(np.int64)
-    place = first = 0
-    for part in run.parts:
-        mine = sizes[first : first + part.rows]
-        first += part.rows
-        if part.group in wanted:
-            yield from _read_part(run.path, place, mine, gap)
-        place += part.size_bytes + gap * part.rows
-
-
-def _read_part(path: str, place: int, sizes: np.ndarray, gap: int) -> Iterator[list[bytes]]:
-    ends = np.cumsum(sizes + gap)
-    start = 0
-    while start < len(sizes):
-        before = int(ends[start - 1]) if start else 0
-        fitting = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(fitting, start + 1), start + BATCH_ROWS, len(sizes))
-        size = int(ends[stop - 1]) - before
-        yield strip_frames(bytes(storage.read_range(path, place + before, size)), sizes[start:stop], gap)
-        start = stop
-
-
-def read_analyzed_files(folder: str) -> tuple[dict[str, bytes], str]:
-    """Return the files that TFT wrote to a folder, by name relative to it, and the digest of its findings."""
-    from shardmill.transforms.values.tensorflow_module import digest_graph
-
-    files = {name: storage.read_bytes(storage.join(folder, name)) for name, _ in storage.list_files(folder)}
-    model = TRANSFORM_FN.rpartition("/")[2] + "/"
-    return files, digest_graph(
-        {name.removeprefix(model): data for name, data in files.items() if name.startswith(model)}
-    )

@@ -230,7 +230,6 @@ def _list_times(times: np.ndarray) -> Any:
 
 
 def _to_arrow_text(value: Any) -> str | None:
-    """Return the text of a date or time as Arrow casts it to a string."""
     try:
         array = pa.array(np.atleast_1d(value) if isinstance(value, np.datetime64) else [value])
         text: str | None = time_texts(decode_array(array))[0].as_py()

@@ -154,8 +154,6 @@ def read_part(dataset: Dataset, part: Part) -> Iterator[RecordBlock]:
 
 
 class _Limited:
-    """The next `size` bytes of a file."""
-
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, size
 

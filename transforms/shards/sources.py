@@ -22,7 +22,6 @@ from shardmill.transforms.statistics.contents import FileContents, Section
 from shardmill.transforms.statistics.files import SplitStats
 from shardmill.transforms.statistics.observations import ObservedShard
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.analyzers import Gathered
 
 
 @dataclass(slots=True)
@@ -167,7 +166,7 @@ class ShardInfo:
     observed: ObservedShard | None = None  # observations of its images, by an add-on
     input_records: int | None = None  # input records in its examples; None if one each
     notice_counts: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
-    gathered: Gathered | None = None  # inputs of --transform constants, if gathered in writing
+    gathered: Any = None  # input of the analysis of all examples, if gathered in writing
     index: IndexPiece | None = None  # positions of its records, with --index
 
     @property

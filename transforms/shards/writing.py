@@ -22,6 +22,7 @@ from shardmill.data.codecs import PLAIN_CODEC, Codec
 from shardmill.data.shard_index import TEXT_SUFFIX, IndexBuilder
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import ShardName, shard_prefix
+from shardmill.transforms.analysis import Analysis
 from shardmill.transforms.execution.pool import count_usable_workers, offload
 from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Threads, find_reporter, map_in_order
 from shardmill.transforms.shards.balance import ShardKey
@@ -33,8 +34,6 @@ from shardmill.transforms.statistics.observations import ObservedShard
 from shardmill.transforms.stores import local, storage
 from shardmill.transforms.stores.clients import prepare_clients
 from shardmill.transforms.stores.patience import call_with_retries
-from shardmill.transforms.values import analyzers
-from shardmill.transforms.values.analyzers import Analysis, Gatherer
 from shardmill.transforms.workers.elements import in_global_window
 from shardmill.transforms.workers.rejects import RejectsWriter
 from shardmill.transforms.workers.resources import core_count
@@ -107,7 +106,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     template: str = file_names.DEFAULT_TEMPLATE  # of the shards' names
     threads: Threads = INLINE  # that encode in each worker; 1 encodes in the threads that write shards
     progress_folder: str | None = None  # in which workers on the launcher's machine report progress
-    analysis: Analysis | None = None  # inputs of --transform constants to gather from the chunks' columns
+    analysis: Analysis | None = None  # of all examples, which gathers from the columns of chunks
     shards_at_once: int = SHARDS_AT_ONCE  # that each worker writes
     index: bool = False  # write the positions of the records, too
     encoding_lock_share: float = 0.0  # of encoding, which worker processes may do for few shards; see `offload`
@@ -247,8 +246,7 @@ class _ShardWriter:
         pieces, contents, observations = PieceWriter(), ContentsWriter(), list[tuple[int, Any]]()
         progress = find_reporter(self.progress_folder) if self.progress_folder else None
         positions = IndexBuilder() if self.has_index else None
-        folder = storage.join(temporary, analyzers.GATHERED_FOLDER)
-        gatherer = Gatherer(self.analysis, folder) if self.analysis else None
+        gatherer = None if self.analysis is None else self.analysis.gatherer(temporary)
         try:
             for chunk in map_in_order(self.encoders, encode, tasks, self.window):
                 output.write(chunk.framed)
@@ -261,7 +259,7 @@ class _ShardWriter:
                 if chunk.observations is not None:
                     observations.append((framed_bytes, chunk.observations))
                 if gatherer is not None:
-                    gatherer.add_columns(chunk.columns, chunk.examples, split)
+                    gatherer.add(chunk.columns, split, chunk.examples)
                 framed_bytes += len(chunk.framed)
                 if stats is None:
                     stats = chunk.stats

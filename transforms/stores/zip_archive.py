@@ -206,7 +206,6 @@ _last = threading.local()  # the member that was read last in parts
 
 
 def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
-    """Return the archive at `path`: as last listed, or if `fresh`, as it is now."""
     with _lock:
         found = _known.get(path)
         if found is None or fresh:

@@ -41,7 +41,8 @@ class AddOn:
     leads: bool = False  # True if its commands come before those of the core in their heading
     recipes: bool = False  # True if its module `recipe` writes the flags of a converting command as a recipe
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
-    units: tuple[str, ...] = ()  # kinds of records, or commands over files, with the OPTIONS of its module `options`
+    # kinds of records, or commands over files, with the OPTIONS of its module `options`, for all or by kind
+    units: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()  # its modules that the core calls, of page, formats, sources and foreign
     quantity: Quantity | None = None  # which its options count
     code: tuple[str, ...] = ()  # flags that bring code, which may use Beam itself
@@ -126,6 +127,11 @@ ADD_ONS = (
         hooks=("foreign",),
     ),
     AddOn("tokens", units=("row", "line"), quantity=Quantity("tokens", "tokenized text", "tokenizer")),
+    AddOn(
+        "transform",
+        units=("row", "line", "images", "arrays", "audio"),
+        code=("transform", "module_file"),
+    ),
 )
 QUANTITIES = {add_on.quantity.name: add_on.quantity for add_on in ADD_ONS if add_on.quantity is not None}
 
@@ -134,7 +140,8 @@ CHECKS = {name: check for add_on in ADD_ONS for name, check in add_on.checks.ite
 
 def options_for(unit: str) -> list[Any]:
     """Return the AddOnOptions of commands over a kind of records, such as row, or of a command over files."""
-    return [import_module(add_on.module("options")).OPTIONS for add_on in ADD_ONS if unit in add_on.units]
+    found = (import_module(add_on.module("options")).OPTIONS for add_on in ADD_ONS if unit in add_on.units)
+    return [options[unit] if isinstance(options, dict) else options for options in found]
 
 
 def modules(name: str) -> list[Any]:

@@ -25,8 +25,6 @@ class ShardEncoder(Protocol):
 
 
 class _PassThroughEncoder:
-    """An encoder that passes framed records through unchanged."""
-
     def compress(self, framed: bytes, /) -> bytes:
         return framed
 

@@ -85,7 +85,6 @@ class CachedRanges(ShardRanges):
         return self._folder / f"{key[0].file}.{key[1]}{_PART}"
 
     def _find(self, key: _Key) -> OpenFile | None:
-        """Return an open part; None if the folder does not hold it, or it is damaged."""
         file = self._open.get(key)
         if file is not None:
             return file

@@ -452,8 +452,6 @@ _CONVERTERS: Mapping[DType, Callable[[Any], Any]] = {"bytes": bytes, "float32": 
 
 
 class _Lookup(NamedTuple):
-    """A lookup of many records at once."""
-
     split: SplitIndex
     firsts: Positions  # the number of the first example of each slice, and the number of examples
     shifts: Positions  # for each slice, the record of its first example in the shard less that number
@@ -466,8 +464,6 @@ class _Lookup(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """The state after a call that read successive examples of a store."""
-
     process: int
     end: int  # the number behind the last one
     stream: Iterator[tuple[Range, bytes]] | None  # of the records from there on; None after the first of the calls

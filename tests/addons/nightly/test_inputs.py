@@ -12,10 +12,10 @@ import pytest
 from shardmill.addons.nightly.inputs import check_freshness, find_inputs
 from shardmill.addons.nightly.planning import decode_inputs, encode_inputs
 from shardmill.addons.nightly.recipe import FreshnessOptions
+from shardmill.addons.transform.preprocessing_sources import PreviousGraph
 from shardmill.errors import ChecksError
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.stores.streams import UNREADABLE
-from shardmill.transforms.values.preprocessing_sources import PreviousGraph
 from tests.support.command import age, bind_root_to_permissions, image, image_tree, write_files
 from tests.support.tokenizer_files import tokenizer_json
 

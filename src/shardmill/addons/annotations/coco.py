@@ -100,8 +100,6 @@ def _iterate_items(window: "_Window", scan: Scan | None) -> Iterator[list[Any]]:
 
 
 class _Window:
-    """The part of a JSON text that is in memory, with the parser's position in it."""
-
     def __init__(self, text: TextIO) -> None:
         self._text, self._buffer, self._at = text, "", 0
         self._before = 0  # characters that are gone

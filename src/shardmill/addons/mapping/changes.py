@@ -37,7 +37,6 @@ from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY, SplitOptions
 from shardmill.transforms.records.encoding import RecordEncoder
 from shardmill.transforms.records.staging import InferColumns
-from shardmill.transforms.values.options import DeclaredOptions
 from shardmill.transforms.workers.elements import MergeFn, Spread, get_single
 
 
@@ -207,9 +206,9 @@ class MappedFilesConfig(RecordsConfig):
     @classmethod
     def of(cls, origin: FilesConfig) -> "MappedFilesConfig":
         """Return the configuration of the rows that the function of `origin` makes."""
-        shared = {item.name for item in fields(JobConfig)} | {option.field for option in options_of(DeclaredOptions)}
-        given = {name: getattr(origin, name) for name in shared if hasattr(origin, name)}
-        reset = {"add_ons": (), "folders": None, "exclude": (), "input": None, "spec": _MAPPED}
+        given = {item.name: getattr(origin, item.name) for item in fields(JobConfig)}
+        analyzing = tuple(options for options in origin.add_ons if options.analysis)
+        reset = {"add_ons": analyzing, "folders": None, "exclude": (), "input": None, "spec": _MAPPED}
         own = {"origin": origin, "key": ROW_KEY, "label": ("label",), "drop": (ROW_KEY, ROW_FILE)}
         return cls(**{**given, **reset, **own})
 

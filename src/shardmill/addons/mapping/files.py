@@ -77,8 +77,6 @@ def map_files(mapping: FileMap, temporary: str, batch: pa.RecordBatch, layout: L
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that was read, with what the folders or the manifest say of it."""
-
     name: str
     line: int | None  # in the manifest
     split: str  # "" if fractions decide it

@@ -20,7 +20,7 @@ from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError
 from shardmill.text import shorten
 from shardmill.transforms.options.declare import expected_words
-from shardmill.transforms.values.user_module import UserModule, format_error
+from shardmill.transforms.user_module import UserModule, format_error
 
 MAP, MAP_BATCHES = "--map", "--map_batches"
 _RNG = "rng"  # the name of the parameter that takes random numbers

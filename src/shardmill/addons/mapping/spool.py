@@ -223,8 +223,6 @@ class _MappedRows(DictionariesFormat):
 
 @dataclass(frozen=True)
 class _MappedBatches(ParquetFormat):
-    """Batches with a column of the lines of their records."""
-
     def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
         for found in super().infer(block, columns, values_of):
             yield replace(found, types={name: kind for name, kind in found.types.items() if name != _LINE})

@@ -253,7 +253,8 @@ def _list_code_inputs(config: JobConfig) -> dict[str, str]:
         shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
     if config.schema_text:
         shaping["--schema"] = [config.schema_text]
-    if (graph := getattr(config, "transform_graph", None)) is not None:  # a version that another may replace
+    graphs = (getattr(options, "transform_graph", None) for options in config.add_ons)
+    if (graph := next(filter(None, graphs), None)) is not None:  # a version that another may replace
         manifest = storage.read_bytes(storage.join(graph.directory, file_names.MANIFEST))
         shaping["--transform_graph"] = [graph.name, crc32c_hex(manifest)]
     options = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}

@@ -79,9 +79,11 @@ COMMANDS = (
         examples=("datasets/flowers --split train --contact_sheet flowers.png", "'other/*.tfrecord' --all"),
         add_arguments=_add_arguments,
         run=frame.run_here(
-            lambda args: inspect_version(
-                *(args.directory, args.split, args.examples, args.contact_sheet or False, args.samples, args.all),
-                args.statistics,
+            lambda args: inspect(
+                args.directory,
+                **{name: getattr(args, name) for name in ("split", "examples", "samples", "all", "statistics")},
+                contact_sheet=args.contact_sheet or False,
+                beam_options=frame.REACHED,
             )
         ),
     ),
@@ -211,24 +213,11 @@ def inspect(
     for name, number, least in (("examples", examples, 0), ("samples", samples, 1)):
         if number < least:
             raise UserError(f"{name}={number!r}: expected a number from {least}")
-    with frame.reach_paths("inspect", beam_options, *frame.list_paths(directory)):
-        return inspect_version(directory, split, examples, sheet, samples, all, statistics)
-
-
-def inspect_version(
-    path: Paths,
-    split: str | None,
-    examples: int,
-    contact_sheet: str | bool,
-    samples: int,
-    read_all: bool = False,
-    statistics: bool = False,
-) -> Any:
-    """Look at a version or at record files, see `shardmill.inspect`."""
-    with frame.report_read_errors(path):
-        opened = find_or_open(path, open_version)
-        found = None if isinstance(opened, Dataset) else opened.inspect(split, examples, read_all)
-        if found is not None and contact_sheet is False:
+    reached = frame.reach_paths("inspect", beam_options, *frame.list_paths(directory))
+    with reached, frame.report_read_errors(directory):
+        opened = find_or_open(directory, open_version)
+        found = None if isinstance(opened, Dataset) else opened.inspect(split, examples, all)
+        if found is not None and sheet is False:
             return found
         dataset = opened if found is None else opened.open()
         try:
@@ -236,12 +225,12 @@ def inspect_version(
         except KeyError as error:
             raise UserError(f"--split {split}: {error.args[0]}") from None
         found = found or replace(inspect_dataset(dataset, splits, examples), shows_statistics=statistics)
-        if contact_sheet is False:
+        if sheet is False:
             return found
         picture, what = draw_sheet(dataset, splits, samples)
-        if contact_sheet is not True:
-            _write(contact_sheet, picture)
-            what = f"{contact_sheet}: {what}"
+        if sheet is not True:
+            _write(sheet, picture)
+            what = f"{sheet}: {what}"
         return replace(found, contact_sheet=picture, contact_sheet_note=what)
 
 

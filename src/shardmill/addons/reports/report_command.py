@@ -55,7 +55,7 @@ def _run_report(parser: Parser, arguments: Sequence[str]) -> int:
     if args.json + args.record + (args.output is not None) > 1:
         raise UserError("--json prints the content, --output and --record write the page: give one of them")
     output = None if args.json else args.output if args.output is not None else "report.html"
-    found = make_report(args.directory, args.against, output, args.record)
+    found = report(args.directory, against=args.against, output=output, record=args.record, beam_options=frame.REACHED)
     if args.json:
         log.print_output(json.dumps(found.content))
     else:
@@ -81,7 +81,7 @@ COMMANDS = (
         " damaged; 2 a mistake, or no such version.",
         examples=("datasets/flowers 1.0.0 LATEST", "datasets/flowers/1.0.0 elsewhere/flowers/1.0.0 --json"),
         add_arguments=_add_diff_arguments,
-        run=frame.run_here(lambda args: compare_versions(args.versions), lambda args: args.versions),
+        run=frame.run_here(lambda args: diff(*args.versions, beam_options=frame.REACHED), lambda args: args.versions),
     ),
 )
 
@@ -142,21 +142,16 @@ def report(
     """
     page = None if output is None else os.fspath(output)
     with frame.reach_paths("report", beam_options, path := os.fspath(directory), *filter(None, [page])):
-        return make_report(path, against, page, record)
-
-
-def make_report(directory: str, against: str | None, output: str | None = None, record: bool = False) -> Report:
-    """Make the report about a version, see `shardmill.report`."""
-    with frame.report_read_errors(directory):
-        sources = read_sources(open_version(directory), against)
-        output = _page_of_build(sources) if record else output
-    found = report_content(sources, with_statistics=output is None)
-    if output is not None:
-        try:
-            storage.write_text(output, render_page(found, sources))
-        except OSError as error:
-            raise file_error(f"--output {output}", error) from None
-    return Report(found, output)
+        with frame.report_read_errors(path):
+            sources = read_sources(open_version(path), against)
+            page = _page_of_build(sources) if record else page
+        found = report_content(sources, with_statistics=page is None)
+        if page is not None:
+            try:
+                storage.write_text(page, render_page(found, sources))
+            except OSError as error:
+                raise file_error(f"--output {page}", error) from None
+    return Report(found, page)
 
 
 def _page_of_build(sources: ReportSources) -> str:
@@ -214,15 +209,10 @@ def diff(*versions: str | os.PathLike[str], beam_options: Sequence[str] = ()) ->
     """
     words = [os.fspath(version) for version in versions]
     with frame.reach_paths("diff", beam_options, *words):
-        return compare_versions(words)
-
-
-def compare_versions(words: Sequence[str]) -> Comparison:
-    """Compare two versions, see `shardmill.diff`."""
-    try:
-        old, new = (read_profile(open_version(path)) for path in _find_directories(words))
-    except OSError as error:
-        raise UserError(f"{' '.join(words)}: {error.strerror or error}") from None
+        try:
+            old, new = (read_profile(open_version(path)) for path in _find_directories(words))
+        except OSError as error:
+            raise UserError(f"{' '.join(words)}: {error.strerror or error}") from None
     results = run_checks(new, old, CheckOptions().limits)
     differences = find_differences(new, old)
     text = "\n".join(map(to_printable, difference_lines(new, old, results, differences)))

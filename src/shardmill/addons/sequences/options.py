@@ -18,7 +18,7 @@ class SequenceOptions(AddOnOptions):
     """Flags that gather rows into sequences."""
 
     title: ClassVar[str] = "features"
-    precedes: ClassVar[str] = "transform"
+    precedes: ClassVar[str] = "delimiter"
     rows: ClassVar[str] = "sequences.rows.Sequences"
     derived: ClassVar[Mapping[str, str]] = {"sequence_by": "sequences (sequence_by)"}
 
@@ -44,13 +44,14 @@ class SequenceOptions(AddOnOptions):
             raise UserError(f"--sequence_by and --order_by are both {self.order_by}: its rows have no order")
 
     def check(self, config: "RecordsConfig") -> None:
-        others: list[tuple[Options, str]] = [
-            (config, name) for name in ("transform", "module_file", "transform_graph", "key", "label_separator")
-        ]
+        others: list[tuple[Options, str]] = [(config, name) for name in ("key", "label_separator")]
         others += [(options, name) for options in config.add_ons if options is not self for name in options.derived]
         for options, other in others:
             if getattr(options, other) is not None:
                 raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
+        if config.analysis is not None:
+            given = f"--sequence_by and {config.analysis.flag}"
+            raise UserError(f"{given}: rows are gathered as they are; leave one of them out")
         if config.no_shuffle:
             raise UserError("--sequence_by and --no_shuffle: sequences are in the order of their ids' hashes")
         if config.group_by is not None:

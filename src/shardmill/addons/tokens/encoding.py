@@ -125,8 +125,6 @@ Encode = Callable[[pa.LargeStringArray], pa.LargeListArray]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """Distinct words and their tokens."""
-
     words: pa.LargeStringArray
     tokens: pa.LargeListArray
 

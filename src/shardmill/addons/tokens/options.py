@@ -147,7 +147,7 @@ class TokenOptions(AddOnOptions):
     """Flags that convert texts to token ids."""
 
     title: ClassVar[str] = "tokens"
-    precedes: ClassVar[str] = "transform"
+    precedes: ClassVar[str] = "delimiter"
     rows: ClassVar[str] = "tokens.rows.Tokenization"
     quantity: ClassVar[str] = "tokens"
     libraries: ClassVar[tuple[str, ...]] = ("tokenizers",)
@@ -236,9 +236,9 @@ class TokenOptions(AddOnOptions):
         return token, number
 
     def check(self, config: "RecordsConfig") -> None:
-        for other in ("transform", "module_file", "transform_graph"):
-            if getattr(config, other) is not None:
-                raise UserError(f"--tokenizer and --{other}: texts become tokens or what it says; leave one out")
+        if config.analysis is not None:
+            flag = config.analysis.flag
+            raise UserError(f"--tokenizer and {flag}: texts become tokens or what it says; leave one out")
         if self.pack_to is not None:
             self._check_packing(config)
         if config.languages and self.tokenize is not None:

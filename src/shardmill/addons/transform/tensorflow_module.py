@@ -17,9 +17,9 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
 from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
+from shardmill.addons.transform.graph_process import limit_threads
+from shardmill.addons.transform.preprocessing_module import FUNCTION_NAME, PreprocessingModule
 from shardmill.errors import UserError
-from shardmill.transforms.values.graph_process import limit_threads
-from shardmill.transforms.values.user_module import FUNCTION_NAME, PreprocessingModule
 
 _DTYPES = {tf.int64: "int64", tf.float32: "float32", tf.string: "bytes"}  # that TFT's schemas have
 

@@ -1,4 +1,4 @@
-"""Tests of PreprocessingModule of transforms/values/user_module.py."""
+"""Tests of PreprocessingModule of addons/transform/preprocessing_module.py."""
 
 import pickle
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from apache_beam.internal import pickler
 
+from shardmill.addons.transform.preprocessing_module import OPTION, PreprocessingModule
 from shardmill.errors import UserError
-from shardmill.transforms.values.user_module import OPTION, PreprocessingModule
 
 TEXT = """
 from __future__ import annotations

@@ -22,15 +22,15 @@ def said_by(*lines: str) -> str:
 
 @pytest.mark.parametrize("module", ["tensorflow_apply", "tensorflow_module"])
 def test_workers_that_import_it_have_one_thread_for_it(module: str) -> None:
-    assert said_by(f"import shardmill.transforms.values.{module}", _ASK) == "1 1\n"
+    assert said_by(f"import shardmill.addons.transform.{module}", _ASK) == "1 1\n"
 
 
 def test_the_process_that_writes_graphs_has_one_thread_for_it() -> None:
     """Its end of input is that nobody needs it."""
     begin = "import sys, io; sys.stdin = io.StringIO()"
-    main = "from shardmill.transforms.values import tensorflow_graph; tensorflow_graph.main()"
+    main = "from shardmill.addons.transform import tensorflow_graph; tensorflow_graph.main()"
     assert said_by(begin, main, _ASK) == "1 1\n"
 
 
 def test_a_process_in_which_it_has_begun_keeps_its_threads() -> None:
-    assert said_by(_SQUARES, "import shardmill.transforms.values.tensorflow_apply", _ASK) == "0 0\n"
+    assert said_by(_SQUARES, "import shardmill.addons.transform.tensorflow_apply", _ASK) == "0 0\n"

@@ -18,13 +18,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import annotators, impl_helper
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-from shardmill.transforms.values import preprocessing_declaration
-from shardmill.transforms.values.graph_process import limit_threads
-from shardmill.transforms.values.preprocessing_declaration import Chain
+from shardmill.addons.transform import preprocessing_declaration
+from shardmill.addons.transform.graph_process import limit_threads
+from shardmill.addons.transform.preprocessing_declaration import Chain
 
 JOB = "job.json"
 OUTPUT = "transform_graph"
-_NUL = "\0"  # separates tokens, as in shardmill.transforms.values.analyzers
+_NUL = "\0"  # separates tokens, as in shardmill.addons.transform.analyzers
 
 
 def main() -> None:

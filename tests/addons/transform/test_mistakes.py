@@ -125,6 +125,6 @@ def test_a_row_that_the_graph_does_not_take_is_a_reject_and_the_others_are_writt
 
 
 def test_an_installation_without_tft_says_what_to_install(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardmill.transforms.values.options.find_spec", lambda name: None)
+    monkeypatch.setattr("shardmill.addons.transform.options.find_spec", lambda name: None)
     sentence = f"--transform needs TensorFlow Transform; {install_hint('transform')}"
     jobs.refuse("csv --transform t.yaml", sentence, files={**CITIES, "../t.yaml": "age: z_score"})

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
+from shardmill.addons.transform.graph_process import limit_threads
+from shardmill.addons.transform.transform_graph import GraphFailedError
 from shardmill.data.features import Feature, Features
 from shardmill.metadata import file_names
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.reading.tensor_specs import to_spec
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.graph_process import limit_threads
-from shardmill.transforms.values.transform_graph import GraphFailedError
 
 limit_threads()
 

@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from shardmill.data.features import Feature, Renames
+from shardmill.addons.transform.analyses import DeclaredAnalysis
+from shardmill.addons.transform.preprocessing_declaration import Declaration, Fill
+from shardmill.addons.transform.preprocessing_sources import parse_transform
+from shardmill.data.features import NO_RENAMES, Feature, Renames
 from shardmill.errors import UserError
-from shardmill.transforms.values.preprocessing_declaration import Declaration, Fill, check_transform
-from shardmill.transforms.values.preprocessing_sources import parse_transform
 
 WHOLE = """\
 age: z_score
@@ -165,9 +166,13 @@ def test_all_features_cannot_be_dropped() -> None:
 
 
 def test_constants_are_taken_of_splits_that_are_there() -> None:
-    check_transform(parsed("age: log1p"), ("train",), FEATURES, ("a", "b"))
+    def check(text: str) -> None:
+        analysis = DeclaredAnalysis(flag="", declaration=parsed(text), splits=("train",), renames=NO_RENAMES)
+        analysis.check(FEATURES, ("a", "b"))
+
+    check("age: log1p")
     with pytest.raises(UserError, match=r"there is no split 'train' .* the splits are a, b; --analyze_splits"):
-        check_transform(parsed("age: z_score"), ("train",), FEATURES, ("a", "b"))
+        check("age: z_score")
 
 
 def test_fills_are_exact() -> None:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.addons.transform import preprocessing_declaration as steps
+from shardmill.addons.transform.analyzers import COUNT_SCHEMA, Constants
+from shardmill.addons.transform.preprocessing_declaration import Chain, Declaration, Step
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError
 from shardmill.metadata import file_names
@@ -16,9 +19,6 @@ from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.declare import expected_words
 from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values import preprocessing_declaration as steps
-from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Constants
-from shardmill.transforms.values.preprocessing_declaration import Chain, Declaration, Step
 
 _TRANSFORM_DOCUMENT = Document("a transform", "features and their transforms, such as `age: z_score`")
 _OUTPUT, _DROP = "output", "drop"
@@ -167,19 +167,8 @@ _PARSERS: Mapping[Any, Callable[[Node], Any]] = {
     int | None: _parse_integer,
     tuple[float, ...]: _parse_floats,
 }
-_STEP_CLASSES: Mapping[str, type[Step]] = {
-    "z_score": steps.ZScore,
-    "scale_0_1": steps.MinMax,
-    "min_max": steps.MinMax,
-    "bucketize": steps.Bucketize,
-    "vocabulary": steps.Vocabulary,
-    "hash": steps.Hash,
-    "one_hot": steps.OneHot,
-    "lower": steps.Lower,
-    "tokenize": steps.Tokenize,
-    "log1p": steps.Log1p,
-    "fill": steps.Fill,
-}
+_STEP_CLASSES: dict[str, Any] = {"scale_0_1": steps.MinMax, **steps.STEPS}  # by their names in a transform.yaml
+del _STEP_CLASSES[steps.Buckets.name]  # bucketize makes it
 
 
 def _make_step(given: _Parameters) -> Step:

@@ -4,22 +4,23 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from shardmill.addons.transform.analyzers import Constants, Gathered, find_constants, vocabulary_lines
+from shardmill.addons.transform.graph_process import graph_process
+from shardmill.addons.transform.preprocessing_declaration import Declaration, step_to_json
+from shardmill.addons.transform.preprocessing_module import PreprocessingModule
+from shardmill.addons.transform.preprocessing_sources import drift_notices, measure_drift
 from shardmill.data.features import Features, Renames
 from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.schema import from_pbtxt
+from shardmill.transforms.analysis import StagedFiles
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values.analyzers import Analysis, Constants, Gathered, find_constants, vocabulary_lines
-from shardmill.transforms.values.graph_process import graph_process
-from shardmill.transforms.values.preprocessing_declaration import Declaration, step_to_json
-from shardmill.transforms.values.preprocessing_sources import drift_notices, measure_drift
-from shardmill.transforms.values.user_module import PreprocessingModule
 
-_JOB, _OUTPUT = "job.json", "transform_graph"  # as shardmill.transforms.values.tensorflow_graph calls them
+_JOB, _OUTPUT = "job.json", "transform_graph"  # as shardmill.addons.transform.tensorflow_graph calls them
 TRANSFORM_FN = f"{file_names.TRANSFORM_GRAPH}/transform_fn"
 _ASSETS = f"{TRANSFORM_FN}/assets"
 _RAW_SCHEMA = f"{file_names.TRANSFORM_GRAPH}/metadata/schema.pbtxt"
@@ -104,8 +105,8 @@ def _make_asset(name: str, data: bytes) -> tfds_metadata.Asset:
     return tfds_metadata.Asset(name, data.count(b"\n"), head)
 
 
-def transform_files(analysis: Analysis, gathered: Gathered, features: Features, renames: Renames) -> dict[str, bytes]:
-    """Return the files of a declared transform by their names in the version directory.
+def transform_files(analysis: Any, gathered: Gathered, features: Features, renames: Renames) -> dict[str, bytes]:
+    """Return the files of a declared transform, a DeclaredAnalysis, by their names in the version directory.
 
     `gathered` is over all examples; `features` are those of raw examples, by input name.
 
@@ -168,28 +169,15 @@ class GraphFailedError(ValueError):
     """The graph fails on one of some examples; the message is TensorFlow's."""
 
 
-@dataclass(frozen=True, slots=True)
-class StagedGraph:
-    """A transform graph in the job's temporary directory, before it is published."""
+def stage_graph(temporary: str, files: Mapping[str, bytes], raw_features: Features) -> StagedFiles:
+    """Write the files of a graph below the job's `temporary` directory; raise OSError if they cannot be written.
 
-    folder: str = ""  # holds its files; "" if there are no examples
-    names: tuple[str, ...] = ()  # its files' names in the version directory
-    features: Features = ()  # features of transformed examples
-
-    @classmethod
-    def write(cls, temporary: str, files: Mapping[str, bytes], raw_features: Features) -> "StagedGraph":
-        """Write the files of a graph below the job's `temporary` directory; raise OSError if they cannot be written.
-
-        `raw_features` are the features of raw examples, by their names there.
-        """
-        # A random name keeps attempts apart
-        folder = storage.join(storage.join(temporary, "transformed"), uuid.uuid4().hex)
-        storage.write_all({storage.join(folder, name): data for name, data in files.items()})
-        return cls(folder, tuple(files), transformed_features(raw_features, files))
-
-    def read(self) -> dict[str, bytes]:
-        """Read the files by name; raise FileNotFoundError if another attempt has published and deleted them."""
-        return {name: storage.read_bytes(storage.join(self.folder, name)) for name in self.names}
+    `raw_features` are the features of raw examples, by their names there.
+    """
+    # A random name keeps attempts apart
+    folder = storage.join(storage.join(temporary, "transformed"), uuid.uuid4().hex)
+    storage.write_all({storage.join(folder, name): data for name, data in files.items()})
+    return StagedFiles(folder, tuple(files), transformed_features(raw_features, files))
 
 
 def transformed_features(raw_features: Features, files: Mapping[str, bytes]) -> Features:

@@ -12,7 +12,7 @@ from typing import IO
 from shardmill.errors import JobError
 from shardmill.transforms.stores.storage import hold_shared
 
-MODULE = "shardmill.transforms.values.tensorflow_graph"
+MODULE = "shardmill.addons.transform.tensorflow_graph"
 # TFT is of the older Keras, and TensorFlow would import the newer one as well, which takes as long as all else.
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "2",

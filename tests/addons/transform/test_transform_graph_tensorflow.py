@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from shardmill.addons.transform.transform_graph import Apply, transform_records
 from shardmill.data.features import Feature
 from shardmill.metadata.schema import to_pbtxt
 from shardmill.transforms.columns.example_encoding import encode_examples
-from shardmill.transforms.values.transform_graph import Apply, transform_records
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Apply:
     """One that asserts of x that it is not negative."""
     import tensorflow as tf
 
-    from shardmill.transforms.values.tensorflow_apply import SavedGraph
+    from shardmill.addons.transform.tensorflow_apply import SavedGraph
 
     class Module(tf.Module):
         @tf.function(  # type: ignore[untyped-decorator]

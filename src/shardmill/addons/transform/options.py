@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
-from shardmill.transforms.options.declare import Options, newer_flag, read_option_file
+from shardmill.transforms.features.options import AddOnOptions
+from shardmill.transforms.options.declare import newer_flag, read_option_file
 from shardmill.transforms.options.job_options import TRAINING, parse_names
 
 if TYPE_CHECKING:
-    from shardmill.transforms.values.analyzers import Analysis
+    from shardmill.pipelines.config.job import JobConfig
 
 
 def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
@@ -19,8 +20,8 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
 
     Raises UserError if it cannot be read or has a mistake; the message names feature, key and line.
     """
-    from shardmill.transforms.values.preprocessing_declaration import Declaration
-    from shardmill.transforms.values.preprocessing_sources import parse_transform
+    from shardmill.addons.transform.preprocessing_declaration import Declaration
+    from shardmill.addons.transform.preprocessing_sources import parse_transform
 
     if isinstance(value, Declaration):
         return value
@@ -38,7 +39,7 @@ def read_module(value: Any) -> Any:
 
     Raises UserError if a file cannot be read or is not Python.
     """
-    from shardmill.transforms.values.user_module import OPTION, PreprocessingModule
+    from shardmill.addons.transform.preprocessing_module import OPTION, PreprocessingModule
 
     if isinstance(value, PreprocessingModule):
         return value
@@ -47,25 +48,18 @@ def read_module(value: Any) -> Any:
 
 def read_previous_graph(value: Any) -> Any:
     """Return the PreviousGraph of the version at a path; raise UserError if it has none."""
-    from shardmill.transforms.values.preprocessing_sources import PreviousGraph
+    from shardmill.addons.transform.preprocessing_sources import PreviousGraph
 
     return value if isinstance(value, PreviousGraph) else PreviousGraph.read(str(value))
 
 
-def is_making_graph(given: Mapping[str, Any]) -> bool:
-    """Return True if a job with these options makes a transform graph, as far as unparsed options tell."""
-    return any(given.get(name) is not None for name in ("transform", "transform_graph")) and _is_tft_installed()
-
-
-def _is_tft_installed() -> bool:
-    return find_spec("tensorflow_transform") is not None
-
-
 @dataclass(frozen=True, kw_only=True)
-class DeclaredOptions(Options):
+class DeclaredOptions(AddOnOptions):
     """Options of declared preprocessing, which training and serving share."""
 
     title: ClassVar[str] = "features"
+    precedes: ClassVar[str] = "delimiter"
+    analysis: ClassVar[str] = "transform.analyses.make_analysis"
     analyzing_flags: ClassVar[tuple[str, ...]] = ("transform",)  # the flags that take constants
 
     transform: Any = newer_flag(
@@ -73,12 +67,14 @@ class DeclaredOptions(Options):
         "File transform.yaml of feature transforms; saves a TensorFlow Transform graph with the raw examples",
         parse=read_transform,
         reads_file=True,
+        metavar="FILE",
     )
     analyze_splits: tuple[str, ...] = newer_flag(
         (),
         "Comma-separated splits from which --transform computes its constants",
         parse=parse_names,
         default_words=TRAINING,
+        metavar="SPLIT,…",
     )
 
     transform_graph: Any = newer_flag(
@@ -87,6 +83,7 @@ class DeclaredOptions(Options):
         parse=read_previous_graph,
         reads_file=True,
         to_json=lambda former: former.name,
+        metavar="DIR",
     )
 
     def __post_init__(self) -> None:
@@ -102,7 +99,7 @@ class DeclaredOptions(Options):
                 " says; leave one of them out"
             )
         for given in self.analyzing_flags:
-            if getattr(self, given) is not None and not _is_tft_installed():
+            if getattr(self, given) is not None and find_spec("tensorflow_transform") is None:
                 raise UserError(f"--{given} needs TensorFlow Transform; {install_hint('transform')}")
 
     @property
@@ -110,26 +107,15 @@ class DeclaredOptions(Options):
         """The splits whose examples give the constants."""
         return self.analyze_splits or (TRAINING,)
 
-    @property
-    def declaration(self) -> Any:
-        """The declaration of --transform with the input's names of features; None without --transform."""
-        return self.transform and self.transform.of_input(cast(Any, self).renames)
-
-    @property
-    def analysis(self) -> "Analysis | None":
-        """The analysis for --transform; None without it."""
-        if self.transform is None:
-            return None
-        from shardmill.transforms.values.analyzers import Analysis
-
-        return Analysis(self.declaration, self.analyzed_splits, self.transform_graph)
+    def check(self, config: "JobConfig") -> None:
+        if not getattr(config, "manifest", True):
+            raise UserError("--transform is about the columns of a --manifest; leave it out with --input")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformOptions(DeclaredOptions):
     """Options of preprocessing for records: declared or programmed, and optionally applied to the written examples."""
 
-    title: ClassVar[str] = "features"
     analyzing_flags: ClassVar[tuple[str, ...]] = ("transform", "module_file")
 
     module_file: Any = newer_flag(
@@ -137,6 +123,7 @@ class TransformOptions(DeclaredOptions):
         "Python file with preprocessing_fn(inputs), which makes a TensorFlow Transform graph with any of its analyzers",
         parse=read_module,
         reads_file=True,
+        metavar="FILE",
     )
 
     materialize: bool = newer_flag(False, "Write the examples that --transform makes instead of the raw ones")
@@ -148,3 +135,15 @@ class TransformOptions(DeclaredOptions):
         if self.materialize and self.transform is None and self.transform_graph is None and self.module_file is None:
             raise UserError("--materialize needs --transform, --module_file, or --transform_graph")
         super().__post_init__()
+
+    def check(self, config: "JobConfig") -> None:
+        schema = getattr(config, "schema", None)
+        if self.materialize and schema is not None and schema.constraints:
+            raise UserError(
+                f"--materialize: {schema.origin} has constraints on raw values, which transformed examples do not hold;"
+                " leave the constraints out of the schema, or leave --materialize out"
+            )
+
+
+_OF_FILES = dict.fromkeys(("images", "arrays", "audio"), DeclaredOptions)
+OPTIONS = {"row": TransformOptions, "line": TransformOptions, **_OF_FILES}

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from shardmill.addons.transform.transform_graph import Apply, transform_records
 from shardmill.data.example import decode_example
 from shardmill.metadata.manifest import Reject
 from shardmill.text import to_printable
+from shardmill.transforms.analysis import StagedFiles
 from shardmill.transforms.columns.arrow import data_of
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.records.merging import Piece, RunShards, concatenate_column, merge_pieces
 from shardmill.transforms.records.run_file import strip_frames
 from shardmill.transforms.shards.sources import EncodedChunk
 from shardmill.transforms.statistics.tables import TableStats
-from shardmill.transforms.values.transform_graph import Apply, StagedGraph, transform_records
 from shardmill.transforms.workers.resources import memory_budget
 
 _HELD = 10  # times the size of a segment: records as read, in order and apart, tensors, and the examples of them
@@ -30,7 +31,7 @@ _held: dict[str, Apply] = {}  # in this process: one, by its folder
 class TransformedShards:
     """A ShardSource that applies a transform graph to the examples in slices of runs."""
 
-    graph: StagedGraph  # transform graph to apply
+    graph: StagedFiles  # transform graph to apply
     source: str  # named in rejects, because a run does not know its files
     runs: RunShards = field(default_factory=RunShards)  # reader of raw records
 
@@ -70,12 +71,12 @@ class TransformedShards:
         return to_printable(f"{self.source}: {shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + '…'}")
 
 
-def _load_graph(graph: StagedGraph) -> Apply:
+def _load_graph(graph: StagedFiles) -> Apply:
     """Return the transform graph, which a worker process loads once; raise OSError if it cannot be read."""
     with _lock:
         if graph.folder not in _held:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says of processors, as it is imported
-            from shardmill.transforms.values.tensorflow_apply import SavedGraph
+            from shardmill.addons.transform.tensorflow_apply import SavedGraph
 
             _held.clear()
             _held[graph.folder] = SavedGraph(graph.folder, graph.features)

@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from shardmill.addons.transform import preprocessing_declaration
 from shardmill.data import spans
 from shardmill.errors import JobError
 from shardmill.transforms.columns.arrow import data_of, is_list, offsets_of
 from shardmill.transforms.findings import Mergeable, merged
-from shardmill.transforms.options.job_options import TRAINING
 from shardmill.transforms.statistics.sketches import FLOAT32_FRACTION_BITS, ExactSums
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.statistics.values import RangeStats
 from shardmill.transforms.stores import storage
-from shardmill.transforms.values import preprocessing_declaration
 from shardmill.transforms.workers.resources import release_freed_memory
 
 PARTS = 64
@@ -278,15 +277,6 @@ MAX_COUNTS_HELD = 1 << 20  # of counts that are held of one output and split
 MAX_KEY_BYTES_HELD = 1 << 26  # of keys that are held
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The input of an analysis: a declared transform, and the splits whose examples give its constants."""
-
-    declaration: preprocessing_declaration.Declaration  # declared chains
-    splits: tuple[str, ...] = (TRAINING,)  # splits whose examples give the constants, as the user ordered them
-    previous_graph: Any = None  # a PreviousGraph; its constants are reused
-
-
 @dataclass(slots=True)
 class Gathered(Mergeable):
     """Values of some examples from which the constants of a transform are computed."""
@@ -301,25 +291,22 @@ class Gathered(Mergeable):
 class Gatherer:
     """Collector of the analyzers' input from the examples of one task, which writes files to `folder`."""
 
-    def __init__(self, analysis: Analysis, folder: str) -> None:
-        self._analysis, self._folder = analysis, folder
+    def __init__(self, declaration: preprocessing_declaration.Declaration, splits: Sequence[str], folder: str) -> None:
+        self._declaration, self._splits, self._folder = declaration, splits, folder
         self._gathered = Gathered()
         self._counts: dict[tuple[str, str], list[pa.Table]] = defaultdict(list)
         self._keys: dict[tuple[str, str], list[QuantileKeys]] = defaultdict(list)
         self._bytes = 0
 
-    def add_columns(self, columns: pa.RecordBatch | None, examples: int, split: str) -> None:
-        """Add examples of one split by their columns; without columns, add only their number."""
-        if columns is not None:
-            self.add(columns, split)
-        else:
-            self._gathered.examples[split] += examples
-
-    def add(self, features: pa.RecordBatch, split: str, table_stats: TableStats | None = None) -> None:
-        """Add examples of one split; `table_stats` are their statistics, if already computed."""
-        self._gathered.examples[split] += features.num_rows
-        is_analyzed = split in self._analysis.splits
-        for chain in self._analysis.declaration.analyzed_chains:
+    def add(
+        self, features: pa.RecordBatch | None, split: str, examples: int, table_stats: TableStats | None = None
+    ) -> None:
+        """Add `examples` of one split by their features, if any; `table_stats` are statistics computed already."""
+        self._gathered.examples[split] += examples
+        if features is None:
+            return
+        is_analyzed = split in self._splits
+        for chain in self._declaration.analyzed_chains:
             if not is_analyzed and chain.needs != "vocabulary":
                 continue
             numbers = table_stats.numeric_range(chain.feature) if table_stats is not None else None
@@ -344,7 +331,7 @@ class Gatherer:
         present = np.unique(groups).tolist()
         for code in present:
             group_features = features if len(present) == 1 else features.filter(pa.array(groups == code))
-            self.add(group_features, splits[code], table_stats.get(splits[code]))
+            self.add(group_features, splits[code], len(group_features), table_stats.get(splits[code]))
 
     def close(self) -> Gathered:
         """Write the values still held, and return all that was gathered."""
@@ -397,8 +384,8 @@ class Constants:
     unknown_counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constants]:
-    """Return the constants of each output that has an analyzer.
+def find_constants(analysis: Any, gathered: Gathered) -> dict[str, Constants]:
+    """Return the constants of each output that has an analyzer; `analysis` is a DeclaredAnalysis.
 
     Raises:
         JobError: if there are no examples or no values to analyze, or if all values to scale are equal.
@@ -421,7 +408,7 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
     return {chain.name: _find_constants_of(chain, analysis, gathered) for chain in chains}
 
 
-def _find_constants_of(chain: preprocessing_declaration.Chain, analysis: Analysis, gathered: Gathered) -> Constants:
+def _find_constants_of(chain: preprocessing_declaration.Chain, analysis: Any, gathered: Gathered) -> Constants:
     sections = [section for section in gathered.spilled if section.output == chain.name]
     analyzed_sections = [section for section in sections if section.split in analysis.splits]
     if isinstance(chain.analyzer, preprocessing_declaration.Vocabulary):

@@ -1,4 +1,4 @@
-"""Tests of transforms/values/analyzers.py."""
+"""Tests of addons/transform/analyzers.py."""
 
 import os
 import signal
@@ -17,12 +17,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.addons.transform import analyzers
+from shardmill.addons.transform.analyses import DeclaredAnalysis
+from shardmill.addons.transform.analyzers import (
+    COUNT_SCHEMA,
+    Constants,
+    Gathered,
+    Gatherer,
+    find_constants,
+)
+from shardmill.addons.transform.graph_process import GraphProcess, graph_process, prestarted
+from shardmill.addons.transform.preprocessing_sources import drift_notices, measure_drift, parse_transform
+from shardmill.data.features import NO_RENAMES
 from shardmill.errors import JobError
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
-from shardmill.transforms.values import analyzers
-from shardmill.transforms.values.analyzers import COUNT_SCHEMA, Analysis, Constants, Gathered, Gatherer, find_constants
-from shardmill.transforms.values.graph_process import GraphProcess, graph_process, prestarted
-from shardmill.transforms.values.preprocessing_sources import drift_notices, measure_drift, parse_transform
 from tests.support.processes import is_there
 
 TRANSFORM = b"""\
@@ -38,8 +46,9 @@ l: vocabulary
 SPLITS = ("train", "test")
 
 
-def analysis(text: bytes = TRANSFORM, splits: tuple[str, ...] = ("train",)) -> Analysis:
-    return Analysis(parse_transform(text, "t.yaml"), splits)
+def analysis(text: bytes = TRANSFORM, splits: tuple[str, ...] = ("train",)) -> DeclaredAnalysis:
+    declaration = parse_transform(text, "t.yaml")
+    return DeclaredAnalysis(flag="--transform", renames=NO_RENAMES, declaration=declaration, splits=splits)
 
 
 def examples(rows: int = 600, seed: int = 0) -> pa.RecordBatch:
@@ -62,11 +71,11 @@ def groups_of(batch: pa.RecordBatch) -> np.ndarray:
     return (np.arange(len(batch)) % 4 == 3).astype(np.int64)
 
 
-def found(what: Analysis, folder: Path, batch: pa.RecordBatch, step: int = 600) -> tuple[Gathered, Any]:
+def found(what: DeclaredAnalysis, folder: Path, batch: pa.RecordBatch, step: int = 600) -> tuple[Gathered, Any]:
     groups = groups_of(batch)
     whole = Gathered()
     for first in reversed(range(0, len(batch), 2 * step)):
-        gatherer = Gatherer(what, str(folder))
+        gatherer = Gatherer(what.declaration, what.splits, str(folder))
         for start in (first, first + step):
             gatherer.add_groups(batch.slice(start, step), groups[start : start + step], SPLITS)
         whole.merge(gatherer.close())
@@ -161,8 +170,8 @@ def test_splits_that_are_named_are_analyzed_too(tmp_path: Path) -> None:
 
 def test_numbers_that_are_none_are_not_analyzed(tmp_path: Path) -> None:
     what = analysis(b"x: [{z_score: true, output: z}, {bucketize: {num_buckets: 2}, output: b}]")
-    gatherer = Gatherer(what, str(tmp_path))
-    gatherer.add(pa.record_batch({"x": pa.array([1.0, float("nan"), 3.0, float("inf")], pa.float32())}), "train")
+    gatherer = Gatherer(what.declaration, what.splits, str(tmp_path))
+    gatherer.add(pa.record_batch({"x": pa.array([1.0, float("nan"), 3.0, float("inf")], pa.float32())}), "train", 2)
 
     constants = find_constants(what, gatherer.close())
 
@@ -172,9 +181,9 @@ def test_numbers_that_are_none_are_not_analyzed(tmp_path: Path) -> None:
 
 def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
     what = analysis(b"t: vocabulary")
-    gatherer = Gatherer(what, str(tmp_path))
+    gatherer = Gatherer(what.declaration, what.splits, str(tmp_path))
     values = [b"a", b"", b"two\nlines", b"b\r", b"a", b"\xff\x00"]
-    gatherer.add(pa.record_batch({"t": pa.array(values, pa.large_binary())}), "train")
+    gatherer.add(pa.record_batch({"t": pa.array(values, pa.large_binary())}), "train", 2)
 
     vocabulary = find_constants(what, gatherer.close())["t"]
 
@@ -201,9 +210,9 @@ def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
 )
 def test_constants_that_cannot_be_taken(tmp_path: Path, text: bytes, values: list[float | None], sentence: str) -> None:
     what = analysis(text)
-    gatherer = Gatherer(what, str(tmp_path))
-    gatherer.add(pa.record_batch({"x": pa.array(values, pa.float32())}), "train")
-    gatherer.add(pa.record_batch({"x": pa.array([1.0, 2.0], pa.float32())}), "test")
+    gatherer = Gatherer(what.declaration, what.splits, str(tmp_path))
+    gatherer.add(pa.record_batch({"x": pa.array(values, pa.float32())}), "train", len(values))
+    gatherer.add(pa.record_batch({"x": pa.array([1.0, 2.0], pa.float32())}), "test", 2)
 
     with pytest.raises(JobError, match=sentence):
         find_constants(what, gatherer.close())
@@ -211,8 +220,8 @@ def test_constants_that_cannot_be_taken(tmp_path: Path, text: bytes, values: lis
 
 def test_a_vocabulary_without_an_entry_is_none(tmp_path: Path) -> None:
     what = analysis(b"x: {vocabulary: {frequency_threshold: 2}}")
-    gatherer = Gatherer(what, str(tmp_path))
-    gatherer.add(pa.record_batch({"x": pa.array([b"a", b"b"], pa.large_binary())}), "train")
+    gatherer = Gatherer(what.declaration, what.splits, str(tmp_path))
+    gatherer.add(pa.record_batch({"x": pa.array([b"a", b"b"], pa.large_binary())}), "train", 2)
 
     with pytest.raises(JobError, match="none of 2 values is a vocabulary's entry at frequency_threshold 2"):
         find_constants(what, gatherer.close())
@@ -303,7 +312,7 @@ def test_one_that_nobody_takes_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_it_ends_with_whoever_began_it(tmp_path: Path) -> None:
     program = (
-        "import time; from shardmill.transforms.values.graph_process import GraphProcess as G; p = G(); print(p.pid)"
+        "import time; from shardmill.addons.transform.graph_process import GraphProcess as G; p = G(); print(p.pid)"
     )
     launcher = subprocess.Popen(
         [sys.executable, "-u", "-c", f"{program}; time.sleep(600)"],

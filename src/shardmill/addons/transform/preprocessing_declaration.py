@@ -1,6 +1,6 @@
 """Declared preprocessing: the steps of each feature and the outputs they make."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any, ClassVar, Literal
@@ -396,20 +396,7 @@ def _format_step(step: Step) -> str:
     return f"{name}({non_default})" if non_default else name
 
 
-def check_transform(
-    declaration: Declaration,
-    analyzed: Sequence[str],
-    features: Sequence[Feature],
-    splits: Sequence[str],
-    renames: Renames = NO_RENAMES,
-) -> None:
-    """Check that a declaration fits the features, and that the splits to analyze exist; raise UserError if not."""
-    if declaration.analyzed_chains:
-        check_analyzed_splits("--transform", analyzed, splits)
-    declaration.check(features, renames)
-
-
-def check_analyzed_splits(flag: str, analyzed: Sequence[str], splits: Sequence[str]) -> None:
+def check_analyzed_splits(flag: str, analyzed: Sequence[str], splits: Collection[str]) -> None:
     """Check that the splits that `flag` analyzes exist; raise UserError if one does not."""
     for split in analyzed:
         if split not in splits:

@@ -1,0 +1,1 @@
+"""Preprocessing that training and serving share: --transform, --module_file and --materialize."""

@@ -1,1 +1,0 @@
-"""Prepare feature values: preprocessing and sequences."""
