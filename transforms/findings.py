@@ -334,9 +334,10 @@ MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named 
 MOST_NUMBERS = 0.9  # share of a text column's values that are numbers, from which that is worth a notice
 
 
-def _join_few(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+def join_few(one: frozenset[str] | None, other: frozenset[str] | None, most: int = MAX_ODD_VALUES) -> Any:
+    """Return the texts of both sets; None if there are too many."""
     joined = None if one is None or other is None else one | other
-    return joined if joined is None or len(joined) <= MAX_ODD_VALUES else None
+    return joined if joined is None or len(joined) <= most else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +350,7 @@ class OddValues(MergeableValue):
     has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
     # File, line and value of the first by what it is: `odd` for `count`, `spaced`, `signed`, `mixed` or `date`
     firsts: dict[str, tuple[str, int, str]] = field(default_factory=dict)
-    distinct: frozenset[str] | None = merged_by(_join_few, default=frozenset())  # of `count`; None if too many
+    distinct: frozenset[str] | None = merged_by(join_few, default=frozenset())  # of `count`; None if too many
     present: int = 0  # all values of the rows
     # Values that are all numbers or lists as other programs write them, by text and flag on two lines: the first row
     remarks: dict[str, Occurrences] = field(default_factory=dict)
@@ -469,16 +470,17 @@ _MOST_NAMED = 4  # columns that have a notice of their own
 
 @dataclass(frozen=True, slots=True)
 class Rounded(MergeableValue):
-    """The numbers of a column that float32 changes."""
+    """The numbers of a column that float32 changes, and those that are spelled with another minus."""
 
     count: int = 0  # how many numbers above EXACT_FLOAT32 change
     example: str = ""  # the first of them in text order
     sample: Any = field(default=None, compare=False)  # of numbers of any size: a FloatSample, or None
+    signed: Occurrences | None = None  # negative numbers such as 5- and (5), with the first in text order
 
 
 @dataclass(frozen=True, slots=True)
 class RoundedNumbers(Finding):
-    """The numbers that float32 changes."""
+    """The numbers that float32 changes, and those that are spelled with another minus."""
 
     rank: ClassVar[int] = 9
     columns: dict[str, Rounded] = field(default_factory=dict)
@@ -489,6 +491,11 @@ class RoundedNumbers(Finding):
             schema = None if flags.schema is None else f"BYTES in {flags.schema_name}"
             as_text = schema or f"--types {assign(name, 'bytes')}"
             remedy = f"; {as_text} keeps the digits as text, and --drop {quote(name)} leaves the column out"
+            if found.signed is not None:
+                notices.append(
+                    f"column {name!r} has {plural(found.signed.number, 'negative number')} with a minus behind, '−' or"
+                    f" parentheses, such as {shorten(found.signed.first)!r}; {as_text} keeps the texts"
+                )
             several = "" if found.sample is None else found.sample.describe()
             if found.count:
                 large = f"which changes {plural(found.count, 'number')} above 16,777,216, such as {found.example}"

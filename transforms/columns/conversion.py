@@ -28,7 +28,7 @@ from shardmill.transforms.columns.arrow import (
 )
 from shardmill.transforms.columns.text import lead_with_minus, parse_values
 from shardmill.transforms.columns.types import ColumnType
-from shardmill.transforms.findings import Rounded, RoundedNumbers
+from shardmill.transforms.findings import Occurrences, Rounded, RoundedNumbers
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, types.ScalarType] = {int: "int64", bool: "bool", float: "float32", str: "bytes", bytes: "bytes"}
@@ -280,15 +280,24 @@ def find_rounded_texts(name: str, texts: pa.Array, floats: pa.Array, good: Flags
     return RoundedNumbers({name: rounded_texts(flat[0], flat[1], _MOST_OF_COLUMN)})
 
 
-def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded:
-    """Return the numbers written in `texts` that changed when parsed as `floats`; `limit` is that of a sample.
+def find_signed(texts: pa.Array, numbers: pa.Array) -> Occurrences | None:
+    """Return the texts that `lead_with_minus` made negative `numbers`, null for others; None if there are none."""
+    if (plain := lead_with_minus(texts)) is texts:
+        return None
+    changed = texts.filter(pc.and_(numbers.is_valid(), pc.not_equal(plain, texts)))
+    return Occurrences(len(changed), min(map(as_text, changed.unique().to_pylist()))) if len(changed) else None
 
-    1e9 and other numbers with an exponent are not counted as large ones; 16777217.0 is.
+
+def rounded_texts(texts: pa.Array, numbers: pa.Array, limit: int, spelled: pa.Array | None = None) -> Rounded:
+    """Return the numbers written in `texts` that float32 changed, and those that `lead_with_minus` made negative.
+
+    1e9 and other numbers with an exponent are not counted as large ones; 16777217.0 is. `limit` is that of a sample,
+    `spelled` the texts before a NumberStyle rewrote them.
     """
-    lengths = np.diff(text_buffers(texts)[1])
-    if not len(lengths) or (longest := lengths.max()) < _SHORT:
-        return Rounded()
-    texts, narrow = lead_with_minus(texts), floats.to_numpy(zero_copy_only=False)
+    lengths, signed = np.diff(text_buffers(texts)[1]), find_signed(texts if spelled is None else spelled, numbers)
+    if pa.types.is_integer(numbers.type) or not len(lengths) or (longest := lengths.max()) < _SHORT:
+        return Rounded(signed=signed)
+    texts, narrow = lead_with_minus(texts), numbers.to_numpy(zero_copy_only=False)
 
     def read(rows: npt.NDArray[np.int64] | None) -> np.ndarray:
         if rows is None and len(texts) <= _FEW_ROWS:
@@ -301,30 +310,32 @@ def rounded_texts(texts: pa.Array, floats: pa.Array, limit: int) -> Rounded:
     sample = sample_numbers(narrow, read, limit) if longest > _SHORT else None
     large = np.flatnonzero(_are_large(narrow))
     if not len(large):
-        return Rounded(sample=sample)
+        return Rounded(sample=sample, signed=signed)
     spelled = texts.take(pa.array(large)).cast(pa.string())
     stored = narrow[large].astype(np.float64)
-    numbers = spelled.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    changed = (numbers != stored) | (np.abs(numbers) >= _EXACT_DOUBLE)
+    exact = spelled.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    changed = (exact != stored) | (np.abs(exact) >= _EXACT_DOUBLE)
     found = [
         text
         for text, number in zip(spelled.filter(pa.array(changed)).to_pylist(), stored[changed].tolist())
         if "e" not in text.lower() and Decimal(text) != Decimal(number)
     ]
-    return Rounded(len(found), min(found, default=""), sample)
+    return Rounded(len(found), min(found, default=""), sample, signed)
 
 
-def rounded_values(values: Sequence[Any], floats: pa.Array, limit: int) -> Rounded:
-    """Return the JSON numbers, or items of lists, that changed when converted to `floats`, as `rounded_texts` does."""
-    is_listed = pa.types.is_large_list(floats.type)
-    narrow = (floats.flatten() if is_listed else floats).to_numpy(zero_copy_only=False)
+def rounded_values(values: Sequence[Any], numbers: pa.Array, limit: int) -> Rounded:
+    """Return what `rounded_texts` does of JSON values, or items of lists, that were converted to `numbers`."""
+    is_listed = pa.types.is_large_list(numbers.type)
+    flat = numbers.flatten() if is_listed else numbers
     items = [item for item in (types.leaf_values(values) if is_listed else values) if item is not None]
     if not set(map(type, items)) <= {int, float}:  # numbers in quotes, of which --types or --schema makes numbers
-        return rounded_texts(pa.array(map(as_text, items), pa.string()).cast(pa.binary()), floats.drop_null(), limit)
+        return rounded_texts(pa.array(map(as_text, items), pa.string()).cast(pa.binary()), flat.drop_null(), limit)
+    if pa.types.is_integer(flat.type):
+        return Rounded()
+    narrow = flat.to_numpy(zero_copy_only=False)
     sample = None
-    if not is_listed or len(narrow) <= _LONGEST_LIST * len(floats):
-        numbers = np.array(items, np.float64)
-        sample = FloatSample(_finite(numbers), 0, limit)
+    if not is_listed or len(narrow) <= _LONGEST_LIST * len(numbers):
+        sample = FloatSample(_finite(np.array(items, np.float64)), 0, limit)
     if not _are_large(narrow).any():
         return Rounded(sample=sample)
     # Integers, and floats that are large but small enough to be exact
@@ -401,7 +412,7 @@ class ConvertedColumn:
 
     array: pa.Array  # the values; null or arbitrary where a value does not fit
     problems: dict[int, str]  # reason for each row whose value does not fit
-    numbers: pa.Array | None = None  # the items of the input, if they are stored as float32, which may change them
+    numbers: pa.Array | None = None  # the items of the input, if they are stored as float32 or were texts
     stored: pa.Array | None = None  # these items as stored
     rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # the row of each of them
 
@@ -451,8 +462,8 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
             problems.setdefault(row, _misfit_reason(array[row].as_py(), column))
         whole = _make_lists(values, np.bincount(flat.rows, minlength=len(array)), ~valid, column)
     whole = whole if fill is None else _fill_missing(whole, valid, column, fill, problems)
-    is_exact = any(test(flat.items.type) for test in _EXACT_TYPES)
-    if column.dtype != "float32" or is_exact:
+    changes = column.dtype == "float32" and not any(test(flat.items.type) for test in _EXACT_TYPES)
+    if not changes and (column.dtype != "int64" or not any(test(flat.items.type) for test in _IS_BYTES)):
         return ConvertedColumn(whole, problems)
     return ConvertedColumn(whole, problems, flat.items, values, flat.rows)
 

@@ -403,7 +403,7 @@ def _are_integers(codes: npt.NDArray[np.uint8], offsets: _Integers, signs: Flags
 
 def _fit_64_bits(column: pa.Array) -> bool:
     try:
-        _strip_plus(column).view(pa.string()).cast(pa.int64())
+        pc.replace_substring_regex(column, r"\A\+", "").view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
         return False
     return True
@@ -478,7 +478,7 @@ def _integers(column: pa.Array) -> pa.Array:
         has_plus = first == ord("+")
         if np.count_nonzero(has_plus | (first == ord("-"))) < others:
             return _parse_mixed_integers(column)
-        column = _strip_plus(column) if has_plus.any() else column
+        column = pc.replace_substring_regex(column, r"\A\+", "") if has_plus.any() else column
     try:
         return column.view(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
@@ -522,16 +522,11 @@ def lead_with_minus(column: pa.Array) -> pa.Array:
     """Return texts in which negative numbers begin with "-", as -5 for what others write as 5-, (5) or −5."""
     codes, offsets = text_buffers(column)
     ends = codes.take(offsets[1:] - 1, mode="clip") if len(codes) else codes
-    is_other = np.isin(ends, np.frombuffer(b"-)", np.uint8)).any() or codes.max(initial=0) > 127
-    if not is_other:
+    if not (((ends == ord("-")) | (ends == ord(")"))).any() or codes.max(initial=0) > 127):
         return column
     texts = column.view(pa.string()) if pa.types.is_binary(column.type) else column
     plain = pc.replace_substring_regex(texts, "\\A(?:\\((.*)\\)|(.*[0-9.,]) ?[-−]|−(.*))\\z", r"-\1\2\3")
     return plain.view(column.type)
-
-
-def _strip_plus(column: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(column, r"\A\+", "")
 
 
 _KEY_INTEGER = r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?"

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from shardmill.data.features import Feature, Kind
 from shardmill.errors import UserError
 from shardmill.text import shorten
-from shardmill.transforms.findings import Findings, MergeableValue, merged_by
+from shardmill.transforms.findings import Findings, MergeableValue, join_few, merged_by
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -339,15 +339,8 @@ class DeclaredColumn(MergeableValue):
 
 def merge_values(one: Values, other: Values) -> Values:
     """Merge the distinct values of two sets of rows, by column."""
-    return {name: _merge_distinct(one.get(name, _NONE), other.get(name, _NONE)) for name in {**one, **other}}
-
-
-_NONE: frozenset[str] = frozenset()
-
-
-def _merge_distinct(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    joined = None if one is None or other is None else one | other
-    return joined if joined is None or len(joined) <= MAX_VALUES else None
+    empty = frozenset[str]()
+    return {name: join_few(one.get(name, empty), other.get(name, empty), MAX_VALUES) for name in {**one, **other}}
 
 
 @dataclass(frozen=True, slots=True)

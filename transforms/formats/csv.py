@@ -220,7 +220,7 @@ class CsvFormat(formats.RecordFormat):
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
         values, rejects, separators = {}, dict[int, Reject](), dict(self.list_separators)
-        scalars: dict[ScalarType, list[str]] = {}
+        scalars, spelled = dict[ScalarType, list[str]](), dict[str, pa.Array]()
         for name, column in types.items():
             if column.length is not None:
                 values[name], reasons = parse_lists(texts[name], column, separators[name])
@@ -229,7 +229,7 @@ class CsvFormat(formats.RecordFormat):
                     rejects.setdefault(row, Reject(block.file.name, int(parsed.lines[row]), STAGE, reason))
                 continue
             if not self.numbers.is_plain and column.dtype in ("int64", "float32"):
-                texts[name] = self.numbers.rewrite(texts[name])[0]
+                spelled[name], texts[name] = texts[name], self.numbers.rewrite(texts[name])[0]
             scalars.setdefault(column.dtype, []).append(name)
         misfits = {}
         for dtype, names in scalars.items():
@@ -250,13 +250,14 @@ class CsvFormat(formats.RecordFormat):
             keep = np.ones(parsed.rows, bool)
             keep[list(rejects)] = False
             texts = {name: texts[name].filter(pa.array(keep)) for name in types}
+            spelled = {name: column.filter(pa.array(keep)) for name, column in spelled.items()}
             batch, lines = batch.filter(pa.array(keep)), lines[keep]
             left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
-        floats = {name: (texts[name], batch[name]) for name, column in types.items() if column.dtype == "float32"}
-        for name in floats.keys() & separators.keys():
-            floats[name] = split_lists(texts[name], separators[name])[0], batch[name].flatten()
-        limit = sample_limit(len(floats))
-        rounded = {name: rounded_texts(*pair, limit) for name, pair in floats.items()}
+        numbers = {name: (texts[name], batch[name]) for name in types if types[name].dtype in ("int64", "float32")}
+        for name in numbers.keys() & separators.keys():
+            numbers[name] = split_lists(texts[name], separators[name])[0], batch[name].flatten()
+        limit = sample_limit(sum(types[name].dtype == "float32" for name in numbers))
+        rounded = {name: rounded_texts(*pair, limit, spelled.get(name)) for name, pair in numbers.items()}
         odd = find_odd_texts(batch, types, block.file.name, lines, None if self.numbers.is_plain else self.numbers)
         taken, spaces = MissingTexts(dict(missing)), self._find_spaces(parsed, block.file.name)
         findings = Findings.of(RoundedNumbers(rounded), odd, taken, spaces)

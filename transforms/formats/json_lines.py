@@ -150,9 +150,9 @@ class JsonObjects:
         others = frozenset(names.difference(types, (key.name for key in keys)))
         if self.nesting is not None and self.nesting.flatten:  # an empty list of objects is no other column
             others -= {prefix for name in types for prefix in dotted_prefixes(name)}
-        floats = [name for name, column in types.items() if column.dtype == "float32"]
-        limit = conversion.sample_limit(len(floats))
-        rounded = {name: conversion.rounded_values(self.column_values(name), arrays[name], limit) for name in floats}
+        numbers = [name for name, column in types.items() if column.dtype in ("int64", "float32")]
+        limit = conversion.sample_limit(sum(types[name].dtype == "float32" for name in numbers))
+        rounded = {name: conversion.rounded_values(self.column_values(name), arrays[name], limit) for name in numbers}
         return Rows(
             to_batch(arrays, len(self.objects)),
             self.line_numbers,

@@ -203,7 +203,7 @@ class TableEncoder:
         for name in dict.fromkeys((*layout.label_separators, *layout.class_names)):
             separated = layout.label_separators.get(name)
             read = read_labels(rows.batch[name], separated, layout.class_names.get(name))
-            if separated is not None and separated.dtype == "float32":
+            if separated is not None and separated.dtype in ("int64", "float32"):
                 texts = split_texts(rows.batch[name], separated.separator)
                 rows.counters.append(partial(find_rounded_texts, name, texts, read.values))
             rows.reject(read.bad, read.reason)

@@ -205,14 +205,14 @@ def fields_of(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
     """Yield the fields of a message as (number, wire type, payload); unpacked numbers are a varint, or 4 or 8 bytes."""
     position, end = 0, len(view)
     while position < end:
-        tag, position = _read_varint(view, position)
+        tag, position = read_varint(view, position)
         wire = tag & 7
         if wire == _DELIMITED:
-            size, position = _read_varint(view, position)
+            size, position = read_varint(view, position)
         elif wire in _FIXED_BYTES:
             size = _FIXED_BYTES[wire]
         elif wire == _VARINT:
-            _, stop = _read_varint(view, position)
+            _, stop = read_varint(view, position)
             size = stop - position
         else:
             raise ValueError(f"not a serialized Example: wire type {wire}")
@@ -222,7 +222,8 @@ def fields_of(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
         position += size
 
 
-def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+def read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    """Return the varint at a position, and the position after it; raise a ValueError if it has no end."""
     value = shift = 0
     while True:
         if position >= len(view) or shift > 63:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.data import spans
-from shardmill.data.example import LIST_TAGS, FeatureValue, unpack_varints
+from shardmill.data.example import LIST_TAGS, FeatureValue, read_varint, unpack_varints
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import Feature, Features
 from shardmill.data.spans import Positions, RecordBlock
@@ -148,18 +148,7 @@ def _split_bytes_list(data: bytes, start: int, end: int) -> list[bytes]:
     while start < end:
         size, first = data[start + 1], start + 2
         if size > 0x7F:
-            size, first = _read_length(data, start + 1)
+            size, first = read_varint(memoryview(data), start + 1)
         start = first + size
         values.append(data[first:start])
     return values
-
-
-def _read_length(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7

@@ -22,8 +22,8 @@ from tests.support.table_results import encode_rows, parquet
 Row = dict[str, Any]
 SAME = "def same(row):\n    return row\n"
 DAYS = [date(2024, 1, 1) + timedelta(days=n) for n in range(40)]
-# A finding by its column: the values, and the words about the column
-FINDINGS: dict[str, tuple[list[Any], str]] = {
+# A finding by its column: the values, the words about the column, and the type that it is given
+FINDINGS: dict[str, tuple[Any, ...]] = {
     "float": ([1_700_000_000.25 + n / 2 for n in range(40)], "column {!r} is stored as float32"),
     "number": (
         ["0", "?", *map(str, range(1, 39))],
@@ -31,6 +31,12 @@ FINDINGS: dict[str, tuple[list[Any], str]] = {
     ),
     "iso": (list(map(str, DAYS)), "column {0!r} is text…values are dates…--timestamp"),
     "german": ([f"{day:%d.%m.%Y}" for day in DAYS], "the first '01.01.2024'…--timestamp"),
+    "minus": (
+        ["7", "1999-", "2-", "−5", *map(str, range(36))],
+        "column {!r} has 3 negative numbers with a minus behind…such as '1999-'; --types",
+        "int64",
+    ),
+    "fraction": (["7", "2.5-", *map(str, range(38))], "{!r} has 1 negative number with…such as '2.5-'", "float32"),
     "names": ([f"u{n}" for n in range(40)], "label {0!r} has 40 classes in 40 examples, such as 'u0' and 'u1'"),
 }
 
@@ -129,6 +135,8 @@ def test_a_finding_is_one_of_the_column(jobs: Jobs, use: str, form: str) -> None
         rows = [make(n, {name: FINDINGS[name][0][n] for name in part}) for n in range(40)]
         names = {name: f"{prefix}{name}" for name in part}
         given = flags.format(",".join(names.values()))
+        typed = [f"{name}={FINDINGS[finding][2]}" for finding, name in names.items() if FINDINGS[finding][2:]]
+        given += f" --types {','.join(typed)}" if typed else ""
         given += f" --label {names['names']}" if "names" in names and use != "label" else ""
         manifest = _publish(jobs, form, rows, given)
         for finding, name in names.items():
@@ -142,7 +150,7 @@ def test_a_finding_is_one_of_the_column(jobs: Jobs, use: str, form: str) -> None
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_finding_is_one_of_a_manifest_s_column(jobs: Jobs, form: str) -> None:
-    names = [name for name in FINDINGS if name != "names"]
+    names = [name for name, finding in FINDINGS.items() if name != "names" and not finding[2:]]  # --types is for tables
     groups = ["José", "Jose\u0301", None, *"x" * 37]
     rows = [
         {"file_name": "a.png", "label": "1", "u": groups[n]} | {name: FINDINGS[name][0][n] for name in names}
@@ -163,6 +171,8 @@ MARKED, UNGROUPED = "1 line begins with a byte order mark", "1 row has no value 
 SAID = [  # a command, its data, words about it, and the values of the last column in order
     ("csv", '\ufeffa,x\n"1",2\n\ufeff"a","x"\n\ufeff3,4\n', "2 lines begin with a byte order mark", [2, 4]),
     ("jsonl", '\ufeff{"x": 1}\n\ufeff{"x": 2}\n', MARKED, [1, 2]),
+    ("csv --thousands ,", 'n,x\n1,"(1,500)"\n2,"1,000"\n', "'x' has 1 negative number", [-1500, 1000]),
+    ("jsonl --types x=float32", '{"x": ["12345678.5-"]}\n{"x": ["2"]}\n', "has 1 negative number", [[-12345678], [2]]),
     ("text", "\ufeffa\nb\n\ufeffc\n", MARKED, ["a", "b", "c"]),
     ("parquet --label y", parquet(pa.table({"y": ORDERED})), "the ids of 'y' follow the order", [0, 2, 1]),
     ("csv --types y=bytes --label y", "n,y\n1,1\n1,10\n1,2\n", "ids follow the sorted names", [0, 1, 2]),

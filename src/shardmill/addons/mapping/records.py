@@ -17,9 +17,10 @@ from shardmill.data.example import decode_example
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text, to_batch
+from shardmill.transforms.columns.conversion import find_signed
 from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import ColumnType, Inferred, ScalarType
-from shardmill.transforms.findings import Findings, OddTexts
+from shardmill.transforms.findings import Findings, OddTexts, Rounded, RoundedNumbers
 from shardmill.transforms.formats.avro import AvroFormat
 from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import (
@@ -151,6 +152,8 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
     """Return rows as columns of int64, double, bool, string and lists of these; rows that do not fit are rejects."""
     arrays: dict[str, pa.Array] = {}
     problems: dict[int, str] = {}
+    # What these texts are is for the function; what it returns is looked at as any other rows are
+    findings = rows.findings.without(OddTexts)
     for name, column in types.items():
         values = rows.batch[name]
         if column.dtype == "float32" and column.length is None:
@@ -158,6 +161,7 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
             if isinstance(format_, CsvFormat) and not format_.numbers.is_plain:
                 texts = format_.numbers.rewrite(texts)[0]
             arrays[name] = parse_exact_floats(texts)
+            findings.add(RoundedNumbers({name: Rounded(signed=find_signed(values.cast(pa.binary()), arrays[name]))}))
             if arrays[name].null_count > texts.null_count:
                 misfits = pc.and_(pc.is_valid(texts), pc.is_null(arrays[name])).to_numpy(zero_copy_only=False)
                 for row in np.flatnonzero(misfits).tolist():
@@ -180,8 +184,7 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
         good[list(problems)] = False
         rejects += [Reject(block.file.name, int(lines[row]), "read", reason) for row, reason in problems.items()]
         batch, lines = batch.filter(pa.array(good)), lines[good]
-    # What these texts are is for the function; what it returns is looked at as any other rows are
-    return Records(batch, lines, rejects, rows.findings.without(OddTexts))
+    return Records(batch, lines, rejects, findings)
 
 
 def _as_strings(values: pa.Array) -> pa.Array:
