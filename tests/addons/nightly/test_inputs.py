@@ -183,8 +183,9 @@ def test_a_build_depends_on_the_version_whose_transform_graph_it_takes(tmp_path:
     flags = {"input": tmp_path / "rows.csv", "transform": tmp_path / "t.yaml", "output": tmp_path / "out", "name": "n"}
     config: Any = KINDS["csv"].make_config({name: str(value) for name, value in flags.items()})
     content: Any = None  # of its transform.json, which nothing reads here
-    graph = PreviousGraph("n 1.0.0", str(tmp_path / "1.0.0"), config.transform, content)
-    config = replace(config, transform_graph=graph)
+    (options,) = config.add_ons
+    graph = PreviousGraph("n 1.0.0", str(tmp_path / "1.0.0"), options.transform, content)
+    config = replace(config, add_ons=(replace(options, transform_graph=graph),))
     before = find_inputs(config).code_version
     assert find_inputs(config).code_version == before
     (tmp_path / "1.0.0" / "manifest.json").write_bytes(b"{} ")
