@@ -242,6 +242,11 @@ def local_files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def open_files(folder: Path) -> int:
+    """Return how many of this process's descriptors are of files in `folder`, deleted or not; Linux only."""
+    return sum(link.resolve().is_relative_to(folder) for link in Path("/proc/self/fd").iterdir())
+
+
 def tree_bytes(directory: Path) -> dict[str, bytes]:
     """Every file below `directory` but records of builds, which hold times."""
     return {name: data for name, data in local_files(directory).items() if "builds" not in Path(name).parts[-2:-1]}

@@ -28,7 +28,7 @@ from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading import shard_ranges
 from shardmill.reading.shard_ranges import Range, StoreRanges, fetch_ahead
 from shardmill.reading.source import Source
-from tests.support.command import Run, write_files
+from tests.support.command import Run, open_files, write_files
 from tests.support.later import Later
 from tests.support.masks import write_pairs
 from tests.support.reading import FILLS, ROWS, CountedFiles, copy, flip, make, make_rows, shards
@@ -157,7 +157,7 @@ def test_threads_that_open_and_close_files(rows: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(shard_ranges, "most_open_files", lambda: 1)
     source = shardmill.source(rows, features=["n"])
     expected = [int(found["n"]) for found in source]
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files(rows)
 
     def read(seed: int) -> bool:
         order = np.random.default_rng(seed).permutation(ROWS).tolist() * 5
@@ -165,7 +165,7 @@ def test_threads_that_open_and_close_files(rows: Path, monkeypatch: pytest.Monke
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(read, range(16)))
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert open_files(rows) <= before + 1
 
 
 _FOUR_SOURCES = """

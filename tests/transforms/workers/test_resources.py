@@ -17,7 +17,7 @@ import pytest
 from shardmill.transforms.execution.running import ThreadedFlatMap
 from shardmill.transforms.workers import resources
 from shardmill.transforms.workers.resources import Budget, Spool, container_bytes, core_count
-from tests.support.command import Run, npy, write_files
+from tests.support.command import Run, npy, open_files, write_files
 
 
 def held_at_most(size_bytes: int, takes: list[int]) -> tuple[int, int]:
@@ -201,17 +201,15 @@ def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    gc.collect()  # what other tests left
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     spool = Spool()
     spool.write(0, b"abc")
     assert list(tmp_path.iterdir()) == []
+    assert open_files(tmp_path) == 1
     with pytest.raises(EOFError):
         spool.read_into(1, memoryview(bytearray(3)))
     del spool
     gc.collect()
-    if before:
-        assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) == 0
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
