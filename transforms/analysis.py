@@ -1,5 +1,6 @@
 """Hooks of an add-on that analyzes all examples, to make further files of a version, or other examples."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class StagedFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analysis:
+class Analysis(ABC):
     """Hooks of an add-on that analyzes all examples. They travel to workers, so they pickle."""
 
     flag: str  # the option that asks for it
@@ -37,6 +38,7 @@ class Analysis:
         """Return the context in which a local job runs, which starts what takes long to start."""
         return nullcontext()
 
+    @abstractmethod
     def check(self, features: Features, splits: Collection[str], columns: Collection[str] | None = None) -> None:
         """Check that the analysis fits features, none if no record can be read, splits, and a manifest's `columns`.
 
@@ -52,14 +54,15 @@ class Analysis:
 
         It writes files to the job's `temporary` directory.
         """
+        return None
 
+    @abstractmethod
     def stage_files(self, layout: Any, staged: Any, config: Any, options: Any, plan: Any, temporary: str) -> Any:
         """Return the PCollections of one StagedFiles, and of one ShardSource if the analysis `replaces_examples`.
 
         It is called if the analysis `reads_records`. `layout` is a PCollection of one TableLayout, `staged` the
         StagedRuns of a job with a RecordsConfig, PublishOptions, and a RecordsDryRun if the analysis `plans_first`.
         """
-        raise NotImplementedError
 
     def make_files(self, gathered: Any, features: Features, renames: Renames) -> dict[str, bytes]:
         """Return the further files by their names in the version directory, unless the analysis `reads_records`.

@@ -1,5 +1,6 @@
 """The analyses of --transform and --module_file, as hooks of a job."""
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -85,9 +86,9 @@ class _GraphAnalysis(Analysis):
         """Return the folder of an analysis, as a side input; "" for none."""
         return ""
 
+    @abstractmethod
     def make_graph(self, folder: str, staged: StagedFindings, features: Features) -> dict[str, bytes]:
         """Return the files of the graph, given the features of raw examples by input name."""
-        raise NotImplementedError
 
     def notices(self, files: Mapping[str, bytes]) -> list[str]:
         return transform_notices(files)
