@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -21,6 +22,11 @@ from shardmill.transforms.stores.protocol import ObjectStore, split_url, web_url
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+_CLIENTS = {  # module here, class, libraries that it needs, and the extra that brings them
+    "gs": ("gcs", "GoogleStorage", "Google's clients", "gcp"),
+    "s3": ("s3", "S3", "boto3 and obstore", "aws"),
+    "az": ("azure", "AzureBlobs", "Azure's clients", "azure"),
+}
 _DOWNLOADS = {"hf": "; `hf download NAME --repo-type dataset --local-dir FOLDER` brings a data set to this disk"}
 
 _lock = threading.Lock()
@@ -81,25 +87,14 @@ def _check_reachable(url: str, endpoint: str) -> None:
 
 def _store(url: str) -> ObjectStore:
     scheme = url.partition("://")[0]
-    if scheme == "gs":
-        try:
-            from shardmill.transforms.stores.gcs import GoogleStorage
-        except ImportError:
-            raise UserError(f"{url}: gs:// needs Google's clients; {install_hint('gcp')}") from None
-        return GoogleStorage(_options())
-    if scheme == "s3":
+    if scheme in _CLIENTS:
+        module, store, libraries, extra = _CLIENTS[scheme]
         prepare_clients()
         try:
-            from shardmill.transforms.stores.s3 import S3
-        except ModuleNotFoundError:
-            raise UserError(f"{url}: s3:// needs boto3 and obstore; {install_hint('aws')}") from None
-        return S3(_options())
-    if scheme == "az":
-        try:
-            from shardmill.transforms.stores.azure import AzureBlobs
+            found = import_module(f"shardmill.transforms.stores.{module}")
         except ImportError:
-            raise UserError(f"{url}: az:// needs Azure's clients; {install_hint('azure')}") from None
-        return AzureBlobs(_options())
+            raise UserError(f"{url}: {scheme}:// needs {libraries}; {install_hint(extra)}") from None
+        return getattr(found, store)(_options())
     if why := web_url_problem(url):
         raise UserError(f"{url}: {why}")
     from apache_beam.io.filesystems import FileSystems
