@@ -389,7 +389,9 @@ def run_conversion(
                 job = _spool(job, temporary, config.name, quiet)
                 build = job.build
                 if job.plans_first:
-                    build = partial(build, plan=run_planning(job, options, f"{config.name}, types", quiet, temporary))
+                    planned = replace(job, plan=partial(job.plan, reads_rows=False))
+                    plan = run_planning(planned, options, f"{config.name}, types", quiet, temporary)
+                    build = partial(build, plan=plan)
                 analysis = config.analysis if runner.is_local(options) else None
                 with nullcontext() if analysis is None else analysis.ahead():
                     launch.run_pipeline(build, options, config.name, quiet, shared=temporary)

@@ -247,10 +247,12 @@ def _describe_records(
 _SHOWN = 30  # features, by --dry_run
 
 
-def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig | FilesConfig, **source: Any) -> None:
+def plan_records_dry_run(
+    root: beam.Pipeline, path: str, config: RecordsConfig | FilesConfig, reads_rows: bool = True, **source: Any
+) -> None:
     """Index the input and infer its columns, and pickle the RecordsDryRun to `path`.
 
-    A job whose analysis needs the column types starts with it.
+    A job whose analysis needs the column types starts with it, without `reads_rows`: the job makes the findings itself.
     Temporary files are written next to `path`; `source` are further arguments of `_read`.
     """
     reading = _read(root, config, None, posixpath.dirname(path), **source)
@@ -258,7 +260,7 @@ def plan_records_dry_run(root: beam.Pipeline, path: str, config: RecordsConfig |
     infers_apart = reading.inferred != () and indexed.inferred is None
     reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
     findings: Any = ()
-    if records.spec.unit == "row" and (records.analysis is None or not records.analysis.plans_first):
+    if records.spec.unit == "row" and reads_rows:
         how_to_read = (records.format, records.encoder, records.key_options, records.block_bytes, records.run_size)
         find = ThreadedFlatMap(partial(stage_runs.find_in_task, stage_runs.Staging(*how_to_read)), records.read_threads)
         found = indexed.tasks | "Find" >> beam.ParDo(find, AsSingleton(reading.layout))

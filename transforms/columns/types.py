@@ -108,7 +108,7 @@ class ColumnType:
     empty: int = 0  # rows with an empty list, any items; 0 if length is 0
     minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
     is_time: bool = False  # True if bytes are times, or numbers that order rows; only requested, never inferred
-    is_counted: bool = False  # True if times may be numbers of their unit
+    is_counted: bool = False  # True if times may be numbers, which are spelled as others are
     spelling: Spelling = field(default=Spelling(0), compare=False)  # how the numbers are spelled
     # Names of the columns that --stack makes one of, in order; only requested. If bytes, their values are uint8.
     members: tuple[str, ...] = ()

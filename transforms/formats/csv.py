@@ -48,7 +48,7 @@ from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import MISSING, Dialect
 from shardmill.transforms.formats.csv_doubts import columns_problem, header_problem
 from shardmill.transforms.formats.csv_scan import Positions, stitch
-from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, Keys, RecordNotice, Rows
+from shardmill.transforms.formats.format import BlockRef, FileRef, Keys, RecordNotice, Rows
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -219,16 +219,15 @@ class CsvFormat(formats.RecordFormat):
     def _rows(self, piece: csv_parse.CsvPiece, block: BlockRef, types: ColumnTypes, keys: Keys) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])
         texts, parsed, missing = self._texts(piece, block, wanted, with_lines=True)
-        values, rejects, separators = {}, dict[int, Reject](), dict(self.list_separators)
+        values, problems, separators = {}, dict[int, str](), dict(self.list_separators)
         scalars, spelled = dict[ScalarType, list[str]](), dict[str, pa.Array]()
         for name, column in types.items():
             if column.length is not None:
                 values[name], reasons = parse_lists(texts[name], column, separators[name])
                 for row, why in reasons.items():
-                    reason = f"column {name!r}: {why}"
-                    rejects.setdefault(row, Reject(block.file.name, int(parsed.lines[row]), STAGE, reason))
+                    problems.setdefault(row, f"column {name!r}: {why}")
                 continue
-            if not self.numbers.is_plain and column.dtype in ("int64", "float32"):
+            if not self.numbers.is_plain and (column.dtype in ("int64", "float32") or column.is_counted):
                 spelled[name], texts[name] = texts[name], self.numbers.rewrite(texts[name])[0]
             scalars.setdefault(column.dtype, []).append(name)
         misfits = {}
@@ -238,30 +237,27 @@ class CsvFormat(formats.RecordFormat):
                     misfits[name] = rows
         for name in filter(misfits.__contains__, types):
             for row, value in zip(misfits[name].tolist(), texts[name].take(pa.array(misfits[name])).to_pylist()):
-                if row not in rejects:
-                    reason = f"column {name!r}: {misfit_reason(value, types[name].dtype)}"
-                    rejects[row] = Reject(block.file.name, int(parsed.lines[row]), STAGE, reason)
+                if row not in problems:
+                    problems[row] = f"column {name!r}: {misfit_reason(value, types[name].dtype)}"
         values = {name: values[name] for name in types}
         for key in keys:
             text = without_leading_zeros(texts[key.name]) if key.is_number else texts[key.name]
             values[formats.key_column_name(key.name)] = key_texts(text)
-        batch, lines, left_out = to_batch(values, parsed.rows), parsed.lines, parsed.rejects
-        if rejects:
-            keep = np.ones(parsed.rows, bool)
-            keep[list(rejects)] = False
-            texts = {name: texts[name].filter(pa.array(keep)) for name in types}
-            spelled = {name: column.filter(pa.array(keep)) for name, column in spelled.items()}
-            batch, lines = batch.filter(pa.array(keep)), lines[keep]
-            left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
+        kept = Rows(to_batch(values, parsed.rows), parsed.lines, parsed.rejects).without(problems, block.file.name)
+        batch = kept.batch
+        if problems:
+            keep = pa.array(np.isin(np.arange(parsed.rows), list(problems), invert=True))
+            texts = {name: texts[name].filter(keep) for name in types}
+            spelled = {name: column.filter(keep) for name, column in spelled.items()}
         numbers = {name: (texts[name], batch[name]) for name in types if types[name].dtype in ("int64", "float32")}
         for name in numbers.keys() & separators.keys():
             numbers[name] = split_lists(texts[name], separators[name])[0], batch[name].flatten()
         limit = sample_limit(sum(types[name].dtype == "float32" for name in numbers))
         rounded = {name: rounded_texts(*pair, limit, spelled.get(name)) for name, pair in numbers.items()}
-        odd = find_odd_texts(batch, types, block.file.name, lines, None if self.numbers.is_plain else self.numbers)
+        odd = find_odd_texts(batch, types, block.file.name, kept.lines, None if self.numbers.is_plain else self.numbers)
         taken, spaces = MissingTexts(dict(missing)), self._find_spaces(parsed, block.file.name)
         findings = Findings.of(RoundedNumbers(rounded), odd, taken, spaces)
-        return Rows(batch, lines, left_out, parsed.findings.merge(findings))
+        return replace(kept, findings=parsed.findings.merge(findings))
 
     def _find_spaces(self, parsed: csv_parse.Parsed, name: str) -> Remarks:
         """Return a remark on the rows that `strip` changes, if there are any and they are to be remarked on."""

@@ -24,8 +24,7 @@ from shardmill.transforms.columns.text import (
     infer_type,
     key_texts,
     key_texts_of_values,
-    misfit_reason,
-    parse_values,
+    take_missing_texts,
 )
 from shardmill.transforms.columns.types import (
     ColumnNames,
@@ -39,7 +38,7 @@ from shardmill.transforms.columns.types import (
     ValuesOf,
 )
 from shardmill.transforms.encodings import to_nfc
-from shardmill.transforms.findings import Findings, Occurrences, Remarks, RoundedNumbers
+from shardmill.transforms.findings import Findings, MissingTexts, Occurrences, OddTexts, Remarks, RoundedNumbers
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -171,6 +170,16 @@ class Rows:
     rejects: list[Reject] = field(default_factory=list)  # records left out; source is the file's name, stage "read"
     findings: Findings = field(default_factory=Findings)  # about these records and rejects
 
+    def without(self, problems: Mapping[int, str], source: str) -> "Rows":
+        """Return the rows that have no problem; the others are rejects of the file `source`."""
+        if not problems:
+            return self
+        good = np.ones(len(self.batch), bool)
+        good[list(problems)] = False
+        found = [Reject(source, int(self.lines[row]), STAGE, reason) for row, reason in sorted(problems.items())]
+        rejects = sorted([*self.rejects, *found], key=lambda reject: reject.line or 0)
+        return replace(self, batch=self.batch.filter(pa.array(good)), lines=self.lines[good], rejects=rejects)
+
 
 def max_text_bytes() -> int:
     """Return the size of the largest record that is read of a file of lines."""
@@ -283,7 +292,7 @@ def read_stacked(
 
 
 def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
-    good, problems, arrays = np.ones(len(rows.batch), bool), dict[int, str](), dict[str, pa.Array]()
+    problems, arrays = dict[int, str](), dict[str, pa.Array]()
     others = [name for name in rows.batch.schema.names if name.startswith(KEY_PREFIX)]
     for name, column in types.items():
         if not column.members:
@@ -305,12 +314,7 @@ def _stack(rows: Rows, types: Mapping[str, ColumnType], source: str) -> Rows:
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values.astype(np.uint8))]
         arrays[name] = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
     batch = arrow.to_batch(arrays | {name: rows.batch[name] for name in others}, len(rows.batch))
-    if not problems:
-        return replace(rows, batch=batch)
-    good[list(problems)] = False
-    found = [Reject(source, int(rows.lines[row]), STAGE, reason) for row, reason in problems.items()]
-    rejects = sorted([*rows.rejects, *found], key=lambda reject: reject.line or 0)
-    return replace(rows, batch=batch.filter(pa.array(good)), lines=rows.lines[good], rejects=rejects)
+    return replace(rows, batch=batch).without(problems, source)
 
 
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # in place of a missing value
@@ -329,6 +333,11 @@ class PartitionedFormat(RecordFormat):
 
     inner: RecordFormat  # format of the files
 
+    def folder_texts(self, file: FileRef, rows: int) -> tuple[dict[str, pa.Array], Counter[tuple[str, str]]]:
+        """Return `rows` times what the folders of a file say, by column, and the counts of texts for missing values."""
+        texts = {name: pa.repeat(text, rows) for name, text in folder_columns(file).items()}
+        return take_missing_texts(texts, getattr(self.inner, "missing", ()), getattr(self.inner, "strip", False))
+
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | SkippedItems | RecordNotice]:
         folders = folder_columns(file)
         if not folders:
@@ -343,39 +352,36 @@ class PartitionedFormat(RecordFormat):
         return tuple(dict.fromkeys((*columns, *folder_columns(file)))) if columns else ()
 
     def infer(self, block: BlockRef, columns: ColumnNames, values_of: Sequence[ValuesOf]) -> Iterator[Inferred]:
-        folders = folder_columns(block.file)
-        texts = {name: pa.array([text]) for name, text in folders.items() if columns is None or name in set(columns)}
+        folders, _ = self.folder_texts(block.file, 1)
+        texts = {name: text for name, text in folders.items() if columns is None or name in set(columns)}
         own = None if columns is None else [name for name in columns if name not in folders]
-        values = {
-            column.name: arrow.distinct_texts(pa.array([folders[column.name]]), column.separator)
-            for column in values_of
-            if column.name in folders
-        }
+        fills, batch = parse_fills(getattr(self.inner, "fill", ())), arrow.to_batch(folders, 1)
+        values = distinct_values(batch, [column for column in values_of if column.name in folders], fills)
         for part in self.inner.infer(block, own, [column for column in values_of if column.name not in folders]):
             types = {name: kind for name, kind in part.types.items() if name not in folders}
             for name, text in texts.items():
-                if (kind := infer_type(text)) is not None:
+                if (kind := merge_fill(infer_type(text), fills.get(name), text.null_count)) is not None:
                     types[name] = replace(kind, present=part.rows)
             yield replace(part, types=types, values={**part.values, **values})
 
     def read(self, block: BlockRef, types: ColumnTypes, keys: Keys = ()) -> Iterator[Rows]:
         folders = folder_columns(block.file)
+        named = {name: column for name, column in types.items() if name in folders}
         own = {name: column for name, column in types.items() if name not in folders}
+        fills = parse_fills(getattr(self.inner, "fill", ()))
         for rows in self.inner.read(block, own, [key for key in keys if key.name not in folders]):
-            arrays = {}
-            for name, column in types.items():
-                if name not in folders:
-                    arrays[name] = rows.batch[name]
-                    continue
-                arrays[name], misfits = parse_values(pa.repeat(folders[name], len(rows.batch)), column.dtype)
-                if len(misfits):
-                    raise UserError(f"{block.file.name}: {name}: {misfit_reason(folders[name].as_py(), column.dtype)}")
-            for key in keys:
-                column_name = key_column_name(key.name)
-                there = key.name in folders
-                texts = key_texts(pa.repeat(folders[key.name], len(rows.batch))) if there else rows.batch[column_name]
-                arrays[column_name] = texts
-            yield replace(rows, batch=arrow.to_batch(arrays, len(rows.batch)))
+            texts, counts = self.folder_texts(block.file, len(rows.batch))
+            taken = {place: count for place, count in counts.items() if place[0] in named}
+            batch, folder_keys = arrow.to_batch(texts, len(rows.batch)), [key for key in keys if key.name in folders]
+            added = typed_rows(block.file.name, batch, rows.lines, named, folder_keys, fills)
+            rows = rows.without({row: reject.reason for row, reject in enumerate(added.rejects)}, block.file.name)
+            columns = {name: part.batch[name] for part in (rows, added) for name in part.batch.schema.names}
+            names = (*types, *(key_column_name(key.name) for key in keys))
+            # No flag for the spelling of fields is one for folders
+            odd = {name: replace(each, remarks={}) for name, each in added.findings.find(OddTexts).columns.items()}
+            found = Findings.of(added.findings.find(RoundedNumbers), OddTexts(odd), MissingTexts(taken))
+            batch = arrow.to_batch({name: columns[name] for name in names}, len(rows.batch))
+            yield replace(rows, batch=batch, findings=rows.findings.merge(found))
 
 
 def empty_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:
@@ -521,10 +527,8 @@ def typed_rows(
     limit = conversion.sample_limit(sum(column.dtype == "float32" for column in types.values()))
     summaries = {name: converted.summarize_rounded(good, limit) for name, converted in columns.items()}
     rounded = RoundedNumbers({name: found for name, found in summaries.items() if found is not None})
-    rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
-    if rejects:
-        typed, numbers = typed.filter(pa.array(good)), numbers[good]
-    return Rows(typed, numbers, rejects, Findings.of(rounded, find_odd_texts(typed, types, source, numbers)))
+    rows = Rows(typed, numbers).without(problems, source)
+    return replace(rows, findings=Findings.of(rounded, find_odd_texts(rows.batch, types, source, rows.lines)))
 
 
 def infer_present_type(array: pa.Array, dtype: ScalarType | None) -> ColumnType | None:

@@ -350,14 +350,17 @@ def test_analyze_splits_widens_it(by_module: Path, tmp_path: Path) -> None:
     assert summary_of(written).found != summary_of(by_module).found
 
 
-def test_a_dry_run_says_what_is_returned(by_module: Path, tmp_path: Path, run: Run) -> None:
-    given = ("csv", "--input", source_of(by_module), "--output", tmp_path / "out", "--name", "houses", *FLAGS)
+def test_a_dry_run_says_what_is_returned_and_found(tmp_path: Path, run: Run) -> None:
+    table = houses.rows().append_column("large", pa.array([2**24 + 1.5] * houses.ROWS))
+    pyarrow.csv.write_csv(table, tmp_path / "a.csv")
+    given = ("csv", "--input", tmp_path / "a.csv", "--output", tmp_path / "out", "--name", "houses", *FLAGS)
 
     result = run(*given, "--module_file", MODULE, "--dry_run")
 
     assert result.status == 0
     told = {"Transform: preprocessing.py", "  rooms: float32 of the shape 4", "  tokens: lists of bytes"}
     assert told <= set(result.out.splitlines())
+    assert f"NOTE: column 'large' is stored as float32, which changes {houses.ROWS:,} numbers" in result.out
     assert not (tmp_path / "out").exists()
 
 

@@ -72,6 +72,13 @@ def test_hive_partitions(jobs: Jobs) -> None:
         0: (2023, b"New York"),
         1: (2024, None),
     }
+    flags = (
+        "--hive_partitioning --missing 2023 --fill year=7 --fill city=1 --types city=int64 --max_reject_fraction 0.5"
+    )
+    made = jobs.build(f"csv --overwrite {flags}")
+    assert "taken as missing values: in column 'year' '2023' 1 time" in made.notices
+    assert made.reasons == {"year=2023/city=New%20York/a.csv:2": "column 'city': New York is no integer"}
+    assert [(row["n"], row["year"], row["city"]) for row in made.examples()] == [(1, 2024, 1)]
     line = "csv --overwrite --input in/year=2023/city=New%20York --hive_partitioning"
     jobs.refuse(line, "no folder such as year=2024")
 

@@ -65,6 +65,7 @@ USES = {
     "nested": Use("--flatten", lambda n, values: {"n": n, "o": values}, "o."),
     "nested in a list": Use("--flatten", lambda n, values: {"n": n, "o": [values]}, "o."),
     "of a function": Use("--map same.py:same"),
+    "folder": Use("--hive_partitioning"),
 }
 _ALONE = ("key", "order")  # uses of one column at a time
 _NESTED = {"list", "list of any length", "nested", "nested in a list"}
@@ -76,8 +77,8 @@ NEVER = {
     ("names", "in sequences"): "a sequence has one label",
     **{(use, "csv"): "fields of CSV hold no objects" for use in ("nested", "nested in a list")},
     **{(use, "sql"): "SQLite has neither lists nor objects" for use in _NESTED},
-    ("of a function", "table"): "shardmill.write has no function",
-    ("of a function", "dicts"): "shardmill.write has no function",
+    **{("of a function", form): "shardmill.write has no function" for form in ("table", "dicts")},
+    **{("folder", form): "these rows are in no file" for form in ("sql", "table", "dicts")},
 }
 FORMATS = ("csv", "jsonl", "parquet", "avro", "sql", "table", "dicts")
 
@@ -112,15 +113,21 @@ def _publish(jobs: Jobs, form: str, rows: list[Row], flags: str) -> Manifest:
         lists = {name for name, value in rows[0].items() if isinstance(value, list)}
         rows = [row | {name: " ".join(map(str, row[name])) for name in lists} for row in rows]
         flags += "".join(f" --list_separator '{name}= '" for name in lists)
-    if form == "avro":
-        out = io.BytesIO()
-        fastavro.writer(out, _avro_type(rows[-1]), rows)
-        data = out.getvalue()
-    else:
-        data = encode_rows(form, rows)
+    files = {f"a.{form}": rows}
+    if "--hive" in flags:
+        names = list(rows[0])[1:]
+        files = {f"{'/'.join(f'{name}={row[name]}' for name in names)}/a.{form}": [{"n": row["n"]}] for row in rows}
     return jobs.build(
-        f"{form} --input in/a.{form} --overwrite {flags}", files={f"a.{form}": data, "same.py": SAME}
+        f"{form} --overwrite {flags}", files={name: _encode(form, part) for name, part in files.items()}
     ).manifest
+
+
+def _encode(form: str, rows: list[Row]) -> bytes:
+    if form != "avro":
+        return encode_rows(form, rows)
+    out = io.BytesIO()
+    fastavro.writer(out, _avro_type(rows[-1]), rows)
+    return out.getvalue()
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -185,6 +192,8 @@ SAID = [  # a command, its data, words about it, and the values of the last colu
         "for UTC among 1",
         None,
     ),
+    ("csv --delimiter ';' --decimal , --sequence_by u --order_by t", "u;t;n\n1;2,5;1\n1;1,5;2\n", "", [[2, 1]]),
+    ("csv --delimiter ';' --decimal , --timestamp x=s", "n;x\n1;7,5\n", "1 number was taken for times", [7]),
     ("csv --timestamp a=s,b=s", "a,b\n1970-01-02,1970-01-03\n", "'b': 1 value without a zone", [172_800]),
 ]
 

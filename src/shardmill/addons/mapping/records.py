@@ -29,7 +29,6 @@ from shardmill.transforms.formats.format import (
     RecordFormat,
     Rows,
     check_unchanged,
-    folder_columns,
 )
 from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import ParquetFormat
@@ -178,13 +177,8 @@ def _to_native(rows: Rows, types: Mapping[str, ColumnType], format_: RecordForma
         arrays.setdefault(name, pa.nulls(len(rows.batch), pa.string()))
     if getattr(format_, "with_numbers", False):
         arrays["filename"] = pa.repeat(pa.scalar(block.file.name), len(rows.batch))
-    batch, lines, rejects = to_batch(arrays, len(rows.batch)), rows.lines, list(rows.rejects)
-    if problems:
-        good = np.ones(len(batch), bool)
-        good[list(problems)] = False
-        rejects += [Reject(block.file.name, int(lines[row]), "read", reason) for row, reason in problems.items()]
-        batch, lines = batch.filter(pa.array(good)), lines[good]
-    return Records(batch, lines, rejects, findings)
+    found = replace(rows, batch=to_batch(arrays, len(rows.batch))).without(problems, block.file.name)
+    return Records(found.batch, found.lines, found.rejects, findings)
 
 
 def _as_strings(values: pa.Array) -> pa.Array:
@@ -198,9 +192,9 @@ def _with_folders(
     format_: PartitionedFormat, block: BlockRef, types: Mapping[str, ColumnType], as_batches: bool
 ) -> Iterator[Records]:
     constants = {}
-    for name, text in folder_columns(block.file).items():
+    for name, text in format_.folder_texts(block.file, 1)[0].items():
         dtype: ScalarType = types[name].dtype if name in types else "bytes"
-        value = parse_values(pa.array([text]), dtype)[0].cast(_ARROW[dtype])[0]
+        value = parse_values(text, dtype)[0].cast(_ARROW[dtype])[0]
         constants[name] = value
     own = {name: column for name, column in types.items() if name not in constants}
     for part in read_records(format_.inner, block, own, as_batches):

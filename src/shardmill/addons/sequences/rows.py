@@ -78,7 +78,8 @@ class Sequences(RowAddOn):
         known = columns.types.get(self.time)
         if known is None or known.dtype != "float32" or known.length is not None:
             return columns
-        return replace(columns, types={**columns.types, self.time: ColumnType("bytes", None, 0, is_time=True)})
+        read_as = ColumnType("bytes", None, 0, is_time=True, is_counted=True)
+        return replace(columns, types={**columns.types, self.time: read_as})
 
     def change_layout(self, layout: TableLayout, source: str) -> TableLayout:
         """Return the layout of sequences: columns become lists, except the id and labels, which have one value each."""

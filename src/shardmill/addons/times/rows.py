@@ -166,7 +166,8 @@ class TimeColumns(RowAddOn):
                 unit = cast(TimeUnit, flag.partition(":")[0])
                 feature = replace(feature, dtype="int64", kind="tensor", time=unit)
             if _is_time(feature, options):
-                is_counted = given is None or given.dtype != "bytes"
+                form = self.units.get(feature.name, "").partition(":")[2]
+                is_counted = form == EPOCH or (not form and (given is None or given.dtype != "bytes"))
                 types[feature.name] = ColumnType("bytes", None, 0, is_time=True, is_counted=is_counted)
             features.append(feature)
         return replace(columns, types=types, features=tuple(features))
