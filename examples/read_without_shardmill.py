@@ -1,7 +1,7 @@
 """Read a data set of images by others' means alone: TensorFlow Datasets, and TensorFlow Transform's reading of the
 schema.
 
-python examples/write_inputs.py photos inputs/photos
+shardmill sample photos inputs
 shardmill images --input inputs/photos --output datasets --name photos --splits train=0.8,test=0.2 --stratify_by label \
   --num_shards train=4,test=1
 python examples/read_without_shardmill.py datasets/photos/1.0.0

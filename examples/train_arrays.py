@@ -1,7 +1,7 @@
 """Train on arrays of floats that are stored as raw bytes, with a loop of its own instead of `model.fit`.
 
-python examples/write_inputs.py arrays inputs/arrays
-shardmill arrays --input inputs/arrays --output datasets --name arrays --splits train=0.8,test=0.2 \
+shardmill sample arrays inputs/arrays
+shardmill arrays --input inputs/arrays/digits --stacked --output datasets --name arrays --splits train=0.8,test=0.2 \
   --num_shards train=4,test=1
 python examples/train_arrays.py datasets/arrays/1.0.0
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
-SHAPE, BATCH, EPOCHS = (64, 64), 64, 8
+SHAPE, BATCH, EPOCHS = (8, 8), 64, 8
 FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
 
 def parse(record: Any) -> tuple[Any, Any]:
-    """A serialized example to an array (64, 64) of float32, and its label."""
+    """A serialized example to an array (8, 8) of float32, and its label."""
     example = tf.io.parse_single_example(record, FEATURES)
     return tf.reshape(tf.io.decode_raw(example["image"], tf.float32), SHAPE), example["label"]
 
@@ -36,7 +36,6 @@ def train(directory: str, seed: int = 0) -> float:
         [
             tf.keras.Input(SHAPE),
             tf.keras.layers.Reshape((*SHAPE, 1)),
-            tf.keras.layers.AveragePooling2D(4),
             tf.keras.layers.Conv2D(16, 3, activation="relu"),
             tf.keras.layers.Flatten(),
             tf.keras.layers.Dense(10),

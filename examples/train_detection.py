@@ -1,7 +1,7 @@
 """Train a small detector on pictures of shapes, which COCO's annotations say, with `shardmill.load`: each cell of
 a grid says whether the centre of a shape lies in it, of which, and the box around that.
 
-python examples/write_inputs.py shapes inputs/shapes
+shardmill sample shapes inputs
 shardmill images --coco inputs/shapes/instances.json --output datasets --name shapes --splits train=0.8,test=0.2
 python examples/train_detection.py datasets/shapes/1.0.0
 """

@@ -1,6 +1,6 @@
 """Train a language model on packed tokens: which token is next?
 
-python examples/write_inputs.py sentences inputs/sentences
+shardmill sample text inputs
 python examples/write_tokenizer.py inputs/sentences inputs/tokenizer.json
 shardmill text --input inputs/sentences --folders any --output datasets --name language \
   --splits train=0.9,test=0.1 --tokenizer inputs/tokenizer.json --pack_to 64

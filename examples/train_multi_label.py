@@ -1,8 +1,8 @@
 """Train a network that says which of several classes are in a picture, with the labels that
 `shardmill.load(multi_hot=True)` gives as zeros and ones.
 
-python examples/write_inputs.py tags inputs/tags
-shardmill images --manifest inputs/tags/tags.csv --label_separator ';' --output datasets --name tags \
+shardmill sample shapes inputs
+shardmill images --manifest inputs/shapes/tags.csv --label_separator ';' --output datasets --name tags \
   --splits train=0.8,test=0.2
 python examples/train_multi_label.py datasets/tags/1.0.0
 """
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import shardmill
 
-BATCH, EPOCHS, CLASSES = 32, 12, 3
+BATCH, EPOCHS, CLASSES = 32, 24, 3
 
 
 def read(directory: str, split: str, **more: Any) -> Any:

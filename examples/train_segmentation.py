@@ -1,9 +1,11 @@
-"""Train a small U-Net that says of each pixel whether it is of a disc, of a square or of neither; `shardmill.load`
-gives images with their masks, which are mirrored together.
+"""Train a small U-Net that says of each pixel whether it is of a disc, a square, a triangle or of none.
 
-python examples/write_inputs.py masks inputs/m
-shardmill images --input inputs/m/images --masks inputs/m/masks --output datasets --name m --splits train=0.8,test=0.2
-python examples/train_segmentation.py datasets/m/1.0.0
+`shardmill.load` gives images with their masks, which are mirrored together.
+
+shardmill sample shapes inputs
+shardmill images --coco inputs/shapes/instances.json --masks_of coco --output datasets --name drawn \
+  --splits train=0.8,test=0.2
+python examples/train_segmentation.py datasets/drawn/1.0.0
 """
 
 import argparse
@@ -15,7 +17,7 @@ import tensorflow as tf
 
 import shardmill
 
-SIZE, CLASSES, BATCH, EPOCHS = (48, 48), 3, 16, 16
+SIZE, CLASSES, BATCH, EPOCHS = (64, 64), 4, 16, 16
 
 
 def mirrored(features: dict[str, Any], seed: Any) -> dict[str, Any]:
@@ -52,11 +54,12 @@ def mean_iou(masks: Any, found: Any) -> float:
 def train(directory: str, seed: int = 0) -> tuple[float, float]:
     """The mean IoU on the test split, of the model and of who says that nothing is anywhere."""
     tf.keras.utils.set_random_seed(seed)
-    examples = shardmill.load(directory, "train", BATCH, augment=mirrored, seed=seed)
+    wanted: dict[str, Any] = {"batch_size": BATCH, "features": ["image"], "label": "mask"}
+    examples = shardmill.load(directory, "train", augment=mirrored, seed=seed, **wanted)
     model = u_net()
     model.compile(tf.keras.optimizers.Adam(0.01), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(examples, epochs=EPOCHS, verbose=0)
-    pairs = [(images, masks.numpy()[..., 0]) for images, masks in shardmill.load(directory, "test", BATCH)]
+    pairs = [(images, masks.numpy()[..., 0]) for images, masks in shardmill.load(directory, "test", **wanted)]
     masks = np.concatenate([mask for _, mask in pairs])
     found = np.concatenate([model(images, training=False).numpy().argmax(-1) for images, _ in pairs])
     return mean_iou(masks, found), mean_iou(masks, np.zeros_like(masks))

@@ -1,8 +1,8 @@
 """Train a recurrent network on sequences of integers of any length: does a walk go up or down?
 
-python examples/write_inputs.py walks inputs/walks
-shardmill jsonl --input inputs/walks --output datasets --name walks --label direction --splits train=0.8,test=0.2 \
-  --num_shards train=4,test=1
+shardmill sample nested inputs
+shardmill jsonl --input inputs/walks.jsonl --output datasets --name walks --label direction \
+  --splits train=0.8,test=0.2 --num_shards train=4,test=1
 python examples/train_sequences.py datasets/walks/1.0.0
 """
 

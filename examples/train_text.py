@@ -1,6 +1,6 @@
 """Train an embedding on sentences of any length: which subject is each about?
 
-python examples/write_inputs.py sentences inputs/sentences
+shardmill sample text inputs
 shardmill text --input inputs/sentences --output datasets --name sentences --splits train=0.8,test=0.2 \
   --num_shards train=4,test=1
 python examples/train_text.py datasets/sentences

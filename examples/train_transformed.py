@@ -1,6 +1,6 @@
 """Train on sentences by a vocabulary that is declared, and save a model that takes them as they are written.
 
-python examples/write_inputs.py sentences inputs/sentences
+shardmill sample text inputs
 shardmill text --input inputs/sentences --output datasets --name transformed --splits train=0.8,test=0.2 \
   --transform examples/sentences.yaml
 python examples/train_transformed.py datasets/transformed served

@@ -1,7 +1,8 @@
-"""Train a model with two inputs, an image and a vector of five numbers about it, on what a manifest lists.
+"""Train a model with two inputs: an image, and a vector of five numbers about it.
 
-python examples/write_inputs.py moments inputs/moments
-shardmill images --manifest inputs/moments/manifest.jsonl --output datasets --name moments --splits train=0.8,test=0.2
+shardmill sample parquet inputs
+shardmill parquet --input inputs/digits.parquet --output datasets --name moments --image image --label label \
+  --splits train=0.8,test=0.2
 python examples/train_two_inputs.py datasets/moments
 """
 
@@ -12,16 +13,15 @@ import tensorflow as tf
 
 import shardmill
 
-BATCH, EPOCHS = 64, 10
+SIZE, BATCH, EPOCHS = (32, 32), 64, 10
 
 
 def train(directory: str, seed: int = 0) -> float:
     """The accuracy on the test split."""
     tf.keras.utils.set_random_seed(seed)
-    # Batches of {"image": (BATCH, 32, 32, 1), "metadata": (BATCH, 5)} and labels; the height and width are in the
-    # statistics.
-    examples = shardmill.load(directory, "train", BATCH, channels=1, seed=seed, cache=True)
-    test = shardmill.load(directory, "test", BATCH, channels=1)
+    # Batches of {"image": (BATCH, 32, 32, 1), "metadata": (BATCH, 5)} and labels
+    examples = shardmill.load(directory, "train", BATCH, SIZE, channels=1, seed=seed, cache=True)
+    test = shardmill.load(directory, "test", BATCH, SIZE, channels=1)
     inputs = {name: tf.keras.Input(spec.shape[1:], name=name) for name, spec in examples.element_spec[0].items()}
     image = tf.keras.layers.Conv2D(16, 3, strides=2, activation="relu")(inputs["image"])
     image = tf.keras.layers.MaxPooling2D()(image)

@@ -302,23 +302,16 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         found = () if given or is_glob(self.input) else find_metadata_files(self.input)
         root = f"{self.input.rstrip('/')}/"
         named = peek_columns(found[0][1]) if found and not self.file_column else ()
-        is_other = named and not {*FILE_COLUMNS, *file_name_columns(named)} & {*named}  # not Hugging Face's
+        further = file_name_columns(named)
+        is_other = named and not {*FILE_COLUMNS, *further} & {*named}  # not Hugging Face's
         if not found or is_other or any(find_exclusion(path.removeprefix(root), self.exclude) for _, path in found):
             return self
-        columns = self.file_column or self._find_file_columns(found[0][1])
+        known = {item.column for item in self.added.companions}
+        first = [name for name in FILE_COLUMNS if name in named][:1]
+        others = [name for name in further if name not in known]
+        several = (*first, *others) if self._has_several_files and first and others else ()
+        columns = self.file_column or ",".join(several)
         return replace(self, imagefolder=self.input, manifest=found, input=None, file_column=columns)
-
-    def _find_file_columns(self, metadata: str) -> str:
-        from shardmill.transforms.inputs.found_files import file_name_columns
-        from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS, peek_columns
-
-        if not self._has_several_files:
-            return ""
-        names = peek_columns(metadata)
-        known = (*(item.column for item in self.added.companions), *FILE_COLUMNS)
-        columns = [name for name in file_name_columns(names) if name not in known]
-        first = next((name for name in FILE_COLUMNS if name in names), None)
-        return ",".join([first, *columns]) if columns and first is not None else ""
 
     def _check_inputs(self) -> None:
         if (self.input is None) == (not self.manifest):

@@ -18,7 +18,7 @@ import zstandard
 from fastavro import parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException, UnknownType
 
-from shardmill.data.example import encode_varint
+from shardmill.data.example import encode_varint, read_varint
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import parse_interval, to_batch
@@ -344,13 +344,11 @@ def read_frames(stream: BinaryIO, header: Header, offset: int, end: int, with_da
 
 
 def _read_long(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < len(data):
-        byte = data[position]
-        value, shift, position = value | (byte & 0x7F) << shift, shift + 7, position + 1
-        if byte < 0x80:
-            return value >> 1 ^ -(value & 1), position
-    raise CutError("the header of its last block is cut short")
+    try:
+        value, position = read_varint(data, position)
+    except ValueError:
+        raise CutError("the header of its last block is cut short") from None
+    return value >> 1 ^ -(value & 1), position
 
 
 def _decode_records(count: int, data: bytes, schema: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Text files with one record a line, alone or as parallel files in several languages."""
 
 import codecs
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from shardmill.text import END_MARKS, plural
 from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, Inferred, ValuesOf
 from shardmill.transforms.encodings import BOM, MARK_ERRORS, encoding_name, is_utf8, not_encoded_error, remove_marks
-from shardmill.transforms.findings import Findings, PassedOver, Remarks, Undecodable
+from shardmill.transforms.findings import Findings, Occurrences, PassedOver, Remarks, Undecodable
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import line_blocks
 from shardmill.transforms.formats.format import STAGE, BlockRef, FileRef, Keys, Rows
@@ -28,6 +29,7 @@ _ASCII = bytes(range(128))  # every character of it
 _END_LINES = frozenset(mark.encode() for mark in END_MARKS)
 _MARK_STARTS = np.frombuffer(b"<[ \t", np.uint8)
 _LONGEST_MARK = 24  # bytes, with some spaces around it
+_TABLE = re.compile(r"\.(?:(csv|tsv)|json|jsonl|ndjson)(?:\.\w+)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class LinesFormat(formats.RecordFormat):
     block_size: int  # approximate bytes of a block and of a piece
     encoding: str = "utf-8"  # Python's name; a byte order mark is not text
     with_numbers: bool = False  # add the int64 column line_number, from 1
-    are_texts: bool = True  # False to raise a UserError for a line that is the end-of-text token of language models
+    are_texts: bool = True  # False to doubt lines: an end-of-text token is a UserError, a table's line a remark
 
     def __post_init__(self) -> None:
         encoding_name(self.encoding)  # raises the ValueError of a name that is none
@@ -78,8 +80,7 @@ class LinesFormat(formats.RecordFormat):
                 yield replace(formats.empty_rows(types, []), findings=Findings.of(blank, piece.remarks))
             else:
                 lines = _Lines.from_piece(piece, self.encoding)
-                if not self.are_texts:
-                    _check_texts(lines, block.file.name)
+                of_table = Remarks() if self.are_texts else _check_texts(lines, block.file.name)
                 last, cut = lines.first_line + len(lines.starts) - 1, formats.describe_cut_end(piece.data)
                 rejects = [
                     Reject(block.file.name, line, STAGE, f"{reason}{cut if line == last else ''}")
@@ -88,6 +89,7 @@ class LinesFormat(formats.RecordFormat):
                 kept = ~lines.is_blank & ~lines.is_invalid
                 rows = self.make_rows({TEXT: lines}, types, kept, lines.is_blank, rejects)
                 rows.findings.add(lines.encodings(block.file.name, self.encoding))
+                rows.findings.add(of_table)
                 yield rows
 
     def make_rows(
@@ -151,8 +153,11 @@ class LinesFormat(formats.RecordFormat):
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
 
-def _check_texts(lines: "_Lines", name: str) -> None:
-    """Check that no line is an end-of-text token alone, which ends a document of several lines."""
+def _check_texts(lines: "_Lines", name: str) -> Remarks:
+    """Check that no line is an end-of-text token alone, which ends a document of several lines; count those of tables.
+
+    The name of a file says whether it is a table.
+    """
     codes = np.frombuffer(lines.data, np.uint8)
     sizes = lines.stops - lines.starts
     begins = np.isin(codes[np.minimum(lines.starts, len(codes) - 1)], _MARK_STARTS)
@@ -164,6 +169,12 @@ def _check_texts(lines: "_Lines", name: str) -> None:
                 f"{name}, line {lines.first_line + row:,} is {mark} alone, so documents have several lines; give"
                 f" --separator '{mark}' for an example of each document, or --record line for one of each line"
             )
+    table = _TABLE.search(name)
+    if table is None:
+        return Remarks()
+    use = f"`shardmill {'csv' if table[1] else 'jsonl'}` with the same --input reads columns, --record line keeps texts"
+    text = f"line of a table is a text here: {use}\nlines of tables are texts here: {use}"
+    return Remarks({text: Occurrences(int((~lines.is_blank).sum()), (name, lines.first_line))})
 
 
 def _as_utf8(data: bytes, encoding: str) -> bytes:

@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -169,13 +170,12 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     """Raise a UserError if the columns of a manifest are invalid or lack one that is needed."""
     columns = ", ".join(header)[:_SHOWN_COLUMNS]
     if not set(header) & set(names.file_columns):
-        hint = "" if names.file else "; --file_column COLUMN gives the one with the names of files"
-        if not names.file and (further := found_files.file_name_columns(header)):
-            hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
         if len(header) == 1 and (marks := sorted(set(header[0]) & set("\t;|"))):
             hint = f"; --delimiter {'tab' if marks[0] == chr(9) else repr(marks[0])} divides them"
         elif any(re.search(r"\w\.\w{2,5}$", cell) for cell in header):
             hint = "; if line 1 is a row, give --columns, such as --columns file_name,label"
+        else:
+            hint = _suggest_file_columns(header, path, names)
         raise UserError(
             f"--manifest {path} has no column {' or '.join(names.file_columns)}; its columns are {columns}{hint}"
         )
@@ -183,6 +183,24 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
         if column not in header:
             raise UserError(f"{flag} {column}: --manifest {path} has no such column; its columns are {columns}")
     _check_further_columns(header, path, reserved, names)
+
+
+def _suggest_file_columns(columns: Collection[str], path: str, names: ManifestNames) -> str:
+    """Return the flag for the columns of files, as the end of a sentence: those whose first row has a file that exists,
+    or else those whose names say it."""
+    if names.file:
+        return ""
+    read, row, folder = names.format_of(path), dict[str, Any](), manifest_folder(path)
+    for block in islice((item for item in _find_blocks(path, names) if isinstance(item, BlockRef)), 1):
+        inferred = next(read.infer(block, list(columns), ()), column_types.Inferred())
+        row = next((rows.batch[:1].to_pylist()[0] for rows in read.read(block, inferred.types) if len(rows.batch)), {})
+    files = {name: names.path(as_text(cell)) for name, cell in row.items() if isinstance(cell, str | bytes)}
+    found = [name for name, file in files.items() if "." in file and storage.exists(storage.join(folder, file))]
+    found = found or list(found_files.file_name_columns(tuple(columns)))
+    if len(found) < 2:
+        return f"; --file_column {shlex.quote(found[0]) if found else 'COLUMN'} gives the one with the names of files"
+    flag = f"--file_column {shlex.quote(','.join(found))}"
+    return f"; {flag} says that these name the files of an example, its image first; with one alone others are features"
 
 
 def _check_further_columns(found: Iterable[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
@@ -366,7 +384,8 @@ def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) ->
 
 def _check_json_columns(found: Collection[str], path: str, forbidden: Collection[str], names: ManifestNames) -> None:
     if not set(names.file_columns) & set(found):
-        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.file_columns)}")
+        hint = _suggest_file_columns(found, path, names)
+        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.file_columns)}{hint}")
     for flag, column in names.named_columns:
         if column not in found:
             raise UserError(f"{flag} {column}: no row of --manifest {path} has it")

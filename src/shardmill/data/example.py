@@ -222,7 +222,7 @@ def fields_of(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
         position += size
 
 
-def read_varint(view: memoryview, position: int) -> tuple[int, int]:
+def read_varint(view: memoryview | bytes, position: int) -> tuple[int, int]:
     """Return the varint at a position, and the position after it; raise a ValueError if it has no end."""
     value = shift = 0
     while True:

@@ -148,7 +148,7 @@ def _split_bytes_list(data: bytes, start: int, end: int) -> list[bytes]:
     while start < end:
         size, first = data[start + 1], start + 2
         if size > 0x7F:
-            size, first = read_varint(memoryview(data), start + 1)
+            size, first = read_varint(data, start + 1)
         start = first + size
         values.append(data[first:start])
     return values

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from shardmill.data.example import LIST_TAGS, decode_example, encode_varint, unpack_varints
+from shardmill.data.example import LIST_TAGS, decode_example, encode_varint, read_varint, unpack_varints
 from shardmill.data.example_columns import ColumnReader, ExampleScanner, ReadColumns, ScannedBlock
 from shardmill.data.feature_kind import fixed_sizes
 from shardmill.data.features import DType, Feature, Features
@@ -82,15 +82,15 @@ class ExampleDecoder:
     def decode_plain(self, record: bytes) -> dict[str, Any] | None:
         """Decode an example fast if it has known features only, in the order and layout last seen; else return None."""
         end = len(record)
-        size, position = _read_length(record, 1, end)
-        if end == 0 or record[0] != 0x0A or position + size != end:
-            return None
         values: dict[str, Any] = {}
         try:
+            size, position = read_varint(record, 1)
+            if record[0] != 0x0A or position + size != end:
+                return None
             for name, required, read, prefixes in self._order if position < end else ():
                 size, start = record[position + 1], position + 2
                 if size > 0x7F:
-                    size, start = _read_length(record, position + 1, end)
+                    size, start = read_varint(record, position + 1)
                 prefix = prefixes[size]
                 if record.startswith(prefix, position):
                     stop = start + size
@@ -236,18 +236,6 @@ def _make_prefix(feature: Feature, size: int) -> bytes:
     return _NO_ENTRY
 
 
-def _read_length(record: bytes, position: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < end and shift < 35:
-        byte = record[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    return -1, end
-
-
 def _choose_reader(feature: Feature) -> Read:
     unpack = kind_of(feature).value_decoder(feature)
     if unpack is not None:
@@ -291,8 +279,8 @@ def _decode_list(decode: Read, count: int | None, record: bytes, start: int, end
 def _decode_strings(record: bytes, start: int, end: int) -> list[bytes]:
     values = []
     while start < end:
-        size, first = _read_length(record, start + 1, end)
-        if record[start] != 0x0A or size < 0 or first + size > end:
+        size, first = read_varint(record, start + 1)
+        if record[start] != 0x0A or first + size > end:
             raise ValueError("not a list of bytes")
         start = first + size
         values.append(record[first:start])

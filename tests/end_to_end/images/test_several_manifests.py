@@ -178,6 +178,17 @@ def test_metadata_of_pairs_is_read_as_hugging_face_reads_it(jobs: Jobs, suffix: 
     assert mask.kind == "mask"
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_the_column_whose_files_exist_is_named(jobs: Jobs, suffix: str) -> None:
+    rows = [{"n": n, "site": "a.org", "the path": f"{n}.jpg", "next": f"{n}.jpg"} for n in range(2)]
+    jobs.write({f"{n}.jpg": image(n) for n in range(2)} | {f"two.{suffix}": encode_rows(suffix, rows)})
+    jobs.write({f"one.{suffix}": encode_rows(suffix, [{**row, "next": "gone.jpg"} for row in rows])})
+    for name, flag in (("one", "--file_column 'the path'"), ("two", "--file_column 'the path,next'")):
+        command = f"images --manifest in/{name}.{suffix} --name {name}"
+        jobs.refuse(command, f"file_name or image_uri…; {flag} ")
+        assert jobs.build(f"{command} {flag}").splits == {"train": 2}
+
+
 @pytest.mark.parametrize("first", ["image_uri", "in_file_name"])
 def test_metadata_of_pairs_without_a_file_name(jobs: Jobs, first: str) -> None:
     rows = [{first: f"{n}.png", "next_file_name": f"next/{n}.png"} for n in range(4)]

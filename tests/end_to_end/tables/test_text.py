@@ -38,6 +38,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("parallel"), files)
 
 
+NAMES = {"a.csv": "csv", "A.TSV": "csv", "a.csv.gz": "csv", "a.json": "jsonl", "a.jsonl": "jsonl", "a.ndjson": "jsonl"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_that_reads_a_table_is_named(jobs: Jobs, name: str) -> None:
+    data = b"n\n1\n" if NAMES[name] == "csv" else b'{"n": 1}\n{"n": 2}\n'
+    built = jobs.build(f"text --input in/{name}", files={name: gzip.compress(data) if name.endswith("gz") else data})
+    advice = f"`shardmill {NAMES[name]}` with the same --input reads columns, --record line keeps texts"
+
+    assert built.notices == [f"2 lines of tables are texts here: {advice}; the first is {name}, line 1"]
+    assert "n" in jobs.build(f"{NAMES[name]} --input in/{name} --overwrite").table.features
+    assert jobs.build(f"text --input in/{name} --record line --overwrite").notices == []
+
+
 def command(folder: Path | str, de: str = "train.de", en: str = "train.en") -> str:
     return f"text --input de={folder}/{de} --input en={folder}/{en}"
 
