@@ -1,7 +1,7 @@
 """Train on arrays of floats that are stored as raw bytes, with a loop of its own instead of `model.fit`.
 
 shardmill sample arrays inputs/arrays
-shardmill arrays --input inputs/arrays/digits --stacked --output datasets --name arrays --splits train=0.8,test=0.2 \
+shardmill arrays --input inputs/arrays/stack --stacked --output datasets --name arrays --splits train=0.8,test=0.2 \
   --num_shards train=4,test=1
 python examples/train_arrays.py datasets/arrays/1.0.0
 """

@@ -4,7 +4,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -172,7 +172,7 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     if not set(header) & set(names.file_columns):
         if len(header) == 1 and (marks := sorted(set(header[0]) & set("\t;|"))):
             hint = f"; --delimiter {'tab' if marks[0] == chr(9) else repr(marks[0])} divides them"
-        elif any(re.search(r"\w\.\w{2,5}$", cell) for cell in header):
+        elif manifest_format(path) == "csv" and any(re.search(r"\w\.\w{2,5}$", cell) for cell in header):
             hint = "; if line 1 is a row, give --columns, such as --columns file_name,label"
         else:
             hint = _suggest_file_columns(header, path, names)
@@ -182,34 +182,30 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     for flag, column in names.named_columns:
         if column not in header:
             raise UserError(f"{flag} {column}: --manifest {path} has no such column; its columns are {columns}")
-    _check_further_columns(header, path, reserved, names)
+    for name in filter(names.keeps, header):
+        if not name:
+            raise UserError(f"--manifest {path} has a column without a name")
+        if name in reserved:
+            what = f"has a column {name!r}, which is the name of a feature that every example has"
+            raise UserError(f"--manifest {path} {what}")
 
 
-def _suggest_file_columns(columns: Collection[str], path: str, names: ManifestNames) -> str:
+def _suggest_file_columns(columns: Sequence[str], path: str, names: ManifestNames) -> str:
     """Return the flag for the columns of files, as the end of a sentence: those whose first row has a file that exists,
     or else those whose names say it."""
     if names.file:
         return ""
     read, row, folder = names.format_of(path), dict[str, Any](), manifest_folder(path)
     for block in islice((item for item in _find_blocks(path, names) if isinstance(item, BlockRef)), 1):
-        inferred = next(read.infer(block, list(columns), ()), column_types.Inferred())
+        inferred = next(read.infer(block, columns, ()), column_types.Inferred())
         row = next((rows.batch[:1].to_pylist()[0] for rows in read.read(block, inferred.types) if len(rows.batch)), {})
     files = {name: names.path(as_text(cell)) for name, cell in row.items() if isinstance(cell, str | bytes)}
     found = [name for name, file in files.items() if "." in file and storage.exists(storage.join(folder, file))]
-    found = found or list(found_files.file_name_columns(tuple(columns)))
+    found = found or list(found_files.file_name_columns(columns))
     if len(found) < 2:
         return f"; --file_column {shlex.quote(found[0]) if found else 'COLUMN'} gives the one with the names of files"
     flag = f"--file_column {shlex.quote(','.join(found))}"
     return f"; {flag} says that these name the files of an example, its image first; with one alone others are features"
-
-
-def _check_further_columns(found: Iterable[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
-    for name in filter(names.keeps, found):
-        if not name:
-            raise UserError(f"--manifest {path} has a column without a name")
-        if name in reserved:
-            what = f"has a column {name!r}, which is the name of a feature that every example has"
-            raise UserError(f"--manifest {path} {what}")
 
 
 _MAX_PROBED_ROWS = 10_000  # rows in which the first object is looked for
@@ -358,7 +354,7 @@ def infer_columns(
                 for part in names.format_of(path).infer(item, wanted, ()):
                     inferred = inferred.merge(part)
     if inferred.rows and manifest_format(manifests[0].path) == "jsonl":
-        _check_json_columns(inferred.types, manifests[0].path, forbidden, names)
+        check_header(list(inferred.types), manifests[0].path, forbidden, names)
     compared = SIZE_COLUMNS if _compares_sizes(reserved, names) else ()
     types = {
         name: _settle(column, dict(names.types).get(name))
@@ -380,16 +376,6 @@ def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) ->
     spaced = [name for name in spelled if name != name.strip(" \t")]
     what = "names of columns with spaces around them, which are left out"
     return [_describe(what, len(spaced), spaced[0])] if spaced else []
-
-
-def _check_json_columns(found: Collection[str], path: str, forbidden: Collection[str], names: ManifestNames) -> None:
-    if not set(names.file_columns) & set(found):
-        hint = _suggest_file_columns(found, path, names)
-        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.file_columns)}{hint}")
-    for flag, column in names.named_columns:
-        if column not in found:
-            raise UserError(f"{flag} {column}: no row of --manifest {path} has it")
-    _check_further_columns(found, path, forbidden, names)
 
 
 def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:

@@ -201,7 +201,7 @@ def by_key(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[bytes, Any]]:
 def test_arrays(shell: Shell) -> None:
     ((directory,),) = shell.prepare("train_arrays")
     directory = str(shell.folder / directory)
-    source = by_key(zip(*(np.load(shell.folder / f"inputs/arrays/digits/{name}.npy") for name in "Xy"), strict=True))
+    source = by_key(zip(*(np.load(shell.folder / f"inputs/arrays/stack/{name}.npy") for name in "Xy"), strict=True))
 
     by_tensorflow = [
         pair for split in ("train", "test") for pair in train_arrays.read(directory, split).as_numpy_iterator()

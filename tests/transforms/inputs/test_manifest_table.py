@@ -219,7 +219,7 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         (FIRST.encode() + b'{"file_name": "caf\xe9"}\n', "1 row is not UTF-8, .* give --encoding cp1252"),
         ("file_name,filename\n", "has a column 'filename', which is the name of a feature that every example has"),
         ('file_name,a\nx,"never closed\n', "^--manifest .*meta.csv, line 2: .*quote"),
-        ('{"name": "a"}\n', "no row has a file_name or image_uri"),
+        ('{"name": "a"}\n', "has no column file_name or image_uri; its columns are name; --file_column COLUMN gives"),
         ('{"file_name": "a", "image": 1}\n', "has a column 'image', which"),
     ],
 )
