@@ -1,6 +1,7 @@
 """Is there anything to do? What a build would read is compared with what the version that stands was made from."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -70,13 +71,20 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "of equal size": (lambda folder: (folder / "c0/0.jpg").write_bytes(b"x"), "0 files new, 1 changed, 0 gone"),
     "of an earlier time": (lambda folder: os.utime(folder / "c0/0.jpg", ns=(1, 1)), "0 files new, 1 changed, 0 gone"),
     "renamed": (lambda folder: (folder / "c0/0.jpg").rename(folder / "c1/0.jpg"), "1 file new, 0 changed, 1 gone"),
-    "unreadable": (lambda folder: (folder / "c0/x.jpg").symlink_to("nowhere"), "1 file new, 0 changed, 0 gone"),
+    "unreadable": (lambda folder: (folder / "c0/new.jpg").symlink_to("new.jpg"), "1 file new, 0 changed, 0 gone"),
 }
 
 
+@pytest.mark.parametrize("flag", ["input", "manifest", "coco"])
 @pytest.mark.parametrize("edit", EDITS)
-def test_what_differs_is_counted(folder: Path, edit: str) -> None:
-    config = config_of(folder)
+def test_what_differs_is_counted(folder: Path, edit: str, flag: str) -> None:
+    """A file that a list names and that does not exist counts as one that a folder does not have."""
+    names = [*IMAGES, "c0/new.jpg", "c1/0.jpg"]
+    images = [{"id": number, "file_name": name} for number, name in enumerate(names)]
+    coco = json.dumps({"images": images, "annotations": [], "categories": [{"id": 1, "name": "a"}]})
+    write_files(folder, {"coco": coco.encode(), "in/m.csv": "\n".join(["file_name", *names]).encode()})
+    flags = {"input": {}, "manifest": {"input": None, flag: f"{folder}/in/m.csv"}, "coco": {flag: f"{folder}/coco"}}
+    config = config_of(folder, **flags[flag])
     build(config)
     change, expected = EDITS[edit]
     change(folder / "in")

@@ -76,13 +76,12 @@ def test_parquet_keeps_types(jobs: Jobs, folder: Path) -> None:
     [
         ("gone*.csv", "--manifest gone*.csv: no file matches"),
         ("a.csv,a.csv", "--manifest: the file a.csv is there twice"),
-        ("[ab].csv,b.csv", "--manifest b.csv: the file is there twice"),
         ("a.csv,b.jsonl", "a.csv and b.jsonl are of formats"),
         ("train=a.csv --manifest b.csv", "some files have a split and others not"),
         ("a.csv,other.csv", "a.csv has a column 'age', which other.csv has not"),
         ("train=a.csv --manifest test=b.csv --splits train=1", "--manifest, by file, says the"),
         ("train=split.csv", "--manifest train=split.csv: line 2 has a split of its own, 'x'"),
-        ("cut.parquet", "--manifest cut.parquet cannot be read"),
+        ("gone.parquet", "--manifest gone.parquet: no such file"),
         ("odd.parquet", "column 'of' is struct<"),
     ],
 )
@@ -90,7 +89,6 @@ def test_mistakes_are_one_sentence(jobs: Jobs, folder: Path, flags: str, said: s
     files = {
         "other.csv": b"file_name,label\n1.jpg,a\n",
         "split.csv": b"file_name,split\n1.jpg,x\n",
-        "cut.parquet": (folder / "all.parquet").read_bytes()[:-9],
     }
     write_files(folder, files)
     pq.write_table(pa.table({"file_name": ["1.jpg"], "of": [{"x": 1}]}), folder / "odd.parquet")

@@ -40,11 +40,15 @@ from shardmill.transforms.publishing.catalog import (
     list_published,
 )
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import StoredFile
+from shardmill.transforms.stores.protocol import StoredFile, error_text
 from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.streams import UNREADABLE
 
 _REJECTS = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
+# The stamps of files that do not exist, on a disk and in a store
+_NOT_THERE = {f"{UNREADABLE}{os.strerror(code)}" for code in (errno.ENOENT, errno.ENOTDIR)} | {
+    f"{UNREADABLE}{error_text(FileNotFoundError())}"
+}
 _FORMAT_VERSION = 1  # raised when what was written before would be misread
 
 
@@ -158,8 +162,9 @@ def _compare_files(before: pa.Table, now: pa.Table) -> str:
 
 
 def _index_by_name(files: pa.Table) -> dict[str, tuple[int, str]]:
-    names, *columns = (column.to_pylist() for column in files.columns)
-    return dict(zip(names, zip(*columns, strict=True), strict=True))
+    """Return size and stamp of the files that exist; a manifest or annotations may list others."""
+    rows = zip(*(column.to_pylist() for column in files.columns), strict=True)
+    return {name: (size, stamp) for name, size, stamp in rows if stamp not in _NOT_THERE}
 
 
 def encode_inputs(inputs: Inputs) -> bytes:
