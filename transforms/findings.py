@@ -450,7 +450,9 @@ class OddTexts(Finding):
             if dates := odd.describe_dates(name, rows, flags):
                 yield dates
                 continue
-            if spelled or (odd.codes and not (odd.count or odd.spaced)):  # as numbers, codes would lose their zeros
+            # As numbers, codes would lose their zeros; of integers that name classes tell the notices of classes
+            are_names = odd.codes or (name in flags.label_columns and not (odd.signed or odd.has_floats))
+            if spelled or (are_names and not (odd.count or odd.spaced)):
                 continue
             are_marks = not any(map(str.isalnum, "".join(odd.distinct or "x")))  # such as "-" and "?"
             if odd.numbers and odd.numbers >= (0.5 if are_marks else MOST_NUMBERS) * odd.present:

@@ -163,12 +163,10 @@ _BACKSLASHES = "file names with backslashes, which are read as slashes"
 _SIZES = "rows with the width and height of their image, which each example has anyway; the columns are left out"
 _COMPARED_SIZES = 20  # rows whose image is opened to compare its size
 
-_SHOWN_COLUMNS = 200  # letters of the names of all
-
 
 def check_header(header: Sequence[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
     """Raise a UserError if the columns of a manifest are invalid or lack one that is needed."""
-    columns = ", ".join(header)[:_SHOWN_COLUMNS]
+    columns = ", ".join(header)[:200]  # letters
     if not set(header) & set(names.file_columns):
         if len(header) == 1 and (marks := sorted(set(header[0]) & set("\t;|"))):
             hint = f"; --delimiter {'tab' if marks[0] == chr(9) else repr(marks[0])} divides them"

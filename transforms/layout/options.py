@@ -14,7 +14,7 @@ from typing import Any
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.flag_values import quote
+from shardmill.flag_values import assign, quote
 from shardmill.metadata.labels import CATEGORY, ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
@@ -251,11 +251,13 @@ def unnamed_classes_notice(classes: int) -> str:
 _MANY_CLASSES, _FEW_EXAMPLES = 30, 5  # classes of a column that may hold ids, and examples of each, on average
 
 
-def class_notices(label: str, classes: ClassNames, frozen: Sequence[str] | None, examples: int) -> Iterator[str]:
+def class_notices(
+    label: str, classes: ClassNames, frozen: Sequence[str] | None, examples: int, has_types: bool = False
+) -> Iterator[str]:
     """Yield a notice for each doubt about classes, which may be `frozen`, of so many examples.
 
     Their names look like lists as pandas writes them, or are nearly the same; their order is that of a category, or of
-    texts though they are numbers; or they are so many that they may be ids.
+    texts though they are numbers, which --types changes if it `has_types`; or they are so many that they may be ids.
     """
     names = classes.names
     if lists := [name for name in names if re.fullmatch(r"\[.*\]", name)]:
@@ -274,9 +276,10 @@ def class_notices(label: str, classes: ClassNames, frozen: Sequence[str] | None,
     if classes.source == CATEGORY:
         yield f"the ids of {label!r} follow the order of its categories, from {names[0]!r} to {names[-1]!r}"
     elif frozen is None and all(map(str.isdecimal, names)):
+        types = f", or --types {assign(label, 'int64')} for the numbers themselves" if has_types else ""
         yield from [
             f"all class names are numbers, but ids follow the sorted names: class {name!r} has id {index}; give"
-            " --labels_file for another order"
+            f" --labels_file for another order{types}"
             for index, name in enumerate(names)
             if int(name) != index
         ][:1]

@@ -226,7 +226,8 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *layout_columns.numbered_notices(columns.features),
             *marked.notices,
             *chain.from_iterable(
-                class_notices(name, table, frozen[name], inferred.rows) for name, table in class_names.items()
+                class_notices(name, table, frozen[name], inferred.rows, name in scalars and options.schema is None)
+                for name, table in class_names.items()
             ),
             *chain.from_iterable(
                 joined_class_notices(class_names[name].names, name if len(options.label_columns) > 1 else "")

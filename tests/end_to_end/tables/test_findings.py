@@ -221,6 +221,7 @@ def test_one_text_of_sqlite_that_is_not_utf8_is_a_reject(jobs: Jobs) -> None:
 
 
 IDS = "id,n\n" + "".join(f"u{n},{n}\n" for n in range(40))
+DIGITS = "".join(f'{{"d": "{n}"}}\n' for n in range(12))
 FEBRUARY, JUNE = 1_706_745_600, 1_717_545_600
 ADVICE = [  # a command and its data, the flags that a notice names, and the values of the last feature with them
     ("csv", "d\n01.02.2024\n13.02.2024\n", "--timestamp d=s:%d.%m.%Y", [FEBRUARY, FEBRUARY + 12 * 86_400]),
@@ -240,18 +241,20 @@ ADVICE = [  # a command and its data, the flags that a notice names, and the val
         "--timestamp d=s --max_reject_fraction 0.1 stores numbers and rejects other values",
         [FEBRUARY] * 180,
     ),
+    ("jsonl --label d", DIGITS, "or --types d=int64 for the numbers themselves", list(range(12))),
+    ("jsonl --label d", DIGITS.replace('"}', '.5"}'), "--types d=float32", [n + 0.5 for n in range(12)]),
     ("csv --label id", IDS, "leave the label out", list(range(40))),
     ("csv --label id", IDS, "name the classes with --labels_file", list(range(40))),
 ]
 
 
 @pytest.mark.parametrize(("line", "data", "advice", "values"), ADVICE, ids=[f"{one[0]}-{one[2]}" for one in ADVICE])
-def test_advice_about_columns_helps(jobs: Jobs, line: str, data: str, advice: str, values: list[int]) -> None:
+def test_advice_about_columns_helps(jobs: Jobs, line: str, data: str, advice: str, values: list[float]) -> None:
     command = line.split()[0]
     (notice,) = jobs.build(f"{line} --input in/a.{command}", files={f"a.{command}": data}).notices
     assert advice in notice
     assert f"NOTE: {notice}\n" in jobs.run(f"{line} --input in/a.{command} --overwrite --dry_run").out + "\n"
-    flags = " ".join(re.findall(r"--\w+ '[^']*'|--(?:timestamp|max_reject_fraction) \S+", advice))
+    flags = " ".join(re.findall(r"--\w+ '[^']*'|--(?:timestamp|types|max_reject_fraction) \S+", advice))
     if "--label " in advice or "label out" in advice:
         line = line.replace("--label id", "").replace("--label d", "")
     elif "--labels_file" in advice:

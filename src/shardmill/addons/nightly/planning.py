@@ -46,9 +46,7 @@ from shardmill.transforms.stores.streams import UNREADABLE
 
 _REJECTS = f"{file_names.REJECTS_DIR}/{file_names.REJECTS_FILE}"
 # The stamps of files that do not exist, on a disk and in a store
-_NOT_THERE = {f"{UNREADABLE}{os.strerror(code)}" for code in (errno.ENOENT, errno.ENOTDIR)} | {
-    f"{UNREADABLE}{error_text(FileNotFoundError())}"
-}
+_NOT_THERE = {f"{UNREADABLE}{text}" for text in (os.strerror(errno.ENOENT), error_text(FileNotFoundError()))}
 _FORMAT_VERSION = 1  # raised when what was written before would be misread
 
 
