@@ -83,8 +83,9 @@ def test_what_differs_is_counted(folder: Path, edit: str, flag: str) -> None:
     images = [{"id": number, "file_name": name} for number, name in enumerate(names)]
     coco = json.dumps({"images": images, "annotations": [], "categories": [{"id": 1, "name": "a"}]})
     write_files(folder, {"coco": coco.encode(), "in/m.csv": "\n".join(["file_name", *names]).encode()})
-    flags = {"input": {}, "manifest": {"input": None, flag: f"{folder}/in/m.csv"}, "coco": {flag: f"{folder}/coco"}}
-    config = config_of(folder, **flags[flag])
+    paths = {"input": folder / "in", "manifest": folder / "in/m.csv", "coco": folder / "coco"}
+    flags: dict[str, Any] = {"input": None if flag == "manifest" else str(folder / "in"), flag: str(paths[flag])}
+    config = config_of(folder, **flags)
     build(config)
     change, expected = EDITS[edit]
     change(folder / "in")
