@@ -51,5 +51,5 @@ def _list_metadata_files(folder: str) -> list[str]:
     paths = [storage.join(folder, name) for name in METADATA_NAMES]
     if storage.is_local(folder):
         return list(filter(os.path.isfile, paths))
-    listed = {url for url, _ in object_store(folder).list(storage.join(folder, _BEGIN))}
+    listed = {found.path for found in object_store(folder).stats(storage.join(folder, _BEGIN))}
     return [path for path in paths if path in listed]

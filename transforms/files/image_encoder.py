@@ -21,6 +21,7 @@ from shardmill.data.features import NO_RENAMES, OBJECT_DETECTION_KEYS, Feature, 
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.files import image_codec, image_companions, image_features
 from shardmill.transforms.files.encoding import (
     Encoded,
     FileEncoder,
@@ -32,29 +33,6 @@ from shardmill.transforms.files.encoding import (
     decode_columns,
     describe_refusal,
     file_features,
-)
-from shardmill.transforms.files.image_codec import (
-    Reencode,
-    check_image,
-    check_pixel_count,
-    measure_image,
-    pillow_orientation,
-    reencode,
-)
-from shardmill.transforms.files.image_companions import (
-    EncodedCompanion,
-    companion_features,
-    companion_notices,
-    count_extremes,
-    encode_companions,
-    restore_companions,
-)
-from shardmill.transforms.files.image_features import (
-    animation_notices,
-    box_notices,
-    naming_notices,
-    property_notices,
-    turned_notices,
 )
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
 from shardmill.transforms.files.image_headers import (
@@ -93,7 +71,7 @@ _FOUND_PREFIX = "found:"  # before the width, height and orientation of a pictur
 
 
 class _Annotations(NamedTuple):
-    companions: Sequence[EncodedCompanion] | None = None
+    companions: Sequence[image_companions.EncodedCompanion] | None = None
     rows: pa.RecordBatch | None = None  # see ObjectEncoder.place; shared by several images
     row: int | None = None  # this image's row in them
 
@@ -150,7 +128,7 @@ class ImageEncoder(FileEncoder):
     root: str  # folder that names are relative to
     # `header` (format, size, end of file), `decode` (every pixel) or `none` (no height and width)
     verify: str = "header"
-    reencode: Reencode | None = None  # how images are re-encoded; None keeps their bytes
+    reencode: image_codec.Reencode | None = None  # how images are re-encoded; None keeps their bytes
     max_pixels: int = MAX_PIXELS  # larger images are rejected before decoding
     coordinates: tuple[str, ...] = ()  # columns with coordinates; if any, EXIF-rotated images are rejected
     renames: Renames = NO_RENAMES  # of features
@@ -205,7 +183,7 @@ class ImageEncoder(FileEncoder):
         parts.remove(companion_text)
         encoded = self._make_encoded(value, self._observe(value, _parse_header(" ".join(parts))))
         kinds = companion_text.removeprefix(_COMPANIONS_PREFIX)
-        companions = restore_companions(self.companions, self.renames, record, kinds, self.has_sizes)
+        companions = image_companions.restore_companions(self.companions, self.renames, record, kinds, self.has_sizes)
         return encoded._replace(annotations=_Annotations(companions=companions))
 
     def depends_on(self) -> dict[str, str]:
@@ -376,7 +354,7 @@ class ImageEncoder(FileEncoder):
             picture, decodes = file.stats_data.picture, self.verify == "decode"
             try:
                 how = (picture, self.reencode, self._load_image, self.max_pixels, decodes)
-                found = encode_companions(self.companions, paths, *how)
+                found = image_companions.encode_companions(self.companions, paths, *how)
             except ImageError as error:
                 return error
             annotations = annotations._replace(companions=found)
@@ -432,7 +410,7 @@ class ImageEncoder(FileEncoder):
         return stats
 
     def _count_companions(
-        self, files: Sequence[Sequence[EncodedCompanion]], names: Sequence[str]
+        self, files: Sequence[Sequence[image_companions.EncodedCompanion]], names: Sequence[str]
     ) -> dict[str, CompanionStats]:
         stats_by_feature = {}
         for index, item in enumerate(self.companions):
@@ -444,7 +422,7 @@ class ImageEncoder(FileEncoder):
             else:
                 stats.formats["png"] = len(encoded)
                 stats.source_kinds = Occurrences.of_texts([companion.source_kind for companion in encoded], names)
-                stats.tops = count_extremes(companion.data for companion in encoded)
+                stats.tops = image_companions.count_extremes(companion.data for companion in encoded)
             stats.sizes.add([len(companion.data) for companion in encoded])
             stats_by_feature[item.feature] = stats
         return stats_by_feature
@@ -467,31 +445,36 @@ class ImageEncoder(FileEncoder):
         if self.objects is not None and layout.object_classes is not None:
             annotations += object_features(self.objects.members, layout.object_classes.names, names)
         formats = {name: list(found.formats) for name, found in written.companions.items()}
-        annotations += companion_features(self.companions, formats, self.has_sizes, summary.mask_classes)
+        annotations += image_companions.companion_features(
+            self.companions, formats, self.has_sizes, summary.mask_classes
+        )
         image = Feature("image", "bytes", "image", encoding=encoding)
         sizes = ("height", "width") if self.has_sizes else ()
         return file_features(layout, summary.records, image, sizes, annotations), [
-            *turned_notices(written.rotated),
-            *property_notices(written.properties, self.reencode is not None),
-            *([*animation_notices(written.formats), *naming_notices(names)] if for_tfds else ()),
-            *box_notices(boxes),
-            *companion_notices(self.companions, written.companions, self.reencode is not None),
+            *image_features.turned_notices(written.rotated),
+            *image_features.property_notices(written.properties, self.reencode is not None),
+            *(image_features.animation_notices(written.formats) if for_tfds else ()),
+            *(image_features.naming_notices(names) if for_tfds else ()),
+            *image_features.box_notices(boxes),
+            *image_companions.companion_notices(self.companions, written.companions, self.reencode is not None),
         ]
 
     def _load_image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
         data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
-            header = ImageHeader(*measure_image(data))
-            check_pixel_count(header, self.max_pixels)
-            if self.coordinates and (orientation := pillow_orientation(data)) != UPRIGHT:
+            header = ImageHeader(*image_codec.measure_image(data))
+            image_codec.check_pixel_count(header, self.max_pixels)
+            if self.coordinates and (orientation := image_codec.pillow_orientation(data)) != UPRIGHT:
                 raise ImageError(rotation_reason(orientation, self.coordinates))
             needs_original = self.objects is not None or any(item.codec for item in self.companions)
-            original = Picture(header.width, header.height, pillow_orientation(data)) if needs_original else None
-            stored, stored_format, width, height, properties = reencode(data, self.reencode)
+            original = (
+                Picture(header.width, header.height, image_codec.pillow_orientation(data)) if needs_original else None
+            )
+            stored, stored_format, width, height, properties = image_codec.reencode(data, self.reencode)
             return stored, ImageHeader(stored_format, width, height, original=original, properties=properties)
         if self.verify == "none":
             return data, ImageHeader("unchecked", 0, 0, properties=find_properties(data))
-        return data, check_image(data, self.verify, self.max_pixels)
+        return data, image_codec.check_image(data, self.verify, self.max_pixels)
 
 
 def count_headers(stats: ImageStats | CompanionStats, headers: Sequence[ImageHeader], names: Sequence[str]) -> None:

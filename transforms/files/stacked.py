@@ -29,7 +29,7 @@ from shardmill.transforms.files.arrays import (
 from shardmill.transforms.files.encoding import Encoded
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
-from shardmill.transforms.inputs.listing import FoundFile, Skipped, find_exclusion, input_root, list_input
+from shardmill.transforms.inputs.listing import Skipped, find_exclusion, find_names, input_root, list_input, list_singly
 from shardmill.transforms.inputs.sources import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.layout.options import FileLayoutOptions
@@ -134,7 +134,7 @@ def make_unstacked_layout(summary: InputSummary, options: FileLayoutOptions, arr
 
 
 def _find_stacked_pair(pattern: str, kind: FileKind) -> tuple[Array, Array] | None:
-    names = [item.name for item in list_input(pattern, kind) if isinstance(item, FoundFile)]
+    names = find_names(list_input(pattern, kind))
     if not any(Array(name, "", (), np.dtype("u1")).is_labels for name in names):
         return None
     root = input_root(pattern)
@@ -234,17 +234,17 @@ class IndexStacked(beam.PTransform):
 
 def _list_rows(pattern: str, kind: FileKind, names: tuple[str, ...], temporary: str | None) -> Iterator[Any]:
     found, root, arrays = FoundInput(temporary), input_root(pattern), list[Array]()
-    files, exclusions = dict[str, FoundFile](), set[str]()
+    files, exclusions = dict[str, FileStat](), set[str]()
     _open_revision.cache_clear()  # an earlier job of this process may have read other files at these paths
-    for item in list_input(pattern, kind):
-        if isinstance(item, FoundFile):
-            files[item.name] = item
+    for item in list_singly(list_input(pattern, kind)):
+        if isinstance(item, FileStat):
+            files[item.path] = item
             try:
-                described = _describe_file(storage.join(root, item.name), item.name)
+                described = _describe_file(storage.join(root, item.path), item.path)
             except (NpyError, OSError) as error:
                 if isinstance(error, OSError):
                     storage.raise_if_store_failed(error, root)
-                raise UserError(f"{item.name}: {error}") from None
+                raise UserError(f"{item.path}: {error}") from None
             for array in described:
                 if (exclusion := find_exclusion(array.name, kind.exclude)) is None:
                     arrays.append(array)
@@ -280,7 +280,7 @@ def _check_pairs(pairs: Sequence[tuple[Array, Array | None]]) -> None:
 
 
 def _rows(
-    root: str, array: Array, labels: Array | None, names: Sequence[str], found: Mapping[str, FoundFile]
+    root: str, array: Array, labels: Array | None, names: Sequence[str], found: Mapping[str, FileStat]
 ) -> Iterator[tuple[Any, ...]]:
     size = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
     texts: Sequence[str | None] = [None] * array.shape[0]

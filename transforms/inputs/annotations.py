@@ -15,9 +15,10 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.inputs.folders import FileKind
 from shardmill.transforms.inputs.found_files import FOUND
-from shardmill.transforms.inputs.listing import FoundFile, Skipped, list_input
+from shardmill.transforms.inputs.listing import Skipped, list_input, list_singly
 from shardmill.transforms.inputs.summary import InputSummary, object_labels
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import FileStat
 
 ObjectField = Literal["area", "bbox", "id", "is_crowd", "is_difficult", "is_truncated", "label", "pose"]
 
@@ -185,9 +186,9 @@ def list_files_below(root: str, masks: str | None) -> list[str]:
 
 
 def _list_local_files(root: str) -> Iterator[str]:
-    for item in list_input(root, _EveryFile("files", "", is_listable=True)):
-        if isinstance(item, FoundFile):
-            yield item.name
+    for item in list_singly(list_input(root, _EveryFile("files", "", is_listable=True))):
+        if isinstance(item, FileStat):
+            yield item.path
         elif isinstance(item, Reject):
             if item.count == "at least":
                 raise UserError(f"{storage.join(root, item.source)}: {item.reason}")

@@ -1,7 +1,7 @@
 """Kinds of input files by suffix, and folders of the input as splits and classes."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -307,10 +307,15 @@ class FileKind:
         """Return True if the file called `name`, a path or its last part, is of this kind."""
         return _make_pattern(self.suffixes).search(name) is not None
 
+    @property
+    def is_plain(self) -> Callable[[str], object]:
+        """The function that accepts only names that no rule for hidden, system and further files is about."""
+        return _make_pattern(self.suffixes, r"(?![._]|readme|licen).*").match
+
 
 @lru_cache
-def _make_pattern(suffixes: str) -> re.Pattern[str]:
-    return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
+def _make_pattern(suffixes: str, before: str = "") -> re.Pattern[str]:
+    return re.compile(rf"{before}[^/]\.(?:{suffixes})\Z", re.IGNORECASE | re.DOTALL)
 
 
 IMAGES = FileKind("images", IMAGE_SUFFIXES, is_listable=True)

@@ -16,7 +16,6 @@ from shardmill.data.features import Feature
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.formats.format import KEY_PREFIX
-from shardmill.transforms.inputs.listing import FoundFile
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.local import LinksInside, stat_plain_file
 from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text, web_url_problem
@@ -37,7 +36,7 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _FACTORS_ARRAY = np.array(_FACTORS, np.uint64)
 
 
-def hash_revision(file: FoundFile | FileStat) -> int | None:
+def hash_revision(file: FileStat) -> int | None:
     """Return the hash of a file's revision as the column REVISION has it; None if it is unknown."""
     if file.inode:
         return _hash_status(file.size_bytes, int(file.stamp[len(TIME_STAMP) :]), file.inode)

@@ -10,7 +10,9 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
@@ -20,7 +22,7 @@ from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS, FileKind, split_of_file
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
-from shardmill.transforms.stores.protocol import TIME_STAMP, error_text, make_revision
+from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
@@ -48,26 +50,23 @@ _OWN_NAME = "internal file whose name begins with _"
 _OTHER_FILES = re.compile(
     rf"\.(?:{IMAGES.suffixes}|jsonl?|csv|tsv|txt|md|pbtxt|pb|ya?ml|xml|py|html|parquet|npy|zip)\Z", re.I
 )
+_FILES_AT_ONCE = 1_000  # of a folder
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
 
 
-@dataclass(slots=True)  # not frozen, which takes three times as long to make
-class FoundFile:
-    """A file to convert."""
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Files of one local folder, in columns: an object a file takes as long as finding the file."""
 
-    name: str  # relative to the input's root, with / between parts
-    size_bytes: int
-    # changes with the content, see transforms.stores.protocol.FileStat; ignored by equality
-    stamp: str = field(default="", compare=False)
-    modified: float = field(default=0.0, compare=False)  # time of the last write, in seconds since 1970
-    inode: int = field(default=0, compare=False)
+    names: list[str]  # relative to the input's root, with / between parts
+    statuses: np.ndarray  # int64, (files, 3): size in bytes, time of the last write in ns, inode
 
-    @property
-    def revision(self) -> str:
-        """The revision as in transforms.stores.protocol.FileStat; "" if unknown."""
-        return make_revision(self.size_bytes, self.stamp, self.inode) if self.stamp else ""
+    def __iter__(self) -> Iterator[FileStat]:
+        for name, (size, mtime_ns, inode) in zip(self.names, self.statuses.tolist(), strict=True):
+            seconds, rest = divmod(mtime_ns, 10**9)
+            yield FileStat(name, size, f"{TIME_STAMP}{mtime_ns}", seconds + 1e-9 * rest, inode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Skipped:
     kind: str
 
 
-ListingItem = FoundFile | Skipped | Reject
+ListingItem = FileStat | Skipped | Reject  # the paths of files are relative to the input's root
 
 
 def is_glob(pattern: str) -> bool:
@@ -152,7 +151,12 @@ def read_flag_text(flag: str, path: str) -> str:
         return storage.read_bytes(path).decode("utf-8-sig")
 
 
-def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
+def list_singly(listing: Iterable[FoundFiles | ListingItem]) -> Iterator[ListingItem]:
+    """Yield the files and further items of a listing one by one."""
+    return itertools.chain.from_iterable(item if isinstance(item, FoundFiles) else (item,) for item in listing)
+
+
+def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[FoundFiles | ListingItem]:
     """List everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
 
     Each choice of a glob may be a folder, a file or a glob. A file that two choices match is listed once; a choice that
@@ -161,7 +165,7 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     """
     listing = _list_patterns(pattern, kind)
     if not kind.is_listable:  # a data set holds no images, arrays or sounds
-        listing = _pass_over_data_sets(listing, input_root(pattern))
+        listing = _pass_over_data_sets(list_singly(listing), input_root(pattern))
     if kind.used:
         root, *named = (os.path.abspath(p) if storage.is_local(p) else p for p in (input_root(pattern), *kind.used))
         listing = (item for item in listing if not _is_used(item, root, named))
@@ -169,9 +173,8 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
         yield from listing
         return
     unused = dict.fromkeys(kind.exclude)
-    for item in listing:
-        name = item.source if isinstance(item, Reject) else item.name
-        if (found := find_exclusion(name, kind.exclude)) is None:
+    for item in list_singly(listing):
+        if (found := find_exclusion(name := _name_of(item), kind.exclude)) is None:
             yield item
         elif not isinstance(item, Skipped) or not item.kind.startswith(_EMPTY_FOLDER):
             unused.pop(found, None)
@@ -179,7 +182,16 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[ListingItem]:
     yield from (Skipped(exclusion, _NO_EXCLUSION) for exclusion in unused)
 
 
-def _is_used(item: ListingItem, root: str, used: Collection[str]) -> bool:
+def find_names(listing: Iterable[FoundFiles | ListingItem]) -> list[str]:
+    """Return the sorted names of the files in a listing."""
+    return sorted(item.path for item in list_singly(listing) if isinstance(item, FileStat))
+
+
+def _name_of(item: ListingItem) -> str:
+    return item.source if isinstance(item, Reject) else item.name if isinstance(item, Skipped) else item.path
+
+
+def _is_used(item: FoundFiles | ListingItem, root: str, used: Collection[str]) -> bool:
     return isinstance(item, Skipped) and is_unknown_file(item.kind) and storage.join(root, item.name) in used
 
 
@@ -194,10 +206,10 @@ def _pass_over_data_sets(listing: Iterable[ListingItem], root: str) -> Iterator[
     """Yield the listing with each file in a data set's folder below `root` as Skipped."""
     known: dict[str, bool] = {"": False}  # by folder
     for item in listing:
-        if isinstance(item, FoundFile) and _OF_DATA_SET.search(item.name):
-            folder = posixpath.dirname(item.name)
+        if isinstance(item, FileStat) and _OF_DATA_SET.search(item.path):
+            folder = posixpath.dirname(item.path)
             if _is_in_data_set(folder, root, known):
-                yield Skipped(item.name, OF_DATA_SET)
+                yield Skipped(item.path, OF_DATA_SET)
                 continue
         yield item
 
@@ -231,7 +243,7 @@ def find_exclusion(name: str, patterns: Iterable[str]) -> str | None:
     return None
 
 
-def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
+def _list_patterns(pattern: str, kind: FileKind) -> Iterator[FoundFiles | ListingItem]:
     root = input_root(pattern)
     patterns = expand_choices(pattern) if is_glob(pattern) else [pattern]
     if len(patterns) == 1:
@@ -243,12 +255,13 @@ def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
     seen: set[str] | None = set() if may_overlap else None
     for choice in patterns:
         silent = True
-        for item in _list_choice(choice, root, kind):
+        listing = _list_choice(choice, root, kind)
+        for item in listing if seen is None else list_singly(listing):
             silent = False
-            if isinstance(item, FoundFile) and seen is not None:
-                if item.name in seen:
+            if isinstance(item, FileStat) and seen is not None:
+                if item.path in seen:
                     continue
-                seen.add(item.name)
+                seen.add(item.path)
             yield item
         if silent:
             yield Skipped(
@@ -256,7 +269,7 @@ def _list_patterns(pattern: str, kind: FileKind) -> Iterator[ListingItem]:
             )
 
 
-def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
+def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[FoundFiles | ListingItem]:
     """List one choice of a glob; a choice without wildcards is a folder or file, and may be missing."""
     if is_glob(choice) or not storage.is_local(choice):
         yield from _list_one(choice, root, kind)
@@ -282,7 +295,7 @@ def _look_for(name: str, path: str, follow_links: bool = False) -> bool | Reject
     return True
 
 
-def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
+def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[FoundFiles | ListingItem]:
     if not storage.is_local(pattern):
         yield from _list_store(pattern, root, kind)
     elif is_glob(pattern):
@@ -299,15 +312,14 @@ def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
 def _list_store(pattern: str, root: str, kind: FileKind) -> Iterator[ListingItem]:
     """List objects, named relative to `root`: that called `pattern`, those that it matches, or all below it."""
     if not is_glob(pattern) and is_file(pattern):
-        one = storage.stat_file(pattern)
-        yield FoundFile(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
+        yield replace(storage.stat_file(pattern), path=pattern[len(root) + 1 :])
         return
     by_glob = is_glob(pattern)
     wanted = pattern[len(root) + 1 :].split("/")
     prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{pattern.rstrip('/')}/"
     last_hidden = ""
     for found in _list_objects(pattern, prefix, root):
-        name = found.name
+        name = found.path
         parts = name.split("/")
         depth = next((depth for depth, part in enumerate(parts, 1) if _is_hidden(part, kind)), 0)
         if by_glob and matches_glob(parts, wanted, kind):
@@ -341,11 +353,11 @@ def _is_of_kind(kind: FileKind, name: str, path: str) -> bool:
         return True  # reading it says why it cannot be read
 
 
-def _list_objects(pattern: str, prefix: str, root: str) -> Iterator[FoundFile]:
+def _list_objects(pattern: str, prefix: str, root: str) -> Iterator[FileStat]:
     try:
         for item in object_store(prefix).stats(prefix):
             if not item.path.endswith("/"):  # a "folder" object of the cloud console
-                yield FoundFile(item.path[len(root) + 1 :], item.size_bytes, item.stamp, item.modified)
+                yield replace(item, path=item.path[len(root) + 1 :])
     except FileNotFoundError:
         raise UserError(f"--input {pattern}: there is no such bucket") from None
 
@@ -386,40 +398,47 @@ def _skip_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
 
 _Folders = frozenset[tuple[int, int]]  # devices and inodes
 _LEADING_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of links that are broken
+_Entries = list[os.DirEntry[str]]
 
 
-def _enter(folder: str, prefix: str, ancestors: _Folders) -> _Folders | Skipped | Reject:
-    """Return the folders that `folder` is in, with itself, or why it is not listed."""
+def _enter(
+    folder: str, prefix: str, ancestors: _Folders, is_listed: bool = True
+) -> tuple[_Folders, _Entries] | Skipped | Reject:
+    """Return the folders that `folder` is in, with itself, and its entries sorted by name; or why it is not listed.
+
+    Sorted names compress better: references are what a job holds in memory.
+    """
     try:
         status = os.stat(folder)
+        entries = sorted(os.scandir(folder), key=lambda item: item.name) if is_listed else []
     except OSError as error:
-        return _unlistable(folder, prefix, error)
+        reason = f"cannot list the folder: {error.strerror}"
+        return Reject(_escape_name(prefix or folder), None, "index", reason, count="at least")
     here = (status.st_dev, status.st_ino)
     if here in ancestors:
         return Skipped(_escape_name(prefix[:-1]), "symbolic link loop")
     if len(ancestors) > _MAX_DEPTH:
         return Reject(_escape_name(prefix), None, "index", f"folders are over {_MAX_DEPTH} deep", count="at least")
-    return ancestors | {here}
+    return ancestors | {here}, entries
 
 
-def _unlistable(folder: str, prefix: str, error: OSError) -> Reject:
-    reason = f"cannot list the folder: {error.strerror}"
-    return Reject(_escape_name(prefix or folder), None, "index", reason, count="at least")
-
-
-def _walk(folder: str, prefix: str, ancestors: _Folders, kind: FileKind) -> Iterator[ListingItem]:
-    inside = _enter(folder, prefix, ancestors)
-    if isinstance(inside, Skipped | Reject):
-        yield inside
+def _walk(folder: str, prefix: str, ancestors: _Folders, kind: FileKind) -> Iterator[FoundFiles | ListingItem]:
+    entered = _enter(folder, prefix, ancestors)
+    if isinstance(entered, Skipped | Reject):
+        yield entered
         return
-    try:
-        # Sorted names compress better: references are what a job holds in memory.
-        entries = sorted(os.scandir(folder), key=lambda item: item.name)
-    except OSError as error:
-        yield _unlistable(folder, prefix, error)
-        return
-    found = 0
-    for item in entries:
+    (inside, entries), others, found, is_plain = entered, _Entries(), 0, kind.is_plain
+    for start in range(0, len(entries), _FILES_AT_ONCE):
+        part = entries[start : start + _FILES_AT_ONCE]
+        plain = [item for item in part if is_plain(item.name)]
+        if (files := _stat_files(prefix, plain)) is None:
+            others += part
+            continue
+        others += (item for item in part if not is_plain(item.name))
+        if plain:
+            found += len(plain)
+            yield files
+    for item in others:
         name = f"{prefix}{item.name}"
         if _is_hidden(item.name, kind):
             yield _skip_hidden(_escape_name(name))
@@ -442,18 +461,14 @@ def _walk_glob(
 
     Only folders that may hold such files are listed, and only if the next part of the glob has wildcards.
     """
-    inside = _enter(folder, prefix, ancestors)
-    if isinstance(inside, Skipped | Reject):
-        yield inside
-        return
     names = sorted({pattern[place] for place in places if place < len(pattern)} - {""})
-    entries: dict[str, os.DirEntry[str] | None] = dict.fromkeys(names)
-    if any(map(glob.has_magic, names)):
-        try:
-            entries = {item.name: item for item in sorted(os.scandir(folder), key=lambda item: item.name)}
-        except OSError as error:
-            yield _unlistable(folder, prefix, error)
-            return
+    has_magic = any(map(glob.has_magic, names))
+    entered = _enter(folder, prefix, ancestors, has_magic)
+    if isinstance(entered, Skipped | Reject):
+        yield entered
+        return
+    inside, found = entered
+    entries = {item.name: item for item in found} if has_magic else dict.fromkeys(names)
     for own_name, entry in entries.items():
         name, path = f"{prefix}{own_name}", os.path.join(folder, own_name)
         matched = _match_part(own_name, pattern, places, kind)
@@ -486,6 +501,17 @@ def _is_folder(entry: os.DirEntry[str] | str) -> bool:
         return error.errno not in _LEADING_NOWHERE
 
 
+def _stat_files(prefix: str, entries: _Entries) -> FoundFiles | None:
+    """Return files of a folder in columns; None if one is no file, has no UTF-8 name or a time or inode of 64 bits."""
+    try:
+        "".join(names := [f"{prefix}{item.name}" for item in entries]).encode()
+        found = [os.stat(item.path) for item in entries]  # DirEntry.stat would keep it as long as the entry
+        statuses = np.array([(s.st_size, s.st_mtime_ns, s.st_ino) for s in found], np.int64)
+    except (OSError, OverflowError, UnicodeEncodeError):
+        return None
+    return FoundFiles(names, statuses) if all(stat.S_ISREG(s.st_mode) for s in found) else None
+
+
 def _stat(name: str, path: str) -> ListingItem:
     try:
         name.encode()
@@ -498,7 +524,7 @@ def _stat(name: str, path: str) -> ListingItem:
         return Reject(name, None, "index", f"{link}{error.strerror}")
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "special file")
-    return FoundFile(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime, status.st_ino)
+    return FileStat(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime, status.st_ino)
 
 
 def _skip(name: str) -> Skipped:
@@ -589,16 +615,14 @@ class RecordFiles:
         refs: list[list[FileRef]] = []
         for name, pattern in self.patterns:
             root = input_root(pattern)
-            files = []
-            for item in list_input(pattern, accept_language_suffix(kind, name) if name else kind):
-                if isinstance(item, FoundFile):
-                    files.append(item)
-                else:
-                    others.append((storage.join(root, item.name if isinstance(item, Skipped) else item.source), item))
+            items = list(list_singly(list_input(pattern, accept_language_suffix(kind, name) if name else kind)))
+            files = [item for item in items if isinstance(item, FileStat)]
+            skipped = (item for item in items if not isinstance(item, FileStat))
+            others += ((storage.join(root, _name_of(item)), item) for item in skipped)
             if kind.is_parquet:
-                check_no_table_format(pattern, kind, [file.name for file in files])
+                check_no_table_format(pattern, kind, [file.path for file in files])
             if kind.has_signature:
-                _check_one_version(pattern, [file.name for file in files])
+                _check_one_version(pattern, [file.path for file in files])
             refs.append(to_refs(files, root))
         taken = {ref.path for of_pattern in refs for ref in of_pattern}
         yield from (item for path, item in others if path not in taken)
@@ -618,7 +642,7 @@ class RecordFiles:
         """
         ((_, folder),) = self.patterns
         splits = {name: split for split, name in self.shards}
-        found = {item.name: item for item in list_input(folder, kind) if isinstance(item, FoundFile)}
+        found = {item.path: item for item in list_singly(list_input(folder, kind)) if isinstance(item, FileStat)}
         if not kind.exclude and (missing := [name for name in splits if name not in found]):
             raise UserError(
                 f"--input {folder}: {len(missing):,} of {len(splits):,} shards of the data set are missing, such as"
@@ -634,14 +658,14 @@ class RecordFiles:
     def _list_splits(self, kind: FileKind) -> Iterator[FileRef | Skipped | Reject]:
         refs: dict[str, FileRef] = {}
         for split, pattern in self.patterns:
-            for item in list_input(pattern, kind):
-                if not isinstance(item, FoundFile):
+            for item in list_singly(list_input(pattern, kind)):
+                if not isinstance(item, FileStat):
                     yield item
                     continue
-                path = storage.join(input_root(pattern), item.name)
+                path = storage.join(input_root(pattern), item.path)
                 if path in refs:
                     raise UserError(f"{path} is a file of both --input {refs[path].name.split('/')[0]}=… and {split}=…")
-                refs[path] = FileRef(f"{split}/{item.name}", path, item.size_bytes, revision=item.revision)
+                refs[path] = FileRef(f"{split}/{item.path}", path, item.size_bytes, revision=item.revision)
         yield from assign_key_shares(sorted(refs.values(), key=lambda file: file.name))
 
     def _check(self, refs: Sequence[Sequence[FileRef]], rejects: Sequence[Reject]) -> None:
@@ -675,11 +699,11 @@ def accept_language_suffix(kind: FileKind, name: str) -> FileKind:
     return replace(kind, suffixes=rf"{kind.suffixes}|{re.escape(name)}(?:\.(?:gz|bz2|zst))?")
 
 
-def to_refs(found: Iterable[FoundFile], root: str) -> list[FileRef]:
+def to_refs(found: Iterable[FileStat], root: str) -> list[FileRef]:
     """Return references to record files, ordered by name."""
     return [
-        FileRef(file.name, storage.join(root, file.name), file.size_bytes, revision=file.revision)
-        for file in sorted(found, key=lambda file: file.name)
+        FileRef(file.path, storage.join(root, file.path), file.size_bytes, revision=file.revision)
+        for file in sorted(found, key=lambda file: file.path)
     ]
 
 

@@ -21,7 +21,7 @@ from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs import annotations
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.inputs.found_files import columns_of, with_columns
-from shardmill.transforms.inputs.listing import FoundFile, input_root, is_glob, list_input
+from shardmill.transforms.inputs.listing import find_names, input_root, is_glob, list_input
 from shardmill.transforms.shards.balance import hash_strings, rows_by_group
 from shardmill.transforms.stores import storage
 
@@ -115,8 +115,7 @@ def _matches(pattern: str) -> Iterator[str]:
     for item in items:
         if isinstance(item, Reject):
             raise UserError(f"--manifest {pattern}: {item.source}: {item.reason}")
-    names = sorted(item.name for item in items if isinstance(item, FoundFile))
-    if not names:
+    if not (names := find_names(items)):
         raise UserError(f"--manifest {pattern}: no file matches")
     yield from (storage.join(root, name) if root != "." or pattern.startswith("./") else name for name in names)
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -27,10 +28,10 @@ from shardmill.transforms.inputs.annotations import (
     build_object_lists,
 )
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, NameRules
-from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
+from shardmill.transforms.inputs.listing import FoundFiles, ListingItem, Skipped, list_input, list_singly
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.protocol import changed_error, error_text
+from shardmill.transforms.stores.protocol import FileStat, changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
 from shardmill.transforms.workers.elements import MergeFn, Spread
@@ -442,7 +443,7 @@ class ListFiles(beam.PTransform):
 
 
 def index_listing(
-    listed: Iterable[ListingItem],
+    listed: Iterable[FoundFiles | ListingItem],
     roles: FolderRoles | None = None,
     identities: bool = False,
     temporary: str | None = None,
@@ -459,37 +460,53 @@ def index_listing(
     sampled = Counter[str]()  # files by folder
     sample: list[str] = []
 
-    def rows() -> Iterator[tuple[Any, ...]]:
+    def add_to_sample(*names: str) -> None:
+        if len(sample) < MOST_SAMPLED:
+            folder = posixpath.dirname(names[0])
+            room = min(_SAMPLED_OF_FOLDER - sampled[folder], MOST_SAMPLED - len(sample))
+            sample.extend(names[:room])
+            sampled[folder] += min(room, len(names))
+
+    def identify(file: FileStat) -> int | None:
+        return file_identity(file.size_bytes, file.stamp, file.modified) if identities else None
+
+    def rows() -> Iterator[tuple[Any, ...] | None]:
         for item in listed:
-            if isinstance(item, FoundFile):
-                if finder is not None and finder.is_among_images(item.name):
-                    continue
-                if len(sample) < MOST_SAMPLED:
-                    folder = posixpath.dirname(item.name)
-                    if sampled[folder] < _SAMPLED_OF_FOLDER:
-                        sampled[folder] += 1
-                        sample.append(item.name)
-                label = split = None
-                if rules is not None:
-                    names.add(item.name)
-                    split = rules.find_split(item.name)
-                    if rules.label_pattern and (label := rules.find_label(item.name)) is None:
-                        found.reject(Reject(item.name, None, "index", f"not named as {rules.label_pattern!r} says"))
-                        continue
-                identity = file_identity(item.size_bytes, item.stamp, item.modified) if identities else None
-                revision = found_files.hash_revision(item)
-                if finder is None:
-                    yield item.name, item.size_bytes, None, label, split, None, identity, revision
-                elif (companion := found.find_companion(finder, item.name, None)) is not None:
-                    path, size, its_identity, its_revision = companion
-                    identity = combined_identity(identity, [(path, its_identity)]) if identities else None
-                    revision = found_files.add_revisions([revision, its_revision])
-                    yield item.name, item.size_bytes + size, None, label, split, None, identity, revision, [path]
+            if isinstance(item, FoundFiles) and finder is None and rules is None:
+                add_to_sample(*item.names)
+                ids = map(identify, item) if identities else repeat(None)
+                sizes, revisions = item.statuses[:, 0].tolist(), found_files.hash_statuses(item.statuses).tolist()
+                yield from zip(item.names, sizes, *[repeat(None)] * 4, ids, revisions)
             else:
-                found.leave_out(item)
+                yield from map(describe, list_singly([item]))
+
+    def describe(item: ListingItem) -> tuple[Any, ...] | None:
+        """Return the row of a file with its companion, label and split; None for anything else."""
+        if not isinstance(item, FileStat):
+            found.leave_out(item)
+            return None
+        if finder is not None and finder.is_among_images(item.path):
+            return None
+        add_to_sample(name := item.path)
+        size, identity, revision = item.size_bytes, identify(item), found_files.hash_revision(item)
+        label = split = None
+        if rules is not None:
+            names.add(name)
+            split = rules.find_split(name)
+            if rules.label_pattern and (label := rules.find_label(name)) is None:
+                found.reject(Reject(name, None, "index", f"not named as {rules.label_pattern!r} says"))
+                return None
+        if finder is None:
+            return name, size, None, label, split, None, identity, revision
+        if (companion := found.find_companion(finder, name, None)) is None:
+            return None
+        path, its_size, its_identity, its_revision = companion
+        identity = combined_identity(identity, [(path, its_identity)]) if identities else None
+        revision = found_files.add_revisions([revision, its_revision])
+        return name, size + its_size, None, label, split, None, identity, revision, [path]
 
     schema = found_files.FOUND.append(found_files.REVISION)
-    for batch in to_batches(rows(), schema if finder is None else schema.append(found_files.COMPANIONS)):
+    for batch in to_batches(filter(None, rows()), schema if finder is None else schema.append(found_files.COMPANIONS)):
         yield from split_large_batch(batch)
         found.summary.merge(summarize_batch(batch, roles=roles))
     if finder is not None:

@@ -15,7 +15,7 @@ from shardmill.text import plural
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.found_files import STEM, MaskPattern, remove_suffix
-from shardmill.transforms.inputs.listing import FoundFile, list_input
+from shardmill.transforms.inputs.listing import find_names, list_input
 from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 from shardmill.transforms.stores import storage
 
@@ -67,9 +67,8 @@ def _suffix_flags(root: str, kind: folder_roles.FileKind, unused: Mapping[str, t
 def _tables_flags(root: str, kind: folder_roles.FileKind, sample: Iterable[str]) -> list[str]:
     tables = list_input(root, replace(TABLES, exclude=kind.exclude))
     named = {posixpath.basename(each) for name in sample for each in (name, remove_suffix(name))}
-    names = sorted(item.name for item in tables if isinstance(item, FoundFile))
     # A file that is named after one image says something of that alone
-    names = [name for name in names if remove_suffix(posixpath.basename(name)) not in named][:PROBED]
+    names = [name for name in find_names(tables) if remove_suffix(posixpath.basename(name)) not in named][:PROBED]
     flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
     manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
     lists = " ".join(each for each in flags if each.startswith("--split_lists"))

@@ -12,7 +12,7 @@ from shardmill.text import plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs import folders as folder_roles
-from shardmill.transforms.inputs.listing import NO_SUFFIX, FoundFile, is_glob, is_unknown_file, list_input
+from shardmill.transforms.inputs.listing import NO_SUFFIX, find_names, is_glob, is_unknown_file, list_input
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary
 from shardmill.transforms.inputs.unused_annotations import describe_companions, describe_unused_files
 from shardmill.transforms.layout.options import (
@@ -232,7 +232,7 @@ _BOX = re.compile(r"(?:bbox_?)?(?:[xy]_?(?:min|max)|[xy][12]|left|top|right|bott
 def _unnamed_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     if not options.imagefolder or "," in options.file_column or summary.records >= MOST_SAMPLED:
         return []
-    found = (item.name for item in list_input(options.imagefolder, options.kind) if isinstance(item, FoundFile))
+    found = find_names(list_input(options.imagefolder, options.kind))
     unnamed = sorted(set(found).difference(summary.sample))
     files = plural(len(unnamed), "file that its metadata does not name is", "files that its metadata does not name are")
     return [f"of {options.source}, {files} left out, such as {unnamed[0]!r}"] if unnamed else []

@@ -85,7 +85,7 @@ class BeamStore(ObjectStore):
 
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, found by listing all files below it: FileSystems cannot list folders."""
-        names = (url[len(prefix) :].split("/") for url, _ in self.list(prefix))
+        names = (found.path[len(prefix) :].split("/") for found in self.stats(prefix))
         return sorted({parts[0] for parts in names if len(parts) > 1 and parts[0]})
 
     def delete(self, urls: Sequence[str]) -> None:

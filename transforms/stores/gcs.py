@@ -117,12 +117,6 @@ class GoogleStorage(protocol.ConditionalStore):
                 for blob in page:
                     yield _stat(f"gs://{bucket}/{blob.name}", blob)
 
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        bucket, _ = protocol.split_url(prefix)
-        with _translate_errors(f"gs://{bucket}"):
-            for blob in self._list_blobs(prefix, "items(name,size)"):
-                yield f"gs://{bucket}/{blob.name}", int(blob.size)
-
     def folders(self, prefix: str) -> Sequence[str]:
         bucket, start = protocol.split_url(prefix)
         with _translate_errors(f"gs://{bucket}"):

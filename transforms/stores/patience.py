@@ -106,8 +106,6 @@ def call_with_retries(function: Callable[..., Result], *arguments: Any) -> Resul
 
 _DELETED = 1000  # at once: as many as one request of S3 deletes
 
-Item = TypeVar("Item")
-
 
 class RetryingStore:
     """An ObjectStore that repeats failed operations; each has the same outcome as if it had run once.
@@ -139,10 +137,7 @@ class RetryingStore:
         _call_store(delete)
 
     def stats(self, prefix: str) -> Iterator[protocol.FileStat]:
-        return _resume_listing(lambda: self._store.stats(prefix), lambda found: found.path)
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        return _resume_listing(lambda: self._store.list(prefix), lambda found: found[0])
+        return _resume_listing(lambda: self._store.stats(prefix))
 
     def delete(self, urls: Sequence[str]) -> None:
         for start in range(0, len(urls), _DELETED):
@@ -176,21 +171,21 @@ def _call_store(function: Callable[..., Result], *arguments: Any) -> Result:
     return (protocol.call_with_timeout if protocol.has_short_timeouts() else call_with_retries)(function, *arguments)
 
 
-def _resume_listing(begin: Callable[[], Iterator[Item]], name_of: Callable[[Item], str]) -> Iterator[Item]:
+def _resume_listing(begin: Callable[[], Iterator[protocol.FileStat]]) -> Iterator[protocol.FileStat]:
     """Yield a sorted listing; after an error, start it again and skip the items already yielded."""
     last: str | None = None
     found = begin()
 
-    def following() -> Item | None:
+    def following() -> protocol.FileStat | None:
         nonlocal found
         try:
-            return next((item for item in found if last is None or name_of(item) > last), None)
+            return next((item for item in found if last is None or item.path > last), None)
         except Exception:
             found = begin()
             raise
 
     while (item := _call_store(following)) is not None:
-        last = name_of(item)
+        last = item.path
         yield item
 
 

@@ -40,19 +40,14 @@ class FileStat:
 
     path: str  # path or URL
     size_bytes: int
-    stamp: str  # changes with the content: crc32c, ETag or write time in ns
-    modified: float  # write time by the store's clock, in seconds since 1970
+    stamp: str = ""  # changes with the content: crc32c, ETag or write time in ns
+    modified: float = 0.0  # write time by the store's clock, in seconds since 1970
     inode: int = 0  # of a file on a disk
 
     @property
     def revision(self) -> str:
         """A text that changes when the file is written or replaced."""
-        return make_revision(self.size_bytes, self.stamp, self.inode)
-
-
-def make_revision(size_bytes: int, stamp: str, inode: int = 0) -> str:
-    """Return the text that tells the versions of a file apart, see FileStat."""
-    return f"{size_bytes}:{stamp}:{inode}"
+        return f"{self.size_bytes}:{self.stamp}:{self.inode}"
 
 
 def changed_error(path: str) -> JobError:
@@ -130,10 +125,6 @@ class ObjectStore(Protocol):
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         """Yield the metadata of each object whose URL starts with `prefix`, sorted by URL."""
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield (URL, size in bytes) of each object whose URL starts with `prefix`, sorted by URL."""
-        return ((found.path, found.size_bytes) for found in self.stats(prefix))
 
     def folders(self, prefix: str) -> Sequence[str]:
         """Return the sorted, distinct parts of URLs between `prefix` and the next slash."""

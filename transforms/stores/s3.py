@@ -533,13 +533,6 @@ class S3(protocol.ConditionalStore):
     def _some_folders(self, prefix: str) -> list[str]:
         return sorted(_folders(prefix, itertools.islice(self._response_pages(prefix, Delimiter="/"), 1)))
 
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        bucket, _ = protocol.split_url(prefix)
-        with translate_errors(f"s3://{bucket}"):
-            for page in self._response_pages(prefix):
-                for item in page.get("Contents", ()):
-                    yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
-
     def folders(self, prefix: str) -> Sequence[str]:
         """List the folders below `prefix`, grouped by the store itself."""
         with translate_errors(f"s3://{protocol.split_url(prefix)[0]}"):

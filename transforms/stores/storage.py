@@ -164,9 +164,9 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
     if is_local(root):
         yield from local.list_files(root)
         return
-    for url, size_bytes in object_store(root).list(f"{root}/"):
-        if not url.endswith("/"):  # a "folder" object of the cloud console
-            yield url[len(root) + 1 :], size_bytes
+    for found in object_store(root).stats(f"{root}/"):
+        if not found.path.endswith("/"):  # a "folder" object of the cloud console
+            yield found.path[len(root) + 1 :], found.size_bytes
 
 
 def stat_files(directory: str) -> Iterator[protocol.FileStat]:
@@ -303,7 +303,7 @@ def delete_tree(directory: str) -> None:
     if is_local(directory):
         local.delete_tree(directory)
     else:
-        delete([url for url, _ in object_store(directory).list(f"{directory.rstrip('/')}/")])
+        delete([found.path for found in stat_files(directory)])
 
 
 @contextmanager
@@ -586,7 +586,7 @@ def _find_existing(paths: Sequence[str]) -> dict[str, int]:
     for folder in sorted({f"{path.rpartition('/')[0]}/" for path in paths if not is_local(path)}):
         if not outer or not folder.startswith(outer):
             outer = folder
-            found.update(object_store(folder).list(folder))
+            found.update((item.path, item.size_bytes) for item in object_store(folder).stats(folder))
     return found
 
 

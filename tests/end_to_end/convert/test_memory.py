@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from PIL import Image
 
-from tests.support.command import REPOSITORY
+from tests.support.command import REPOSITORY, image, write_files
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has KiB, and glibc")]
 
 _TOUCH = """
 import ctypes, resource
@@ -47,7 +45,6 @@ def faults(function: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc is told")
 def test_buffers_are_returned_or_used_again() -> None:
     assert faults("return_large_buffers") > 5 * faults("reuse_large_buffers")
 
@@ -69,7 +66,6 @@ def peak_bytes(command: str, source: Path, output: Path, expected_status: int = 
     return kibibytes * 1024
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
 @pytest.mark.parametrize("suffix", ["csv.gz", "csv.bz2", "csv.zst", "parquet"])
 def test_a_bomb_takes_the_memory_of_the_largest_record(tmp_path: Path, suffix: str) -> None:
     """A line of 1 GiB, which is a reject, and 4 GB of texts that are all the same, which are not."""
@@ -87,7 +83,6 @@ def test_a_bomb_takes_the_memory_of_the_largest_record(tmp_path: Path, suffix: s
     assert peak_bytes(suffix[:3].replace("par", "parquet"), bomb, tmp_path / "out", int(suffix != "parquet")) < 900e6
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
 def test_a_table_of_many_blocks_takes_little_more_than_one_of_few(tmp_path: Path) -> None:
     row = b"%d,0.25,some words,a,b,c,17,18,19,20\n"
     for name, rows in (("few", 1000), ("many", 2_000_000)):
@@ -97,17 +92,12 @@ def test_a_table_of_many_blocks_takes_little_more_than_one_of_few(tmp_path: Path
     assert many - few < 300e6
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in KiB there")
 def test_references_to_files_take_few_hundred_bytes(tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    Image.new("L", (2, 2)).save(stream, "PNG")
-    png = stream.getvalue()
+    png = image(image_format="PNG", size=(2, 2))
     numbers = {"few": 1000, "many": 100_000}
     for name, files in numbers.items():
-        for number in range(files):
-            path = tmp_path / name / f"class_{number % 10}" / f"image_{number:06d}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(png)
+        names = (f"class_{number % 10}/image_{number:06d}.png" for number in range(files))
+        write_files(tmp_path / name, dict.fromkeys(names, png))
     few, many = (peak_bytes("images", tmp_path / name, tmp_path / f"{name}-out") for name in numbers)
 
     assert (many - few) / (numbers["many"] - numbers["few"]) < 1000

@@ -330,9 +330,9 @@ def test_files_of_systems_are_no_input(kind: str, name: str, pattern: str, tmp_p
     folder = write_files(tmp_path / "in", dict.fromkeys((f"a/1.{suffix}", name), b"x"))
     (tmp_path / "in" / ".git").mkdir()
     files = FileKind(kind, suffix, is_parquet=kind == "parquet")
-    found = list(listing.list_input(pattern.format(folder, suffix), files))
+    found = list(listing.list_singly(listing.list_input(pattern.format(folder, suffix), files)))
 
-    assert [item.name for item in found if isinstance(item, listing.FoundFile)] == [f"a/1.{suffix}"]
+    assert listing.find_names(found) == [f"a/1.{suffix}"]
     skipped = [item.name for item in found if isinstance(item, listing.Skipped) and item.name != ".git"]
     assert skipped == [name if "_x" in name else name.partition("/")[0]]
 

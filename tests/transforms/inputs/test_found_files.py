@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.inputs import found_files
-from shardmill.transforms.inputs.listing import FoundFile, ListingItem, Skipped, list_input
+from shardmill.transforms.inputs.listing import ListingItem, Skipped, list_input, list_singly
 from shardmill.transforms.inputs.manifest_files import ManifestFile
 from shardmill.transforms.inputs.manifest_table import ManifestNames
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest, index_listing
@@ -33,7 +34,7 @@ REJECT = Reject("bad.jpg", None, "index", "why")
 
 
 def test_a_listing_in_any_order_has_one_summary() -> None:
-    items: list[ListingItem] = [FoundFile("cat/a.jpg", 5), REJECT, FoundFile("dog/b.jpg", 7), Skipped("x", ".txt file")]
+    items: list[ListingItem] = [FileStat("cat/a.jpg", 5), REJECT, FileStat("dog/b.jpg", 7), Skipped("x", ".txt file")]
 
     summaries = [list(index_listing(order))[-1].value for order in (items, items[::-1])]
 
@@ -147,7 +148,7 @@ def test_files_and_links_are_measured_alike(
 
 
 def test_the_fingerprint_is_that_of_the_files() -> None:
-    items: list[ListingItem] = [FoundFile(f"{index}.jpg", index) for index in range(25_000)]
+    items: list[ListingItem] = [FileStat(f"{index}.jpg", index) for index in range(25_000)]
     outputs = list(index_listing(items))
     batches, summary = outputs[:-1], outputs[-1].value
 
@@ -169,18 +170,22 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
         found_files.measure_rows(batch, "gs://bucket/folder")
 
 
-def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(tmp_path: Path) -> None:
-    paths = [str(tmp_path / f"{number}.jpg") for number in range(50)]
+def test_files_that_are_read_at_once_have_the_revisions_of_the_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardmill.transforms.inputs.listing._FILES_AT_ONCE", 20)
+    paths = [str(tmp_path / f"{number:02}.jpg") for number in range(50)]
     for number, path in enumerate(paths):
         Path(path).write_bytes(b"x" * number)
-        os.utime(path, ns=(0, (number - 25) * 10**17 + number))
+        os.utime(path, ns=(0, (number - 24) * 38 * 10**16 + number))  # the last one exceeds 64 bits
     data, statuses = storage.read_small(paths)
-    listed = [found_files.hash_revision(item) for item in list_input(str(tmp_path)) if isinstance(item, FoundFile)]
-    stated = [found_files.hash_revision(storage.stat_file(path)) for path in paths]
+    listed = [item for item in list_singly(list_input(str(tmp_path))) if isinstance(item, FileStat)]
+    stats = [storage.stat_file(path) for path in paths]
+    stated = list(map(found_files.hash_revision, stats))
 
-    assert None not in data
-    assert found_files.hash_statuses(statuses).tolist() == stated
-    assert sorted(map(str, listed)) == sorted(map(str, stated))
+    assert None not in data[:-1]
+    assert found_files.hash_statuses(statuses[:-1]).tolist() == stated[:-1]
+    assert {replace(item, path=storage.join(str(tmp_path), item.path)) for item in listed} == set(stats)
     assert len(set(stated)) > 45
 
 

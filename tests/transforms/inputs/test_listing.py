@@ -14,7 +14,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.formats.format import FileRef
 from shardmill.transforms.inputs import listing
-from shardmill.transforms.inputs.folders import FileKind
+from shardmill.transforms.inputs.folders import IMAGES, FileKind
+from shardmill.transforms.stores.protocol import FileStat
 from tests.support.command import write_files
 from tests.support.jobs import Jobs
 
@@ -23,16 +24,18 @@ def touch(root: Path, *names: str) -> Path:
     return write_files(root, dict.fromkeys(names, b"12345"))
 
 
-def listed(pattern: object) -> list[listing.ListingItem]:
-    return sorted(listing.list_input(str(pattern)), key=str)
+def listed(pattern: object, kind: FileKind = IMAGES) -> list[listing.ListingItem]:
+    """Return a listing, sorted, in which files have a size and no times."""
+    items = listing.list_singly(listing.list_input(str(pattern), kind))
+    return sorted((FileStat(i.path, i.size_bytes) if isinstance(i, FileStat) else i for i in items), key=str)
 
 
 def found(pattern: object) -> list[str]:
-    return sorted(item.name for item in listing.list_input(str(pattern)) if isinstance(item, listing.FoundFile))
+    return listing.find_names(listed(pattern))
 
 
 def others(pattern: object) -> list[listing.ListingItem]:
-    return [item for item in listed(pattern) if not isinstance(item, listing.FoundFile)]
+    return [item for item in listed(pattern) if not isinstance(item, FileStat)]
 
 
 @pytest.mark.parametrize(
@@ -53,12 +56,12 @@ def test_patterns_of_exclude(pattern: str, excluded: list[str]) -> None:
     assert [name for name in names if listing.find_exclusion(name, ["*.txt", pattern]) == pattern] == excluded
 
 
-def test_a_folder(tmp_path: Path) -> None:
-    touch(tmp_path, "a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
+def test_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_FILES_AT_ONCE", 2)
+    names = ("a.jpg", "cat/b.PNG", "cat/c.gif", "cat/d.txt.jpg", "cat/deep/c.webp", "cat/e.bmp", "train/cat/d.tiff")
+    touch(tmp_path, *names, "cat/c.txt")
 
-    assert listed(tmp_path) == [
-        listing.FoundFile(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
-    ]
+    assert listed(tmp_path) == [*(FileStat(name, 5) for name in names), listing.Skipped("cat/c.txt", ".txt file")]
     assert listed(f"{tmp_path}/") == listed(tmp_path)
 
 
@@ -83,10 +86,10 @@ def test_odd_names(tmp_path: Path) -> None:
 
 def test_names_that_are_not_utf_8_are_rejected(tmp_path: Path) -> None:
     (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jpg"))).touch()
+    touch(tmp_path, "a.jpg", "b.jpg")
 
     reject = Reject("\\xff.jpg", None, "index", "the file name is not UTF-8; rename the file")
-    assert listed(tmp_path) == [reject]
-    assert listed(f"{tmp_path}/*.jpg") == [reject]
+    assert listed(tmp_path) == listed(f"{tmp_path}/*.jpg") == [FileStat("a.jpg", 5), FileStat("b.jpg", 5), reject]
 
 
 def test_links_are_followed_but_not_round(tmp_path: Path) -> None:
@@ -112,7 +115,7 @@ def test_links_that_lead_nowhere(tmp_path: Path, pattern: str) -> None:
 
     found_ = listed(f"{tmp_path}{pattern}")
 
-    assert [item for item in found_ if isinstance(item, listing.FoundFile)] == [listing.FoundFile("a.jpg", 5)]
+    assert [item for item in found_ if isinstance(item, FileStat)] == [FileStat("a.jpg", 5)]
     rejects = {item.source: item.reason for item in found_ if isinstance(item, Reject)}
     assert rejects.keys() >= {"gone.jpg", "self.jpg", "one.jpg", "other.jpg"}
     assert all(reason.startswith("dangling or looping symbolic link: ") for reason in rejects.values())
@@ -159,14 +162,11 @@ def test_a_glob_relative_to_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_choice_that_nothing_is_there_for_is_said(tmp_path: Path, pattern: str) -> None:
     touch(tmp_path, "dt=01/a.csv", "dt=03/a.csv", "dt=04/a.csv")
 
-    items = sorted(listing.list_input(f"{tmp_path}/{pattern}", FileKind("CSV files", "csv")), key=str)
+    items = listed(f"{tmp_path}/{pattern}", FileKind("CSV files", "csv"))
 
     missing = pattern.replace("{01,02,03}", "02").replace("{dt=01/a.csv,dt=02/a.csv,dt=03/a.csv}", "dt=02/a.csv")
-    assert items == [
-        listing.FoundFile("dt=01/a.csv", 5),
-        listing.FoundFile("dt=03/a.csv", 5),
-        listing.Skipped(missing, listing.NO_MATCH),
-    ]
+    there = (FileStat(f"dt={day}/a.csv", 5) for day in ("01", "03"))
+    assert items == [*there, listing.Skipped(missing, listing.NO_MATCH)]
 
 
 def test_choices() -> None:

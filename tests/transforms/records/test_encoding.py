@@ -12,11 +12,12 @@ from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.formats.format import FileRef
-from shardmill.transforms.inputs.listing import FoundFile, assign_key_shares, to_refs
+from shardmill.transforms.inputs.listing import assign_key_shares, to_refs
 from shardmill.transforms.options.job_options import SplitOptions
 from shardmill.transforms.records.encoding import PreparedRows, hash_keys, input_order_keys, read_labels
 from shardmill.transforms.records.keys import KeyOptions, order_and_contents
 from shardmill.transforms.statistics.contents import SEEDS, hash_lines
+from shardmill.transforms.stores.protocol import FileStat
 
 FILE = FileRef("a.csv", "a.csv", 1000, 0, 1 << 60)
 ROWS = pa.RecordBatch.from_pydict({"id": pa.array([1, 2, 3, 1]), "text": pa.array([b"x", b"y", b"x", b"x"])})
@@ -88,7 +89,7 @@ def test_ties_are_distinct_and_of_the_position_alone() -> None:
 
 @pytest.mark.parametrize("lines", [np.arange(1, 200_001), np.array([1, 2, 3, 10**9, 10**9 + 1])])
 def test_input_order_is_that_of_names_then_lines(lines: np.ndarray) -> None:
-    found = [FoundFile("b.csv", 10**9), FoundFile("a.csv", 5_000), FoundFile("c/a.csv", 0)]
+    found = [FileStat("b.csv", 10**9), FileStat("a.csv", 5_000), FileStat("c/a.csv", 0)]
     files = assign_key_shares(to_refs(found, "/folder"))
     keys = np.concatenate([input_order_keys(file, lines) for file in files])
 

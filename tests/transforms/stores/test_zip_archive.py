@@ -78,7 +78,7 @@ class Objects:
 def test_the_archive_on_a_store_is_the_first_that_is_an_object(path: str) -> None:
     archives = ZipArchives(lambda _: cast("ObjectStore", Objects()))
 
-    assert [name for name, _ in archives.list(f"zip://{path}/")] == [f"zip://{path}/cat/1.zip"]
+    assert [found.path for found in archives.stats(f"zip://{path}/")] == [f"zip://{path}/cat/1.zip"]
     assert archives.read(f"zip://{path}/cat/1.zip") == b"x"
 
 

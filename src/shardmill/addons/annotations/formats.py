@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from shardmill.text import listed
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
-from shardmill.transforms.inputs.listing import FoundFile, list_input
+from shardmill.transforms.inputs.listing import find_names, list_input
 from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS, HEAD_BYTES, PROBED
 from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
@@ -116,8 +116,7 @@ _SPLIT_WORD = re.compile(r"(?<![a-z])(" + "|".join(SPLIT_FOLDERS) + r")(?![a-z])
 
 def find_annotations(root: str, exclude: tuple[str, ...] = ()) -> str | None:
     """Return the annotations of a tool below `root`, a folder of images, and the flags that read them; None if none."""
-    listing = list_input(root, replace(ANNOTATIONS, exclude=exclude))
-    names = [item.name for item in listing if isinstance(item, FoundFile)]
+    names = find_names(list_input(root, replace(ANNOTATIONS, exclude=exclude)))
     for each, files, flags in recognise(root, names):
         named = [path.removeprefix(storage.join(root, "")) for path in files]
         return _describe_coco(root, named) if each.what == COCO else _describe(named, each.what, flags)

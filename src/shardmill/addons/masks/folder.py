@@ -16,9 +16,10 @@ from shardmill.transforms.columns.arrow import convert_batch
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.found_files import REVISION, FoundCompanion, MaskPattern, hash_revision, remove_suffix
-from shardmill.transforms.inputs.listing import FoundFile, is_unknown_file, list_input
+from shardmill.transforms.inputs.listing import is_unknown_file, list_input, list_singly
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import FileStat
 from shardmill.transforms.stores.streams import file_identity
 
 _SHOWN = 3  # names of masks without an image
@@ -60,12 +61,12 @@ class MaskFolder:
         self._owners = np.zeros(len(keys), np.uint64)  # keys of the images that asked for each
 
     def _list_masks(self) -> Iterator[FoundCompanion]:
-        for item in list_input(self._folder, IMAGES):
-            if isinstance(item, FoundFile):
-                if not self._pattern.is_mask(remove_suffix(item.name)):
+        for item in list_singly(list_input(self._folder, IMAGES)):
+            if isinstance(item, FileStat):
+                if not self._pattern.is_mask(remove_suffix(item.path)):
                     continue
                 identity = file_identity(item.size_bytes, item.stamp, item.modified) if self._needs_identities else None
-                yield item.name, item.size_bytes, identity, hash_revision(item)
+                yield item.path, item.size_bytes, identity, hash_revision(item)
             elif isinstance(item, Reject):
                 self._unlisted.append(f"{item.source}: {item.reason}")
             elif is_unknown_file(item.kind):

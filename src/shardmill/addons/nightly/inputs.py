@@ -29,7 +29,7 @@ from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import NamedInputsConfig, ParallelConfig, RowsConfig
 from shardmill.transforms.columns.arrow import to_batches
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
-from shardmill.transforms.inputs.listing import NO_MATCH, FoundFile, accept_language_suffix, input_root, list_input
+from shardmill.transforms.inputs.listing import NO_MATCH, accept_language_suffix, input_root, list_input, list_singly
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -146,10 +146,10 @@ def _find_root(config: JobConfig, path: str) -> str:
 def _list_matched_files(
     pattern: str, root: str, kind: FileKind, missing: list[str], before: str = ""
 ) -> Iterator[_NamedFile]:
-    for item in list_input(pattern, kind):
-        if isinstance(item, FoundFile):
-            path = storage.join(root, item.name)
-            yield f"{before}{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
+    for item in list_singly(list_input(pattern, kind)):
+        if isinstance(item, FileStat):
+            path = storage.join(root, item.path)
+            yield f"{before}{item.path}", FileStat(path, item.size_bytes, item.stamp, item.modified)
         elif isinstance(item, Reject):
             yield f"{before}{item.source}", _make_unreadable(item.source, item.reason)
         elif item.kind == NO_MATCH:

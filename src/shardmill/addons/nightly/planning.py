@@ -30,15 +30,9 @@ from shardmill.reading.dataset import Dataset, labels_of, open_dataset
 from shardmill.text import plural, shorten
 from shardmill.transforms.options.image_options import Labels
 from shardmill.transforms.options.job_options import CheckOptions
+from shardmill.transforms.publishing import catalog
 from shardmill.transforms.publishing import catalog as latest_file
 from shardmill.transforms.publishing.build_records import find_newest_built, inputs_path
-from shardmill.transforms.publishing.catalog import (
-    check_not_ahead,
-    find_damage,
-    find_newest_version,
-    find_previous_version,
-    list_published,
-)
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import StoredFile, error_text
 from shardmill.transforms.stores.storage import run_concurrently
@@ -87,7 +81,7 @@ def decide(config: JobConfig, inputs: Inputs, on_published: str = KEEP) -> Uncha
     LATEST's was rolled back from, and building the same again would be no better.
     """
     latest = latest_file.read_latest(config.parent)
-    published = [state.version for state in list_published(config.parent)]
+    published = [state.version for state in catalog.list_published(config.parent)]
     if latest not in published:  # readers find nothing, so there is something to do
         named = f"LATEST names {shorten(latest)!r}, which is not published" if latest else "there is no LATEST"
         return Changed(named if latest or published else "there is no version yet")
@@ -112,7 +106,7 @@ def _compare_to_version(parent: str, version: str, inputs: Inputs) -> str:
     except CorruptDataError as error:
         return str(error)
     directory = storage.join(parent, version)
-    return describe_difference(before, inputs) or find_damage(directory) or _describe_unread(directory, before)
+    return describe_difference(before, inputs) or catalog.find_damage(directory) or _describe_unread(directory, before)
 
 
 # The ends of reasons to reject a file that could not be opened as its turn came
@@ -223,7 +217,7 @@ def find_kept_settings(recipe: Recipe, parent: str) -> KeptSettings:
     _check_kept(recipe, labels, types)
     messages = []
     if like in (None, file_names.LATEST):
-        like, warning = find_previous_version(parent)
+        like, warning = catalog.find_previous_version(parent)
         if not like:
             return KeptSettings(
                 messages=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
@@ -335,8 +329,8 @@ def _find_next_number(parent: str, prefix: str = "") -> str:
     Versions that a job builds or publishes now do not count: two builders want the same version, so the second one
     gives way.
     """
-    of_folders, of_records = partial(find_newest_version, parent, prefix), partial(find_newest_built, parent, prefix)
-    found = max(filter(None, run_concurrently(parent, of_folders, of_records)), key=version_numbers, default="")
+    ways = (partial(find, parent, prefix) for find in (catalog.find_newest_version, find_newest_built))
+    found = max(filter(None, run_concurrently(parent, *ways)), key=version_numbers, default="")
     if not found or storage.exists(storage.join(parent, found, file_names.PUBLISHING)):
         return found or FIRST
     return next_patch(found)
@@ -371,7 +365,7 @@ class BuildPlan:
 def begin_build(recipe: Recipe, request: RebuildOptions) -> BuildRecord:
     """Return the record of a build that begins now, with the version to build."""
     version = version_to_build(request.version or recipe.build.version, storage.join(recipe.output, recipe.name))
-    check_not_ahead(version, request.date, request.allow_future)
+    catalog.check_not_ahead(version, request.date, request.allow_future)
     return begin_record(recipe.name, version)
 
 

@@ -15,17 +15,8 @@ from jinja2 import DictLoader, Environment, FileSystemBytecodeCache, StrictUndef
 from markupsafe import Markup
 
 import shardmill
+from shardmill.addons.reports import rows as figures
 from shardmill.addons.reports.content import ReportSources, report_content, run_default_checks, sources_of_build
-from shardmill.addons.reports.rows import (
-    HEIGHT,
-    WIDTH,
-    check_rows,
-    compare_figures,
-    feature_row,
-    label_rows,
-    make_build_rows,
-    picture_rows,
-)
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, page_path
 from shardmill.pipelines.reports import log
@@ -89,7 +80,7 @@ def render_page(content: Mapping[str, Any], sources: ReportSources) -> str:
     It has no scripts and no external files, escapes all content, and takes at most 2 MB if the tightest limits suffice.
     """
     text = ""
-    pictures = picture_rows(sources.pictures)
+    pictures = figures.picture_rows(sources.pictures)
     for room in _LIMITS[1:] if len(content["features"]) > _MANY_FEATURES else _LIMITS:
         text = mask_urls(_render_within(content, sources, room, *pictures))
         if len(text.encode()) <= MAX_BYTES:
@@ -107,26 +98,30 @@ def _render_within(
         sections=list(SECTIONS),
         room=room,
         notices=_NOTICES,
-        checks=check_rows(content["verdict"]["checks"]),
+        checks=figures.check_rows(content["verdict"]["checks"]),
         well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
         unknown=sum(check["severity"] == "unknown" for check in content["verdict"]["checks"]),
-        compared=[] if sources.baseline is None else compare_figures(profile, sources.baseline),
+        compared=[] if sources.baseline is None else figures.compare_figures(profile, sources.baseline),
         pictures=others[: room.pictures],
         all_pictures=len(others),
         pairs=pairs[: room.pictures],
-        width=WIDTH,
-        height=HEIGHT,
-        labels=[label_rows(label) for label in content["labels"]],
+        width=figures.WIDTH,
+        height=figures.HEIGHT,
+        labels=[figures.label_rows(label) for label in content["labels"]],
         features=[
-            feature_row(feature, _find_summaries(profile, feature["name"]), room.splits, room.top_values, room.bins)
+            figures.feature_row(
+                feature, _find_summaries(profile, feature["name"]), room.splits, room.top_values, room.bins
+            )
             for feature in content["features"][: room.features]
         ],
         odd=sum(bool(feature["alerts"]) for feature in content["features"]),
         examples=sum(split["examples"] for split in content["splits"]),
         size_bytes=sum(split["size_bytes"] for split in content["splits"]),
         units=() if stats is None else tuple({unit: None for split in stats.splits.values() for unit in split.counts}),
-        made_of=make_build_rows(content["made"]["input"]),
-        made_by=[row for group in ("configuration", "versions") for row in make_build_rows(content["made"][group])],
+        made_of=figures.make_build_rows(content["made"]["input"]),
+        made_by=[
+            row for group in ("configuration", "versions") for row in figures.make_build_rows(content["made"][group])
+        ],
     )
 
 

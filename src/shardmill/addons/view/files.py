@@ -374,7 +374,7 @@ def _list(path: str, files: Files | None, is_alone: bool) -> tuple[list[RecordFi
             return [RecordFile(name, split_of(name), files or LocalFiles()) for name in names], ()
     from shardmill.pipelines.config.data_sets import find_data_set
     from shardmill.transforms.inputs.folders import FileKind
-    from shardmill.transforms.inputs.listing import FoundFile, input_root, list_input
+    from shardmill.transforms.inputs.listing import find_names, input_root, list_input
     from shardmill.transforms.stores import storage
 
     used = files or storage.StorageFiles()
@@ -403,7 +403,7 @@ def _list(path: str, files: Files | None, is_alone: bool) -> tuple[list[RecordFi
     for item in (listed := list(list_input(path, FileKind("TFRecord files", _SUFFIXES, has_signature=True)))):
         if isinstance(item, Reject):
             raise UserError(f"{storage.join(root, item.source)} {item.reason}")
-    names = sorted(storage.join(root, item.name) for item in listed if isinstance(item, FoundFile))
+    names = [storage.join(root, name) for name in find_names(listed)]
     return [RecordFile(name, split_of(name), used) for name in names], ()
 
 
