@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from shardmill.addons import registry
 from tests.support.command import REPOSITORY, image_tree, write_files
 
@@ -49,6 +51,7 @@ for copy in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_others_convert_without_an_add_on(tmp_path: Path) -> None:
     write_files(tmp_path / "in", {"a.csv": b"x,y\n1,a\n2,b\n", "b.txt": b"one\ntwo\n"})
     write_files(tmp_path / "in/pictures", image_tree(("ant", "bee"), 2))
