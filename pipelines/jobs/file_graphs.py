@@ -74,7 +74,7 @@ def _find_previous_version(config: FilesConfig, encoding: Mapping[str, str], roo
     parent = storage.join(config.output, config.name)
     version = read_latest(config.parent) if config.reuse == LATEST else config.reuse
     if not version:
-        return "no older version is published"
+        return "there is no older version to take examples from"
     directory = storage.join(parent, version)
     if not file_names.is_version(version) or not storage.exists(storage.join(directory, file_names.SUCCESS)):
         if config.reuse == LATEST:

@@ -32,7 +32,7 @@ def test_images_that_did_not_change_are_not_read_again(run: Run, tmp_path: Path,
     if fingerprint == "content":
         assert "pets: all files were read: with fingerprint: content" in second.out
         return
-    assert "pets: all 20 files were read: no older version is published\n" in first.out
+    assert "pets: all 20 files were read: there is no older version to take examples from\n" in first.out
     assert "pets: 19 of 21 files taken from 1.0.0, the others read\n" in second.out
     full = run("rebuild", path, "--force", "--full")
     assert "files taken" not in full.out

@@ -76,7 +76,7 @@ def test_the_next_build_is_told_what_this_one_reads_and_how(config: ImagesConfig
 
 
 def test_why_nothing_is_taken(config: ImagesConfig) -> None:
-    assert found(config).index_options.why == "no older version is published"
+    assert found(config).index_options.why == "there is no older version to take examples from"
     publish(config)
     for changed, encoding, why in (
         (replace(config, reuse="record"), ENCODING, "--reuse record takes nothing"),

@@ -132,7 +132,7 @@ def _warn_of_unnamed(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Ite
 FORMAT = 1  # raised when a program that reads the previous format would misread it
 
 _NAMES = 3  # of rejected records, of each reason
-_WORDS = {"ok": "good", "unknown": "good, as far as is known", "warn": "look at it", "error": "bad"}
+_WORDS = {"ok": "good", "unknown": "good; some checks had no data", "warn": "look at it", "error": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
