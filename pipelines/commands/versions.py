@@ -18,7 +18,7 @@ from shardmill.pipelines.config.flags import Parser
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import human_size, new_table, table_text
 from shardmill.reading.dataset import open_dataset
-from shardmill.text import to_printable
+from shardmill.text import plural, to_printable
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.build_records import read_record
 from shardmill.transforms.publishing.catalog import VersionState, list_versions, read_latest, read_tags
@@ -233,7 +233,8 @@ def _version_cells(row: VersionRow) -> list[str]:
     examples = "damaged" if row.published and row.examples is None else f"{row.examples:,}" if row.examples else ""
     size = human_size(row.size_bytes) if row.size_bytes is not None else ""
     names = ", ".join([*(["LATEST"] if row.latest else []), *row.tags])
-    checks = f"{row.errors} errors, {row.warnings} warnings" if row.errors or row.warnings else "passed"
+    found = f"{plural(row.errors or 0, 'error')}, {plural(row.warnings or 0, 'warning')}"
+    checks = found if row.errors or row.warnings else "passed"
     return [row.version, when, examples, size, names, "" if row.errors is None else checks]
 
 

@@ -240,7 +240,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
         (with_image(id=101), "'0.png' and '1.png' both have the id 101"),
         (
             lambda c: [item.update(file_name="gone.png") for item in c["images"]],
-            "its images, such as 'gone.png', were not found in",
+            "its images, such as 'gone.png', were not found in…give the folder that holds 'gone.png': --input FOLDER",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_what_there_is(run: Run, parent: Path) -> None:
     assert head == ["version", "published", "examples", "size", "named", "by", "checks"]
     assert [line[0] for line in lines] == ["1.0.2", "1.0.1", "1.0.0"]
     assert lines[0][3:] == ["4", "120", "B", "LATEST", "0", "errors,", "2", "warnings"]
-    assert lines[1][3:] == ["damaged", "1", "errors,", "1", "warnings"]
+    assert lines[1][3:] == ["damaged", "1", "error,", "1", "warning"]
     assert lines[2][3:] == ["2", "60", "B", "a,", "good", "passed"]
 
     rows = json.loads(run("versions", parent, "--json").out)

@@ -532,8 +532,8 @@ class CocoSource(inputs.AnnotationSource):
         problem = f"--coco {path}: its images, such as {names[0]!r},"
         if not there:
             raise UserError(
-                f"{problem} were not found in {', '.join(searched)}; give the folder that their names begin in:"
-                " --input FOLDER, or --file_root relative to the folder of that file"
+                f"{problem} were not found in {', '.join(searched)}; give the folder that holds {names[0]!r}: --input"
+                f" FOLDER, or --file_root FOLDER, relative to that of {posixpath.basename(path)}"
             )
         roots = [posixpath.relpath(folder, posixpath.dirname(path) or ".") for folder in searched]
         # With several files, one --file_root would be for all of them
