@@ -132,8 +132,8 @@ def split_of_file(name: str) -> str | None:
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:
     """Return the folders of a file's name; given --folders, one more than those with a meaning, for a notice."""
-    folders = name.split("/")[:-1]
-    return "/".join(folders if roles is None else folders[: roles.depth + 1])
+    folder = name.rpartition("/")[0]
+    return folder if roles is None else "/".join(folder.split("/")[: roles.depth + 1])
 
 
 def has_split_word(name: str) -> bool:

@@ -429,13 +429,12 @@ def _walk(folder: str, prefix: str, ancestors: _Folders, kind: FileKind) -> Iter
         return
     (inside, entries), others, found, is_plain = entered, _Entries(), 0, kind.is_plain
     for start in range(0, len(entries), _FILES_AT_ONCE):
-        part = entries[start : start + _FILES_AT_ONCE]
-        plain = [item for item in part if is_plain(item.name)]
+        plain = _Entries()
+        for item in entries[start : start + _FILES_AT_ONCE]:
+            (plain if is_plain(item.name) else others).append(item)
         if (files := _stat_files(prefix, plain)) is None:
-            others += part
-            continue
-        others += (item for item in part if not is_plain(item.name))
-        if plain:
+            others += plain
+        elif plain:
             found += len(plain)
             yield files
     for item in others:

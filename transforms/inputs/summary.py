@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -213,7 +214,7 @@ def summarize_batch(
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
-        folders=Counter(folder_key(name, roles) for name in names) if not has_labels else Counter(),
+        folders=Counter(map(folder_key, names, repeat(roles))) if not has_labels else Counter(),
         sample=tuple(sorted(set(names))) if columns is not None else (),
         labels=labels,
         label_lists=lists,

@@ -177,6 +177,7 @@ _MASK_WORDS = frozenset(
         *("label", "labels", "labelid", "labelids", "labeltrainids", "annotation", "annotations"),
     )
 )
+_MANY = 20  # files of a folder: more than the parts of one example
 _SHARE = 0.9  # of a folder's files that must be named after those of another
 _CUT = re.compile(r"[-_. (]|(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)")  # between the words of a name
 _LABEL_IDS = "labelids"  # the masks of Cityscapes that networks are trained with
@@ -202,7 +203,7 @@ def describe_companions(
     elif is_image:
         problem = _describe_named_after(root, sample)
     given = folder_roles.find_roles(folders) if roles is None else None
-    if problem is None and given is not None and given.label is not None:
+    if problem is None and given is not None and given.label is not None and (near or max(folders.values()) < _MANY):
         marked = "" if near is None else f"{near[2]!r} next to {near[1]!r} holds masks or labels by its name"
         return _describe_parts(marked, sample, given, is_image)
     otherwise = f"or, if all are examples, --input a glob, such as {shlex.quote(storage.join(root, '**/*.*'))}"
@@ -272,7 +273,7 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
     """Return the problem with a folder in which most names are those of others with one addition, such as `1_mask`."""
     by_folder: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for name in sorted(sample):
-        folder, base = posixpath.split(name)
+        folder, _, base = name.rpartition("/")
         by_folder[folder][remove_suffix(base)].append(name)
     for stems in by_folder.values():
         is_numbered = len({re.sub(r"\d+", "0", stem) for stem in stems}) == 1  # and no file is named after another
@@ -305,13 +306,13 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
 
 
 def _describe_parts(problem: str, sample: Iterable[str], roles: folder_roles.FolderRoles, is_image: bool) -> str | None:
-    """Return the problem with folders that have files of the same names, which are words: `1/left` and `2/left`."""
+    """Return the problem with folders that have few files of the same names, which are words: `1/left`, `2/left`."""
     words: dict[str, list[str]] = defaultdict(list)
     for name in sample:
         folder, base = posixpath.split(name)
         words[folder].append(remove_suffix(base).replace(posixpath.basename(folder), ""))
     first, *others = (sorted(re.sub(r"\d+", "", word) for word in each) for each in words.values())
-    if 1 < others.count(first) == len(others) and first[0] and 1 < len({*first}) <= len(first) < 20:
+    if 1 < others.count(first) == len(others) and first[0] and len({*first}) > 1:
         problem = problem or f"{len(words):,} folders, such as {min(words)!r}, have files of the same names"
     table = ",".join(sorted(word.strip("-_. ") for word in next(iter(words.values()))))
     parts = f"give --manifest a table with a row for each folder and --file_column {table}"

@@ -341,13 +341,13 @@ _ID = r"(?P<group>\D*\d[^-_ ]*)[-_ ].*"
 def _id_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     """Return a notice if most names begin with an id that others in the folder have, and each file is drawn alone."""
     ids = defaultdict[tuple[str, str], list[str]](list)
-    for name in summary.sample:
-        folder, base = posixpath.split(name)
+    for name in summary.sample if options.are_files_drawn else ():
+        folder, _, base = name.rpartition("/")
         if found := re.fullmatch(_ID, base):
             ids[folder, found["group"]].append(name)
     folders = Counter(folder for folder, _ in ids)
     shared = [names for (folder, _), names in ids.items() if len(names) > 1 and folders[folder] > 1]
-    if not options.are_files_drawn or len(ids) < 2 or 2 * sum(map(len, shared)) <= len(summary.sample):
+    if len(ids) < 2 or 2 * sum(map(len, shared)) <= len(summary.sample):
         return []
     instead = " in place of --stratify_by" if options.split.stratify_by else ""
     return [
