@@ -6,11 +6,6 @@ if __name__ != "shardmill.pipelines":
     raise ImportError(f"import shardmill.pipelines instead of {__name__}")
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Drop Beam's import warning about missing Google clients, which jobs on local disks do not need."""
-    return "apitools not found" not in str(record.msg)
-
-
 def _without_trace(record: logging.LogRecord) -> bool:
     """Drop the stack trace that Beam logs with each attempt to find Google's credentials."""
     text, traced, _ = str(record.msg).partition(" Traceback for above exception")
@@ -20,4 +15,5 @@ def _without_trace(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("apache_beam.utils.retry").addFilter(_without_trace)
-logging.getLogger().addFilter(_is_news)  # here, which runs before any module of ours imports Beam
+# Beam's import warning about missing Google clients, here, before any module of ours imports it
+logging.getLogger().addFilter(lambda record: "apitools not found" not in str(record.msg))

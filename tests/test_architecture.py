@@ -117,6 +117,7 @@ SINGLE = {
     "shardmill.transforms.times": 4,
     "shardmill.transforms.analysis": 5,
     "shardmill.transforms.user_module": 5,
+    "shardmill.transforms.strata": 9,
     "shardmill.pipelines": 0,
     "shardmill.addons": 0,
     "shardmill.addons.registry": 0,

@@ -189,7 +189,10 @@ class JobConfig(
             )
         super().__post_init__()
         if self.folders is not None and self.folders.group is not None:
-            self._check_folder_groups()
+            if self.splits is None:
+                raise UserError(f"--folders {self.folders} needs --splits: a group is what stays in one of them")
+            if self.group_by is not None:
+                raise UserError(f"--folders {self.folders} contradicts --group_by {self.group_by}; give one of them")
         if self.balance in registry.QUANTITIES and all(options.quantity != self.balance for options in self.add_ons):
             flag = registry.QUANTITIES[self.balance].flag
             raise UserError(f"--balance {self.balance} needs --{flag}, whose {self.balance} shards are to be equal in")
@@ -214,13 +217,6 @@ class JobConfig(
         """Check that options do not contradict each other or the input; called once, after `resolve`."""
         for options in self.add_ons:
             options.check(self)
-
-    def _check_folder_groups(self) -> None:
-        if self.splits is None:
-            raise UserError(f"--folders {self.folders} needs --splits: a group is what stays in one of them")
-        other = "group_by" if self.group_by is not None else "stratify_by"
-        if (column := getattr(self, other)) is not None:
-            raise UserError(f"--folders {self.folders} contradicts --{other} {column}; give one of them")
 
     @property
     def format_name(self) -> str:
@@ -260,7 +256,9 @@ class JobConfig(
     @property
     def split(self) -> job_options.SplitOptions:
         """Return the options that assign examples to splits."""
-        return self.subset(job_options.SplitOptions)
+        split = self.subset(job_options.SplitOptions)
+        has_groups = self.folders is not None and self.folders.group is not None
+        return replace(split, group_by=job_options.FOLDER) if has_groups else split
 
     @property
     def classes(self) -> LabelOptions:

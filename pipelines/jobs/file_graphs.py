@@ -29,7 +29,7 @@ from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.manifest_files import LineResolver
 from shardmill.transforms.inputs.sources import IndexedFiles, ListFiles, ReadManifest
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.files import DEFAULT_SPLITS, Layout, make_layout
+from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.options.job_options import CONTENT, LATEST, NO, RECORD
 from shardmill.transforms.publishing.catalog import read_latest
@@ -147,14 +147,14 @@ def plan_files(
         make_encoder = route.make_encoder or (lambda _: route.encoder)
         work = (make_encoder, config.split_seed, config.files_per_task, config.read_threads.number)
         planned = planned | "GroupByContent" >> GroupByContent(layout, *work)
+    strata = None
     if config.stratify_by is not None:
-        names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)
-        planned = planned | "Stratify" >> AssignStrata(names, fractions)
+        planned, strata = planned | "Stratify" >> AssignStrata(config.split)
     if config.no_shuffle:
         planned = planned | "KeepOrder" >> KeepOrder()
     shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
     rejects = (indexed.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
-    return indexed.summary, skeleton.CutInput(layout, divisions, shards, [rejects])
+    return indexed.summary, skeleton.CutInput(layout, divisions, shards, [rejects], strata)
 
 
 def _make_file_layout(
@@ -275,7 +275,8 @@ def plan_files_dry_run(root: beam.Pipeline, path: str, config: FilesConfig, rout
     summary, cut = plan_files(root, config, route)
     shards = cut.parts | "CountShard" >> beam.MapTuple(_count_shard)
     sides = (AsSingleton(cut.layout), AsIter(shards), AsIter(cut.rejects[0]), route.encoder)
-    _ = summary | "Save" >> beam.Map(skeleton.save_dry_run, path, _make_dry_run, *sides)
+    strata = None if cut.strata is None else AsSingleton(cut.strata)
+    _ = summary | "Save" >> beam.Map(skeleton.save_dry_run, path, strata, _make_dry_run, *sides)
 
 
 def _count_shard(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:

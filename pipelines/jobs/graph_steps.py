@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -33,13 +32,9 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.records import staging
 from shardmill.transforms.records.images import add_object_features
-from shardmill.transforms.records.run_file import read_keys
-from shardmill.transforms.shards.balance import shard_count
-from shardmill.transforms.shards.cuts import FindByteCuts
-from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.workers.elements import MergeFn, get_single
+from shardmill.transforms.workers.elements import get_single
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +330,3 @@ def find_equal_contents(
     if not is_cut:
         return found
     return replace(found, documents={split: stats.examples for split, stats in sorted(staged.stats.items())})
-
-
-def cut_by_weights(staged: staging.StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
-    """Find where shards begin, so that the weights of their records differ by at most one record's."""
-    of_run = beam.Map(lambda run: {part.group: part.size_bytes for part in run.parts})
-    sizes = staged.runs | "SizesOfRun" >> of_run | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
-    count = partial(shard_count, config.shard_counts)
-    return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)

@@ -24,19 +24,19 @@ from shardmill.transforms.features.rows import Written
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.inputs.record_blocks import Task
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.files import DEFAULT_SPLITS
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing.description import Build, PublishOptions
 from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.merging import RunShards
 from shardmill.transforms.records.repeated_keys import RepeatedKeys, find_repeated_keys
-from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
-from shardmill.transforms.shards.balance import cut_into_shards, cut_stratum, estimate_shard_count, shard_count
-from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts, FindKeyCuts
-from shardmill.transforms.shards.divisions import Divisions
+from shardmill.transforms.records.run_file import read_keys
+from shardmill.transforms.shards.balance import cut_into_shards, estimate_shard_count, shard_count
+from shardmill.transforms.shards.cuts import DivideKeys, FindExampleCuts
+from shardmill.transforms.shards.divisions import Divisions, count_keys, divide_into_parts
 from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
+from shardmill.transforms.strata import cut_strata
 from shardmill.transforms.workers.elements import MergeFn, get_single
 from shardmill.transforms.workers.rejects import RejectsPart, gather_rejects
 
@@ -106,24 +106,26 @@ def _build(
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(skeleton.prepare_output, options).with_output_types(TableLayout)
     weigh = next(filter(None, (add_on.weigh for add_on in config.row_add_ons)), None)
-    how_to_read = (config.format, config.encoder, config.key_options, config.block_bytes, config.run_size)
     analysis = config.analysis
-    staging, repeated = stage_runs.Staging(*how_to_read, analysis, weigh), None
-    if config.on_duplicate_key == "reject":
-        find = stage_runs.FindRepeatedKeys(staging, layout, options.folder, config.read_threads)
-        repeated = indexed.tasks | "Keys" >> find
-    staged = _stage(indexed.tasks, layout, options.folder, config, progress_folder, staging, repeated)
+    staging = replace(_make_staging(config), analysis=analysis, weigh=weigh)
+    repeated, strata = _read_keys(indexed.tasks, staging, layout, options.folder, config)
+    staged = indexed.tasks | "Stage" >> stage_runs.StageRuns(
+        staging, layout, options.folder, strata, repeated, config.read_threads, progress_folder
+    )
     divisions = _divide_records(staged, config, staging.weigh is not None)
     slices = staged.runs | "SliceRuns" >> stage_runs.SliceRuns(divisions, config.read_threads)
     files, source, lock_share = None, None, _LOCK_SHARE
     if analysis is not None and analysis.reads_records:
         temporary = progress_folder or options.folder
         files, source = analysis.stage_files(layout, staged, config, options, plan, temporary)
-    if source is None:
-        source = _make_shard_source(layout, config)
-    else:
+    if source is not None:
         lock_share = analysis.lock_share
-    cut = skeleton.CutInput(layout, divisions, slices, [indexed.rejects, staged.rejects])
+    elif config.assembly is not None:
+        make = beam.Map(lambda layout, assembly: assembly.make_shards(layout), config.assembly)
+        source = layout | "Shards" >> make
+    else:
+        source = RunShards()
+    cut_input = skeleton.CutInput(layout, divisions, slices, [indexed.rejects, staged.rejects], strata)
     sides = (
         AsIter(staged.staged),
         () if files is None else AsIter(files),
@@ -133,30 +135,34 @@ def _build(
     )
     at_once = SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE
     how = {"source": source, "threads": Threads(config.threads, lock_share), "shards_at_once": at_once}
-    return skeleton.write_and_publish(cut, config, options, progress_folder, _describe_records, sides, **how)
+    return skeleton.write_and_publish(cut_input, config, options, progress_folder, _describe_records, sides, **how)
 
 
-def _stage(
+def _make_staging(config: RecordsConfig) -> stage_runs.Staging:
+    how_to_read = (config.format, config.encoder, config.key_options, config.block_bytes, config.run_size)
+    return stage_runs.Staging(*how_to_read)
+
+
+def _read_keys(
     tasks: beam.PCollection[Task],
+    staging: stage_runs.Staging,
     layout: beam.PCollection[TableLayout],
     temporary: str,
     config: RecordsConfig,
-    progress_folder: str | None,
-    staging: stage_runs.Staging,
-    repeated: beam.PCollection[RepeatedKeys] | None,
-) -> stage_runs.StagedRuns:
-    strata = None
+) -> tuple[beam.PCollection[RepeatedKeys] | None, beam.PCollection[Divisions] | None]:
+    """Return what must be known of all keys before any record is encoded: those to reject, and the strata."""
+    repeated, strata = None, None
+    if config.on_duplicate_key == "reject":
+        read = stage_runs.ReadKeys(stage_runs.read_keys_of_task, staging, layout, temporary, config.read_threads)
+        find = beam.Map(
+            lambda _, sections, folder: find_repeated_keys(sections, folder), AsIter(tasks | "Keys" >> read), temporary
+        )
+        repeated = layout | "FindRepeated" >> find.with_output_types(RepeatedKeys)
     if config.stratify_by is not None:
-        keys = tasks | "KeyStrata" >> stage_runs.KeyStrata(staging, layout, temporary, repeated, config.read_threads)
-        fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
-        cut = partial(cut_stratum, fractions)
-        if config.assembly is not None:  # of which a key is one example
-            strata = keys | "CutStrata" >> FindKeyCuts(read_distinct_keys, cut, config.read_threads)
-        else:
-            strata = keys | "CutStrata" >> FindExampleCuts(read_keys, cut, config.read_threads)
-    return tasks | "Stage" >> stage_runs.StageRuns(
-        staging, layout, temporary, strata, repeated, config.read_threads, progress_folder
-    )
+        keys = stage_runs.ReadKeys(stage_runs.key_task, staging, layout, temporary, config.read_threads, repeated)
+        cut = cut_strata(config.split, read_keys, config.read_threads, has_key_examples=config.assembly is not None)
+        strata = tasks | "KeyStrata" >> keys | "CutStrata" >> cut
+    return repeated, strata
 
 
 def _divide_records(
@@ -164,23 +170,18 @@ def _divide_records(
 ) -> beam.PCollection[Divisions]:
     if (assembly := config.assembly) is not None:
         count = partial(assembly.count_shards, config.shard_counts)
-        read, is_by_key = (read_keys, False) if assembly.key is None else (read_distinct_keys, True)
-        return staged.runs | "Plan" >> FindByteCuts(
-            read, count, config.read_threads, assembly.divide, counts_shared=is_by_key
-        )
-    if is_weighed:
-        return graph_steps.cut_by_weights(staged, config)
+        read, is_by_key = (read_keys, False) if assembly.key is None else (partial(count_keys, read_keys), True)
+        divide = partial(divide_into_parts, count, divide=assembly.divide, counts_shared=is_by_key)
+        return staged.runs | "Plan" >> DivideKeys(read, divide, config.read_threads)
     count = partial(shard_count, config.shard_counts)
+    divide = partial(divide_into_parts, count)
+    if is_weighed:
+        of_run = beam.Map(lambda run: {part.group: part.size_bytes for part in run.parts})
+        sizes = staged.runs | "SizesOfRun" >> of_run | "Sizes" >> beam.CombineGlobally(MergeFn(dict))
+        return staged.weighed | "Plan" >> DivideKeys(read_keys, divide, config.read_threads, bytes_of=sizes)
     if config.balance == "bytes":
-        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads)
+        return staged.runs | "Plan" >> DivideKeys(read_keys, divide, config.read_threads)
     return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(cut_into_shards, count), config.read_threads)
-
-
-def _make_shard_source(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
-    """Return a ShardSource or a collection of one; typed Any because Beam cannot check protocols."""
-    if config.assembly is not None:
-        return layout | "Shards" >> beam.Map(lambda layout, assembly: assembly.make_shards(layout), config.assembly)
-    return RunShards()
 
 
 def _describe_records(
@@ -259,15 +260,20 @@ def plan_records_dry_run(
     indexed, records, _ = reading.stream
     infers_apart = reading.inferred != () and indexed.inferred is None
     reads_per_block = 1 + infers_apart + (records.on_mixed == "reject") + (records.stratify_by is not None)
+    staging = _make_staging(records)
+    strata: Any = None
     findings: Any = ()
+    if reads_rows and records.stratify_by is not None and records.split.group_by is not None:  # else no notices
+        strata = AsSingleton(_read_keys(indexed.tasks, staging, reading.layout, posixpath.dirname(path), records)[1])
     if records.spec.unit == "row" and reads_rows:
-        how_to_read = (records.format, records.encoder, records.key_options, records.block_bytes, records.run_size)
-        find = ThreadedFlatMap(partial(stage_runs.find_in_task, stage_runs.Staging(*how_to_read)), records.read_threads)
+        find = ThreadedFlatMap(partial(stage_runs.find_in_task, staging), records.read_threads)
         found = indexed.tasks | "Find" >> beam.ParDo(find, AsSingleton(reading.layout))
         findings = AsIter(found | "MergeFindings" >> beam.CombineGlobally(MergeFn(Findings)).without_defaults())
     blocks = AsIter(indexed.tasks | "BlocksOfTask" >> beam.Map(len))
     sides = (reading.inferred, AsSingleton(reading.layout), AsIter(indexed.rejects), blocks, reads_per_block, findings)
-    _ = indexed.summary | "Save" >> beam.Map(skeleton.save_dry_run, path, _make_dry_run, *sides, records.table_options)
+    _ = indexed.summary | "Save" >> beam.Map(
+        skeleton.save_dry_run, path, strata, _make_dry_run, *sides, records.table_options
+    )
 
 
 def _make_dry_run(

@@ -66,6 +66,7 @@ class CutInput:
     divisions: beam.PCollection[Divisions]
     parts: beam.PCollection[tuple[ShardKey, Any]]  # what each shard is made of
     rejects: Sequence[beam.PCollection[RejectsPart]]
+    strata: beam.PCollection[Divisions] | None = None  # how classes are divided among the splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def write_and_publish(
         _ = cut.divisions | "ReportPlan" >> beam.Map(_report_totals, progress_folder)
     written = cut.parts | "ByShard" >> beam.GroupByKey() | "Write" >> write
     rejects = (*cut.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
-    results = (AsSingleton(cut.divisions), AsIter(written["shards"]), AsIter(rejects))
+    strata = None if cut.strata is None else AsSingleton(cut.strata)
+    results = (AsSingleton(cut.divisions), AsIter(written["shards"]), AsIter(rejects), strata)
     return cut.layout | "Publish" >> beam.FlatMap(_publish, *results, describe, options, *sides).with_output_types(str)
 
 
@@ -123,6 +125,7 @@ def _publish(
     divisions: Divisions,
     shards: Iterable[ShardInfo],
     rejects: Iterable[RejectsPart],
+    strata: Divisions | None,
     describe: DescribeBuild,
     options: PublishOptions,
     *sides: Any,
@@ -130,7 +133,14 @@ def _publish(
     written = list(shards)
     if (done := publish.find_published_shards(written, options)) is not None:
         return done
-    return publish.publish(*describe(WrittenShards(layout, divisions, written, rejects), options, *sides), options)
+    build, features = describe(WrittenShards(layout, divisions, written, rejects), options, *sides)
+    return publish.publish(_add_notices(build, strata), features, options)
+
+
+def _add_notices(described: Any, strata: Divisions | None) -> Any:
+    """Return a Build or Layout with the notices of its strata."""
+    notices = dict.fromkeys(notice for division in (strata or {}).values() for notice in division.notices)
+    return replace(described, notices=(*described.notices, *notices))
 
 
 def _report_totals(divisions: Divisions, progress_folder: str) -> None:
@@ -157,6 +167,7 @@ class DryRun:
         return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in self.layout.notices)]))
 
 
-def save_dry_run(summary: InputSummary, path: str, make: Callable[..., DryRun], *sides: Any) -> None:
-    """Pickle the DryRun that `make(summary, *sides)` returns to `path`."""
-    storage.write_bytes(path, pickle.dumps(make(summary, *sides)))
+def save_dry_run(summary: InputSummary, path: str, strata: Any, make: Callable[..., DryRun], *sides: Any) -> None:
+    """Pickle the DryRun that `make(summary, *sides)` returns to `path`, with the notices of its strata."""
+    plan = make(summary, *sides)
+    storage.write_bytes(path, pickle.dumps(replace(plan, layout=_add_notices(plan.layout, strata))))

@@ -23,7 +23,7 @@ from shardmill.pipelines.reports.summary import (
     table_text,
 )
 from shardmill.quality.profile import Profile
-from shardmill.quality.stats_file import FeatureSummary, SplitSummary
+from shardmill.quality.stats_file import SplitSummary
 from shardmill.reading.dataset import Dataset, decode_record
 from shardmill.text import to_printable
 from shardmill.transforms.columns.types import format_shape
@@ -43,15 +43,12 @@ def statistics_table(splits: Mapping[str, SplitSummary]) -> str:
         for split, summary in (
             (split, found.features[name]) for split, found in splits.items() if name in found.features
         ):
-            if any(cells := _statistics_cells(summary)):
+            word, numbers = main_numbers(summary)
+            cells = (format_number(summary.missing), format_distinct(summary.distinct), *range_figures(numbers), word)
+            if any(cells):
                 table.add_row(*map(to_printable, (shown, split, *cells)))
                 shown = ""
     return table_text(table, _TABLE_WIDTH) if table.rows else ""
-
-
-def _statistics_cells(summary: FeatureSummary) -> tuple[str, ...]:
-    word, numbers = main_numbers(summary)
-    return (format_number(summary.missing), format_distinct(summary.distinct), *range_figures(numbers), word)
 
 
 _COLUMNS_SHOWN = 30  # features of a conversion's summary: a screen
@@ -69,7 +66,9 @@ def column_lines(dataset: Dataset, profile: Profile | None) -> list[str]:
         values = found.get(feature.name)
         example = "" if values is None else show_values(values, feature)
         name = feature.name if feature.name == feature.name.strip() else repr(feature.name)
-        table.add_row(*map(to_printable, (name, _format_type(feature), _count_missing(feature, profile), example)))
+        summaries = [profile.summary(split, feature.name) for split in profile.splits] if profile is not None else []
+        missing = f"{sum(one.missing or 0 for one in summaries if one is not None):,}" if summaries else ""
+        table.add_row(*map(to_printable, (name, _format_type(feature), missing, example)))
     rest = len(features) - len(shown)
     more = [f"… and {rest:,} more; shardmill inspect {dataset.directory} shows all"] if rest else []
     return [*table_text(table, _TABLE_WIDTH).split("\n"), *more]
@@ -79,11 +78,6 @@ def _format_type(feature: Feature) -> str:
     kind = kind_of(feature).describe(feature)
     words = feature.dtype if kind in ("tensor", "text") else f"{feature.dtype} ({kind})"
     return f"{words} [{format_shape(feature.shape)}]" if feature.shape else words
-
-
-def _count_missing(feature: Feature, profile: Profile | None) -> str:
-    summaries = [profile.summary(split, feature.name) for split in profile.splits] if profile is not None else []
-    return f"{sum(summary.missing or 0 for summary in summaries if summary is not None):,}" if summaries else ""
 
 
 def _read_first_values(dataset: Dataset, features: Sequence[Feature]) -> dict[str, FeatureValue]:

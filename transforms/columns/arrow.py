@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from typing import Any
 
@@ -126,7 +126,7 @@ def storage_type_of(kind: pa.DataType) -> pa.DataType:
         if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
             kind = kind.value_type
         elif isinstance(kind, pa.FixedShapeTensorType) and is_shape(kind.shape):
-            return _tensor_type(kind.value_type, kind.shape)
+            return pa.large_list(reduce(pa.list_, reversed(kind.shape[1:]), kind.value_type))
         elif isinstance(kind, pa.BaseExtensionType):
             kind = _READABLE.get(type(kind), kind.storage_type)
         else:
@@ -248,12 +248,6 @@ def to_tensors(lists: pa.Array, shape: Sequence[int]) -> pa.LargeListArray:
     ends = shape[0] * np.cumsum(lists.is_valid().to_numpy(zero_copy_only=False))
     offsets = pa.array(np.concatenate(([0], ends)).astype(np.int64))
     return pa.LargeListArray.from_arrays(offsets, items, mask=lists.is_null() if lists.null_count else None)
-
-
-def _tensor_type(kind: pa.DataType, shape: Sequence[int]) -> pa.DataType:
-    for size in reversed(shape[1:]):
-        kind = pa.list_(kind, size)
-    return pa.large_list(kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

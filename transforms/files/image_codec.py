@@ -227,18 +227,14 @@ def resize(
     if mode == "cover":
         return ImageOps.fit(image, size, resample)
     if mode == "contain":
-        return _fit_inside(image, size, resample)
+        # ImageOps.pad rounds the short side of a very long image to 0 and fails.
+        scale = min(size[0] / image.width, size[1] / image.height)
+        fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), resample)
+        padded = Image.new(image.mode, size)
+        padded.paste(fitted, ((size[0] - fitted.width) // 2, (size[1] - fitted.height) // 2))
+        return padded
     gap = 3.0 if resample != Image.Resampling.NEAREST else None  # reducing first would blend
     return image.resize(size, resample, reducing_gap=gap)
-
-
-def _fit_inside(image: Image.Image, size: tuple[int, int], resample: Image.Resampling) -> Image.Image:
-    # ImageOps.pad rounds the short side of a very long image to 0 and fails.
-    scale = min(size[0] / image.width, size[1] / image.height)
-    fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), resample)
-    padded = Image.new(image.mode, size)
-    padded.paste(fitted, ((size[0] - fitted.width) // 2, (size[1] - fitted.height) // 2))
-    return padded
 
 
 def _open(data: bytes) -> Image.Image:

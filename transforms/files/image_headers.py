@@ -178,7 +178,11 @@ def _count_frames(data: bytes) -> int:
     while (block := data[position]) != _TRAILER:
         if block == _IMAGE:
             frames += 1
-            _check_gif_frame(data, position, frames)
+            if not (data[10] | data[position + 9]) & 0x80:
+                raise ImageError(f"a gif whose frame {frames} has no colour map, neither its own nor the file's")
+            bits = data[position + 10 + _count_table_bytes(data[position + 9])]
+            if not 1 <= bits <= 8:
+                raise ImageError(f"a gif whose frame {frames} is coded with {bits} bits, where 1 to 8 are possible")
             position += 11 + _count_table_bytes(data[position + 9])
         elif block == _EXTENSION:
             position += 2
@@ -190,14 +194,6 @@ def _count_frames(data: bytes) -> int:
             position += 1 + data[position]
         position += 1
     return frames
-
-
-def _check_gif_frame(data: bytes, position: int, frame: int) -> None:
-    if not (data[10] | data[position + 9]) & 0x80:
-        raise ImageError(f"a gif whose frame {frame} has no colour map, neither its own nor the file's")
-    bits = data[position + 10 + _count_table_bytes(data[position + 9])]
-    if not 1 <= bits <= 8:
-        raise ImageError(f"a gif whose frame {frame} is coded with {bits} bits, where 1 to 8 are possible")
 
 
 def _count_table_bytes(flags: int) -> int:
@@ -421,7 +417,10 @@ def check_png_pixels(data: bytes) -> None:
     Pillow takes missing rows for black ones and stops reading after its last row; libpng does neither.
     """
     inflate = zlib.decompressobj()
-    rows = _list_rows(data)
+    (width, height), bits = measure_png(data), data[24] * _SAMPLES[data[25]]
+    passes = _ADAM7 if data[28] else ((0, 0, 1, 1),)
+    sizes = [(-(-(width - left) // across), -(-(height - top) // down)) for left, top, across, down in passes]
+    rows = [(rows, (columns * bits + 7) // 8) for columns, rows in sizes if columns > 0 and rows > 0]  # of each pass
     size = sum(number * (1 + length) for number, length in rows)
     try:
         pixels = inflate.decompress(_join_compressed(data), size + _BEYOND)
@@ -445,14 +444,6 @@ def _join_compressed(data: bytes) -> bytes:
             parts.append(data[position + 8 : end])
         position = end + 4
     return b"".join(parts)
-
-
-def _list_rows(data: bytes) -> list[tuple[int, int]]:
-    """Return (number of rows, bytes of a row) for each interlacing pass of a PNG that has pixels."""
-    (width, height), bits = measure_png(data), data[24] * _SAMPLES[data[25]]
-    passes = _ADAM7 if data[28] else ((0, 0, 1, 1),)
-    sizes = [(-(-(width - left) // across), -(-(height - top) // down)) for left, top, across, down in passes]
-    return [(rows, (columns * bits + 7) // 8) for columns, rows in sizes if columns > 0 and rows > 0]
 
 
 def check_tiff(data: bytes) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -21,12 +20,13 @@ from shardmill.transforms.files.encoding import MEMORY_FACTOR, FileEncoder
 from shardmill.transforms.files.references import shard_columns
 from shardmill.transforms.files.shards import Task, make_empty_stored, size_bytes, split_into_tasks
 from shardmill.transforms.layout.files import Layout
-from shardmill.transforms.options.job_options import CONTENT
+from shardmill.transforms.options.job_options import CONTENT, SplitOptions
 from shardmill.transforms.shards import balance
-from shardmill.transforms.shards.balance import ShardKey, cut_into_shards, cut_stratum, rows_by_group
-from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
-from shardmill.transforms.shards.divisions import Divisions, Grouped
+from shardmill.transforms.shards.balance import ShardKey, cut_into_shards, rows_by_group
+from shardmill.transforms.shards.cuts import DivideKeys, FindExampleCuts
+from shardmill.transforms.shards.divisions import Divisions, Grouped, divide_into_parts
 from shardmill.transforms.stores.patience import call_with_retries
+from shardmill.transforms.strata import cut_strata
 from shardmill.transforms.workers.elements import GatherFn
 from shardmill.transforms.workers.resources import core_count, memory_budget
 
@@ -66,6 +66,7 @@ class GroupByContent(beam.PTransform):
         assert layout.fractions is not None
         keys = balance.split_keys(groups, self.split_seed)
         splits = balance.assign_splits(keys, balance.split_thresholds(layout.fractions))
+        batch = _replace_column(batch, "split_key", keys)  # for strata
         return _replace_column(batch, "split", [layout.splits[index] for index in splits])
 
 
@@ -76,15 +77,15 @@ def _digest_task(encoder: FileEncoder, task: Task) -> list[bytes | None]:
 
 @dataclass(eq=False)
 class AssignStrata(beam.PTransform):
-    """Set the splits of planned files so that each split has its exact share of every class or group."""
+    """Set the splits of planned files so that each split has its share of every class: batches -> (batches, strata)."""
 
-    splits: Sequence[str]  # split names, in the order in which a stratum is cut
-    fractions: Sequence[Fraction]  # of the splits
+    split: SplitOptions
 
-    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
-        cuts = pcoll | "CutStrata" >> FindExampleCuts(_group_by_stratum, partial(cut_stratum, tuple(self.fractions)))
-        set_split = beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits))
-        return pcoll | "SetSplit" >> set_split.with_output_types(pa.RecordBatch)
+    # Two PCollections; Beam wants one in an annotation
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:
+        strata = pcoll | "CutStrata" >> cut_strata(self.split, _group_by_stratum)
+        set_split = beam.Map(_set_split, AsSingleton(strata), [name for name, _ in self.split.splits or ()])
+        return pcoll | "SetSplit" >> set_split.with_output_types(pa.RecordBatch), strata
 
 
 @dataclass(eq=False)
@@ -107,7 +108,7 @@ class PlanShards(beam.PTransform):
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:
         if self.by == "bytes":
-            divisions = pcoll | "CutBytes" >> FindByteCuts(_group_by_split, self.shard_count)
+            divisions = pcoll | "CutBytes" >> DivideKeys(_group_by_split, partial(divide_into_parts, self.shard_count))
         else:
             ranks = partial(cut_into_shards, self.shard_count)
             divisions = pcoll | "CutExamples" >> FindExampleCuts(_group_by_split, ranks, repeats=False)
@@ -142,11 +143,15 @@ def _dictionary_encode(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
-def _group_rows(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
+def _group_rows(by: str, key: str, batch: pa.RecordBatch) -> Grouped:
     groups, codes = _dictionary_encode(batch, by)
     keys, ties, sizes = (batch[name].to_numpy() for name in (key, "tie", "size"))
     each = zip(groups, rows_by_group(codes, len(groups)), strict=True)
     return {group: (keys[rows], ties[rows], sizes[rows]) for group, rows in each}
+
+
+_group_by_split = partial(_group_rows, "split", "key")
+_group_by_stratum = partial(_group_rows, "stratum", "split_key")
 
 
 def _find_parts(
@@ -160,19 +165,11 @@ def _find_parts(
     return groups, codes, parts
 
 
-def _group_by_split(batch: pa.RecordBatch) -> Grouped:
-    return _group_rows(batch, "split", "key")
-
-
-def _group_by_stratum(batch: pa.RecordBatch) -> Grouped:
-    return _group_rows(batch, "stratum", "split_key")
-
-
-def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
+def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: Sequence[str]) -> pa.RecordBatch:
     *_, parts = _find_parts(batch, "stratum", _group_by_stratum, divisions)
     batch = _replace_column(batch, "split", [splits[index] for index in parts])
-    batch = _replace_column(batch, "stratum", pa.nulls(len(parts), pa.string()))
-    return _replace_column(batch, "split_key", pa.nulls(len(parts), pa.uint64()))
+    batch = _replace_column(batch, "stratum", [None] * len(parts))
+    return _replace_column(batch, "split_key", [None] * len(parts))
 
 
 def _number_rows(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -158,7 +158,7 @@ def find_roles(batch: pa.RecordBatch, layout: Layout, group_by: str | None) -> p
         names = to_nfc(pa.array([match["group"] if match else None for match in matches], pa.string()))
         ungrouped = pc.if_else(names.is_null(), f"not named as --group_by {group_by} says", None)
         found = found.set_column(4, "problem", pc.coalesce(ungrouped, found["problem"]))
-    elif group_by == FOLDER or layout.folders.group is not None:
+    elif group_by == FOLDER:
         names = to_nfc(pa.array(map(layout.folders.find_group, names.to_pylist()), pa.string()))
     return found.append_column("group", names)
 

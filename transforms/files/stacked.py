@@ -180,7 +180,11 @@ def _load_array(path: str, member: str) -> np.ndarray:
         data = storage.read_bytes(path)
         data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         if data[:2] == b"\0\0" and data[2] in _IDX_TYPES:
-            return _read_idx(data)
+            shape = struct.unpack_from(f">{data[3]}I", data, 4)
+            try:
+                return np.frombuffer(data, _IDX_TYPES[data[2]], offset=4 + 4 * len(shape)).reshape(shape)
+            except ValueError as error:
+                raise NpyError(f"truncated: {error}") from None
         source = io.BytesIO(data)
     try:
         loaded = np.load(source, mmap_mode="r" if isinstance(source, str) else None, allow_pickle=False)
@@ -188,14 +192,6 @@ def _load_array(path: str, member: str) -> np.ndarray:
     except (ValueError, EOFError, KeyError) as error:
         raise NpyError(f"not an array of numbers: {error_text(error)[:100]}") from None
     return array
-
-
-def _read_idx(data: bytes) -> np.ndarray:
-    shape = struct.unpack_from(f">{data[3]}I", data, 4)
-    try:
-        return np.frombuffer(data, _IDX_TYPES[data[2]], offset=4 + 4 * len(shape)).reshape(shape)
-    except ValueError as error:
-        raise NpyError(f"truncated: {error}") from None
 
 
 def _class_texts(labels: Array, values: np.ndarray, names: Sequence[str]) -> list[str]:

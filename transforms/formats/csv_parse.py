@@ -83,7 +83,9 @@ def read_head(stream: Stream, dialect: Dialect, name: str, line: int = 1, commen
         more = stream.read(size)
         text += more
         size *= 2
-        passed = _blank_bytes(text, at_end=not more)
+        passed = len(text) - len(text.lstrip(_NEWLINES))  # of blank lines
+        if passed == len(text) and text.endswith(b"\r") and more:  # an LF may follow
+            passed -= 1
         line += count_lines(text, 0, passed)
         offset += passed
         text = text[passed:]
@@ -131,12 +133,6 @@ def read_sample(stream: Stream, head: Head) -> tuple[Head, bytes]:
             rest, at_end = rest + more, not more
     lines = rest if at_end else rest[: max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1]
     return replace(head, rest=rest), head.record + lines
-
-
-def _blank_bytes(text: bytes, at_end: bool) -> int:
-    """Return how many bytes of blank lines `text` starts with; a final CR counts only `at_end`, since LF may follow."""
-    blank = len(text) - len(text.lstrip(_NEWLINES))
-    return blank - 1 if blank == len(text) and text.endswith(b"\r") and not at_end else blank
 
 
 def read_ranges(

@@ -509,7 +509,12 @@ class ManifestReader:
         columns = list(zip(*cells, strict=True)) or [()] * len(self.schema)
         batch = rows.batch.take(pa.array(kept, pa.int64()))
         found = convert_batch(columns, self.schema)
-        digests = _digest_rows(found, {name: batch[name] for name in sorted(self.columns.kept)})
+        compared = {f"\0{name}": found[name] for name in ("name", "label", "split")}  # lines do not count
+        if names.companions:
+            compared[f"\0{found_files.COMPANIONS.name}"] = pc.binary_join(found[found_files.COMPANIONS.name], "\0")
+        compared |= {name: batch[name] for name in sorted(self.columns.kept)}
+        hashes = np.ascontiguousarray(payload_hashes(encode_framed(to_batch(compared, len(found))), [0, 1]).T)
+        digests = pa.Array.from_buffers(DIGEST.type, len(found), [None, pa.py_buffer(hashes)])
         found = found.set_column(len(found_files.FOUND), DIGEST, digests)
         further = [name for name in batch.schema.names if name in self.columns.kept or name.startswith(KEY_PREFIX)]
         return found_files.with_columns(found, {name: batch[name] for name in further}), rejects
@@ -541,13 +546,3 @@ def _parse_label(value: bytes | list[bytes] | None, separator: str) -> str | Non
     if label is not None and summary.is_encoded_list(label):
         raise ValueError(f"label {column_types.preview_value(label)} begins with a NUL character")
     return summary.encode_label_list(split_text(label or "", separator)) if separator else label
-
-
-def _digest_rows(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """Return a hash of 16 bytes for each row that is the same for equal rows; their lines do not count."""
-    cells = {name: batch[name] for name in ("name", "label", "split")}
-    if found_files.COMPANIONS.name in batch.schema.names:
-        cells[found_files.COMPANIONS.name] = pc.binary_join(batch[found_files.COMPANIONS.name], "\0")
-    framed = encode_framed(to_batch({f"\0{name}": cell for name, cell in cells.items()} | dict(columns), len(batch)))
-    hashes = np.ascontiguousarray(payload_hashes(framed, [0, 1]).T)
-    return pa.Array.from_buffers(DIGEST.type, len(batch), [None, pa.py_buffer(hashes)])

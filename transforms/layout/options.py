@@ -310,12 +310,10 @@ def file_notices(
         *(
             f"{plural(number, 'file')}, such as {name!r}, {what}"
             for what, (number, name) in summary.peculiarities.items()
-            if what != DECOMPOSED or folders.group is not None or options.split.group_by is not None
+            if what != DECOMPOSED or options.split.group_by is not None
         ),
         *_ungrouped_notices(summary, options, folders),
-        *folder_notices(
-            summary.folders, folders, options.folders is None, options.are_files_drawn and folders.group is None
-        ),
+        *folder_notices(summary.folders, folders, options.folders is None, options.are_files_drawn),
         *_id_notices(summary, options),
         *(() if class_names is None else class_notices("label", class_names, frozen, summary.records)),
         *(() if objects is None else class_notices("objects", objects, objects.names, 0)),
@@ -328,7 +326,7 @@ def file_notices(
 def _ungrouped_notices(summary: InputSummary, options: FileLayoutOptions, folders: FolderRoles) -> list[str]:
     paths = {folder: posixpath.join(folder, "x") for folder in summary.folders}
     alone = [folder for folder, path in paths.items() if folders.find_group(path) == path]
-    if not alone or (options.split.group_by != FOLDER and folders.group is None):
+    if not alone or options.split.group_by != FOLDER:
         return []
     are = plural(sum(summary.folders[folder] for folder in alone), "file is", "files are")
     return [f"{are} in no folder of a group, such as those in {min(alone) or '.'!r}, and each is a group of its own"]
@@ -349,10 +347,9 @@ def _id_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     shared = [names for (folder, _), names in ids.items() if len(names) > 1 and folders[folder] > 1]
     if len(ids) < 2 or 2 * sum(map(len, shared)) <= len(summary.sample):
         return []
-    instead = " in place of --stratify_by" if options.split.stratify_by else ""
     return [
         f"names begin with ids, such as {shared[0][0]!r} and {shared[0][1]!r}, and files of one id may be in several"
-        f" splits; --group_by {shlex.quote(_ID)}{instead} keeps the files of each id in one split"
+        f" splits; --group_by {shlex.quote(_ID)} keeps the files of each id in one split"
     ]
 
 

@@ -87,7 +87,9 @@ class SplitOptions(Options):
         "folder; '(?P<group>.)_.*', for part of a name",
     )
     stratify_by: str | None = flag(
-        None, "Column, or label, each value of which is divided among the splits by their exact fractions"
+        None,
+        "Column, or label, each value of which is divided among the splits by their exact fractions; with --group_by, "
+        "as evenly as whole groups allow",
     )
     seed: int = flag(0, "Seed of the order of examples", check=check_seed)
     split_seed: int = flag(0, "Seed of the assignment of examples to splits", check=check_seed)
@@ -95,11 +97,6 @@ class SplitOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.group_by is not None and self.stratify_by is not None:
-            raise UserError(
-                "--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of"
-                " them"
-            )
         for name in ("group_by", "stratify_by"):
             if getattr(self, name) is not None and self.splits is None:
                 raise UserError(f"--{name} {getattr(self, name)} needs --splits")

@@ -220,8 +220,10 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
     for feature in features_of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original_name(feature.name)
         kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
-        is_given = options.configuration.get("stratify_by") in (column, "label")
-        notices += _make_class_notices(build, feature, "" if feature.shape or is_given else column, kept)
+        given = options.configuration
+        has_groups = given.get("group_by") or "group" in (given.get("folders") or "").split("/")  # of any number
+        is_spread = has_groups or given.get("stratify_by") in (column, "label")
+        notices += _make_class_notices(build, feature, "" if feature.shape or is_spread else column, kept)
     return notices
 
 

@@ -234,7 +234,9 @@ class TableEncoder:
             rows.reject(too_large, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most")
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
-        features, helpers = batch.select([feature.name for feature in layout.features]), self._select_helpers(batch)
+        features = batch.select([feature.name for feature in layout.features])
+        columns = {name: key_column_name(name) for name in self.helpers}
+        helpers = {name: batch[column] for name, column in columns.items() if column in batch.schema.names}
         if self.assembly is not None:
             return self.assembly.encode(batch, helpers, layout)
         references = None
@@ -246,10 +248,6 @@ class TableEncoder:
             references = _locate_values(framed, renamed, batch[IMAGE_OFFSET].to_numpy(), places)
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
         return EncodedRows(framed, features, helpers, pictures=pictures, references=references)
-
-    def _select_helpers(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        columns = {name: key_column_name(name) for name in self.helpers}
-        return {name: batch[column] for name, column in columns.items() if column in batch.schema.names}
 
 
 def _locate_values(

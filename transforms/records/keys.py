@@ -117,11 +117,13 @@ def _hash_ungrouped(encoded: EncodedRows, seed: int, options: KeyOptions, by_con
 
 def _find_strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
     assert options.split.stratify_by is not None
-    column = encoded.helpers[options.split.stratify_by]
-    if options.split.stratify_by in layout.class_names:  # "1" and "1.0" are two classes
+    column, classes = encoded.helpers[options.split.stratify_by], layout.class_names.get(options.split.stratify_by)
+    if classes is not None:  # "1" and "1.0" are two classes
         column = encoded.features[options.split.stratify_by].cast(pa.string()).cast(pa.large_binary())
     column = pc.fill_null(column, b"").dictionary_encode()
     names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]
+    if classes is not None:
+        names = [classes.names[int(name)] if name else name for name in names]
     return names, column.indices.to_numpy().astype(np.int64)
 
 

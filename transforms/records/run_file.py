@@ -184,16 +184,6 @@ def _read_entries(run: Run) -> np.ndarray:
     return np.frombuffer(storage.read_range(run.path, run.index_offset, size), run.entry_dtype)
 
 
-def read_distinct_keys(run: Run) -> Grouped:
-    """Read the distinct keys of a run by split, with the number of records and the bytes of each key."""
-    found: Grouped = {}
-    for group, (keys, _, sizes) in read_keys(run).items():
-        first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
-        counts = np.diff(np.append(first, len(keys)))
-        found[group] = keys[first], counts.astype(np.uint64), np.add.reduceat(sizes, first)
-    return found
-
-
 def read_keys_at(path: str, offset: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Read keys, ties and framed sizes from the `rows` entries that begin at `offset`."""
     return entry_columns(np.frombuffer(storage.read_range(path, offset, rows * ENTRY.itemsize), ENTRY))

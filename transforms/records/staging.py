@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsSingleton, TaggedOutput
 from numpy.typing import NDArray
 
 from shardmill.transforms.analysis import Analysis
@@ -38,7 +38,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import PreparedRows, RecordEncoder, concatenate_rows, count_by_split
 from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_stratum
 from shardmill.transforms.records.merging import RunWriter
-from shardmill.transforms.records.repeated_keys import KeyWriter, LaterRecords, RepeatedKeys, find_repeated_keys
+from shardmill.transforms.records.repeated_keys import KeyWriter, LaterRecords, RepeatedKeys
 from shardmill.transforms.records.run_file import (
     REFERENCE,
     SLICE,
@@ -201,37 +201,20 @@ class StageRuns(beam.PTransform):
 
 
 @dataclass(eq=False)
-class KeyStrata(beam.PTransform):
-    """Find the keys of records by class or group, for exact splits, before any record is encoded: Tasks -> Runs."""
+class ReadKeys(beam.PTransform):
+    """Read the keys of records before any record is encoded: Tasks -> Runs by stratum, or Sections of --key."""
 
+    read: Callable[..., Any]  # `key_task` or `read_keys_of_task`
     staging: Staging
     layout: beam.PCollection[TableLayout]
     temporary: str
+    threads: Threads = ONE_A_CORE
     repeated: beam.PCollection[RepeatedKeys] | None = None  # records to reject, if any
-    threads: Threads = ONE_A_CORE
 
-    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
-        key = ThreadedFlatMap(partial(key_task, self.staging), self.threads)
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Any]:
+        read = ThreadedFlatMap(partial(self.read, self.staging), self.threads)
         repeated = AsSingleton(self.repeated) if self.repeated else None
-        return pcoll | "KeyTask" >> beam.ParDo(key, AsSingleton(self.layout), self.temporary, repeated)
-
-
-@dataclass(eq=False)
-class FindRepeatedKeys(beam.PTransform):
-    """Find the records that have the key of an earlier one, before any record is encoded: Tasks -> RepeatedKeys."""
-
-    staging: Staging
-    layout: beam.PCollection[TableLayout]
-    temporary: str
-    threads: Threads = ONE_A_CORE
-
-    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[RepeatedKeys]:
-        read = ThreadedFlatMap(partial(read_keys_of_task, self.staging), self.threads)
-        sections = pcoll | "ReadKeys" >> beam.ParDo(read, AsSingleton(self.layout), self.temporary)
-        find = beam.Map(
-            lambda _, sections, folder: find_repeated_keys(sections, folder), AsIter(sections), self.temporary
-        )
-        return self.layout | "FindRepeated" >> find.with_output_types(RepeatedKeys)
+        return pcoll | "KeyTask" >> beam.ParDo(read, AsSingleton(self.layout), self.temporary, repeated)
 
 
 class _StageFn(ThreadedFlatMap):
@@ -357,7 +340,7 @@ def _leave_images(records: KeyedRecords, rows: PreparedRows, encoded: EncodedRow
 
 
 def key_task(
-    staging: Staging, task: Task, layout: TableLayout, temporary: str, repeated: RepeatedKeys | None = None
+    staging: Staging, task: Task, layout: TableLayout, temporary: str, repeated: RepeatedKeys | None
 ) -> list[Run]:
     """Return the keys of one task's records by stratum, the class or group that splits divide exactly."""
     runs = []  # the second pass reports rejects
@@ -369,7 +352,7 @@ def key_task(
     return runs
 
 
-def read_keys_of_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Section]:
+def read_keys_of_task(staging: Staging, task: Task, layout: TableLayout, temporary: str, _: None) -> list[Section]:
     """Write the keys of one task's valid records, and return where they are."""
     keys = KeyWriter(temporary, task)
     with memory_budget().take(_STAGING_COPIES * staging.block_size):

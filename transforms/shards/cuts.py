@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -12,10 +12,8 @@ import numpy as np
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Threads
-from shardmill.transforms.shards.balance import count_shared_keys
 from shardmill.transforms.shards.divisions import (
     BinRanks,
-    Division,
     Divisions,
     FoundKeys,
     Grouped,
@@ -24,8 +22,7 @@ from shardmill.transforms.shards.divisions import (
     RanksOf,
     count_repeats,
     divide,
-    divide_by_bytes,
-    divide_distinct_keys,
+    gather_keys,
     locate,
     locate_ties,
     make_histogram,
@@ -40,7 +37,6 @@ from shardmill.transforms.workers.resources import release_freed_memory
 
 Histograms = dict[Any, Histogram]  # by group
 _REPEATED = "repeated"
-_MERGE_BATCH = 16  # histograms that are merged at once
 KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
 
@@ -66,7 +62,7 @@ class FindExampleCuts(beam.PTransform):
         histograms = (
             pcoll
             | "Histogram" >> self._make_par_do(_make_histograms).with_output_types(Any)
-            | "Merge" >> beam.CombineGlobally(_MergeHistograms())
+            | "Merge" >> beam.CombineGlobally(_merge_by_group)
         )
         most = self.most_keys if self.repeats else sys.maxsize
         located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
@@ -88,7 +84,7 @@ class FindExampleCuts(beam.PTransform):
         histograms = (
             found
             | "HistogramOfTies" >> self._par_do_refined(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
-            | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
+            | "MergeTies" >> beam.CombineGlobally(_merge_by_group).without_defaults()
         )
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
         look = self._par_do_refined(lambda *read: _with_bin_keys(select_ties_in_bins(*read)), AsSingleton(located))
@@ -106,47 +102,20 @@ class FindExampleCuts(beam.PTransform):
 
 
 @dataclass(eq=False)
-class FindByteCuts(beam.PTransform):
-    """Cut each group into parts that differ by at most one record's bytes: batches or runs -> one Divisions.
-
-    All keys and sizes are gathered on one worker, 24 bytes per record, because no local rule can give that guarantee.
-    """
+class DivideKeys(beam.PTransform):
+    """Divide groups whose keys are gathered on one worker, 24 bytes each: batches or runs -> one Divisions."""
 
     group: Callable[[Any], Grouped]  # returns the keys of a batch or run by group
-    parts_of: Callable[[Any, int, int], int]  # number of parts, from the group, its examples and bytes
+    divide: Callable[..., Divisions]  # divides the keys of all groups, as `gather_keys` returns them
     threads: Threads = INLINE  # that call `group`
-    # divides a group, given keys, ties, sizes and number of parts
-    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division] = divide_by_bytes
-    # singleton: bytes of each group, if not the sum of sizes
-    bytes_of: beam.PCollection[Mapping[Any, int]] | None = None
-    counts_shared: bool = False  # count the keys that several groups have
+    bytes_of: beam.PCollection[Mapping[Any, int]] | None = None  # singleton: a further argument of `divide`
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather the keys and cut the groups."""
         split = beam.ParDo(ThreadedFlatMap(partial(_split_groups, self.group), self.threads))
         grouped = AsIter(pcoll | "Group" >> split.with_output_types(Any))
         side = [] if self.bytes_of is None else [AsSingleton(self.bytes_of)]
-        cut = beam.Map(_divide_gathered, grouped, self.parts_of, self.divide, self.counts_shared, *side)
-        return pcoll.pipeline | "Once" >> beam.Create([None]) | "CutByBytes" >> cut.with_output_types(Any)
-
-
-@dataclass(eq=False)
-class FindKeyCuts(beam.PTransform):
-    """Find the cuts of each group at given ranks of its distinct keys: batches or runs -> one Divisions.
-
-    Keys that several groups have are in none; they are the keys of the group DISPUTED. All distinct keys are gathered
-    on one worker.
-    """
-
-    group: Callable[[Any], Grouped]  # returns the distinct keys of a batch or run by group
-    ranks_of: RanksOf  # ranks at which a group is cut, from its keys and bytes
-    threads: Threads = INLINE  # that call `group`
-
-    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
-        """Gather the keys and cut the groups."""
-        split = beam.ParDo(ThreadedFlatMap(partial(_split_groups, self.group), self.threads))
-        grouped = AsIter(pcoll | "Group" >> split.with_output_types(Any))
-        cut = beam.Map(lambda _, grouped, ranks_of: divide_distinct_keys(grouped, ranks_of), grouped, self.ranks_of)
+        cut = beam.Map(lambda _, divide, parts, *side: divide(gather_keys(parts), *side), self.divide, grouped, *side)
         return pcoll.pipeline | "Once" >> beam.Create([None]) | "CutKeys" >> cut.with_output_types(Any)
 
 
@@ -196,24 +165,7 @@ def _split_groups(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
     ]
 
 
-class _MergeHistograms(beam.CombineFn):
-    """Merges several histograms at once: one by one, those of 20,000 strata would take longer than all else."""
-
-    def create_accumulator(self) -> list[Histograms]:
-        return []
-
-    def add_input(self, accumulator: list[Histograms], element: Histograms) -> list[Histograms]:
-        return self.merge_accumulators([accumulator, [element]])
-
-    def merge_accumulators(self, accumulators: Iterable[list[Histograms]]) -> list[Histograms]:
-        parts = list(chain.from_iterable(accumulators))
-        return [_merge_by_group(parts)] if len(parts) >= _MERGE_BATCH else parts
-
-    def extract_output(self, accumulator: list[Histograms]) -> Histograms:
-        return _merge_by_group(accumulator)
-
-
-def _merge_by_group(parts: list[Histograms]) -> Histograms:
+def _merge_by_group(parts: Iterable[Any]) -> Any:  # Histograms, several at once: one by one would take longer
     found: dict[Any, list[Histogram]] = {}
     for part in parts:
         for group, counted in part.items():
@@ -261,26 +213,3 @@ def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam woul
             for key, ranks in keys.items():
                 merged.setdefault(group, {}).setdefault(key, []).extend(ranks)
     return merged
-
-
-def _divide_gathered(
-    _: None,
-    grouped: Iterable[Grouped],
-    parts_of: Callable[[Any, int, int], int],
-    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division],
-    counts_shared: bool,
-    bytes_of: Mapping[Any, int] | None = None,
-) -> Divisions:
-    gathered: dict[Any, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
-    for groups in grouped:
-        for group, arrays in groups.items():
-            gathered.setdefault(group, []).append(arrays)
-    divisions = {}
-    for group, parts in gathered.items():
-        keys, ties, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
-        size_bytes = int(sizes.sum()) if bytes_of is None else bytes_of[group]
-        divisions[group] = divide(keys, ties, sizes, parts_of(group, len(keys), size_bytes))
-    if not counts_shared:
-        return divisions
-    shared = count_shared_keys([np.concatenate([keys for keys, *_ in parts]) for parts in gathered.values()])
-    return {group: replace(divisions[group], shared=count) for group, count in zip(gathered, shared, strict=True)}

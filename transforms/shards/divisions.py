@@ -1,7 +1,7 @@
 """Histograms of keys, and the division of their records into shards."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -138,6 +138,7 @@ class Division:
     size_bytes: int
     cuts: Cuts  # keys at which parts begin
     shares: tuple[ShardShare, ...] = ()  # each part's share of records that are cut; () if records are whole
+    notices: tuple[str, ...] = ()  # about all groups, if their parts are not as even as they should be
     shared: int = 0  # if counted, keys that exactly one earlier group has too; the sum is those of several groups
 
     @property
@@ -173,13 +174,30 @@ def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts:
 DISPUTED = None  # the group of the keys that several groups have
 
 
-def divide_distinct_keys(grouped: Iterable[Grouped], ranks_of: "RanksOf") -> Divisions:
-    """Cut each group at ranks of its distinct keys; keys of several groups are left out, and are those of DISPUTED."""
-    keys_of: dict[Any, list[np.ndarray]] = {}
+def count_keys(read: Callable[[Any], Grouped], keyed: Any) -> Grouped:
+    """Read the distinct keys of a batch or run by group, with the number of records and the bytes of each key."""
+    found: Grouped = {}
+    for group, (keys, _, sizes) in read(keyed).items():
+        order = np.argsort(keys, kind="stable")
+        first = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
+        counts = np.diff(np.append(first, len(keys)))
+        found[group] = keys[order[first]], counts.astype(np.uint64), np.add.reduceat(sizes[order], first)
+    return found
+
+
+def gather_keys(grouped: Iterable[Grouped]) -> Grouped:
+    """Return the keys of all batches or runs by group, in any order."""
+    parts: dict[Any, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for groups in grouped:
-        for group, (keys, *_) in groups.items():
-            keys_of.setdefault(group, []).append(keys)
-    distinct = {group: np.unique(np.concatenate(keys)) for group, keys in keys_of.items()}
+        for group, arrays in groups.items():
+            parts.setdefault(group, []).append(arrays)
+    each = ((group, map(np.concatenate, zip(*arrays, strict=True))) for group, arrays in parts.items())
+    return {group: (keys, ties, sizes) for group, (keys, ties, sizes) in each}
+
+
+def divide_distinct_keys(ranks_of: "RanksOf", gathered: Grouped) -> Divisions:
+    """Cut each group at ranks of its distinct keys; keys of several groups are left out, and are those of DISPUTED."""
+    distinct = {group: np.unique(keys) for group, (keys, *_) in gathered.items()}
     every, counts = np.unique(np.concatenate([*distinct.values(), np.empty(0, np.uint64)]), return_counts=True)
     disputed = every[counts > 1]
     divisions = {DISPUTED: Division(len(disputed), 0, to_cuts((key, 0) for key in disputed.tolist()))}
@@ -197,6 +215,29 @@ def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts
     at = order[np.array(balance.byte_cuts(sizes[order], parts), np.int64)]
     cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
     return Division(len(sizes), int(sizes.sum()), cuts)
+
+
+def divide_into_parts(
+    parts_of: Callable[[Any, int, int], int],
+    gathered: Grouped,
+    bytes_of: Mapping[Any, int] | None = None,
+    *,
+    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division] = divide_by_bytes,
+    counts_shared: bool = False,
+) -> Divisions:
+    """Divide groups into parts that differ by at most one record's bytes, or as `divide` does.
+
+    `parts_of` returns the number of parts, given a group, its examples and its bytes; `bytes_of` has its bytes if they
+    are not the sum of sizes. With `counts_shared`, keys that several groups have are counted.
+    """
+    divisions = {}
+    for group, (keys, ties, sizes) in gathered.items():
+        size_bytes = int(sizes.sum()) if bytes_of is None else bytes_of[group]
+        divisions[group] = divide(keys, ties, sizes, parts_of(group, len(keys), size_bytes))
+    if not counts_shared:
+        return divisions
+    shared = balance.count_shared_keys([keys for keys, *_ in gathered.values()])
+    return {group: replace(divisions[group], shared=count) for group, count in zip(gathered, shared, strict=True)}
 
 
 BinRanks = dict[Any, dict[int, list[int]]]  # group -> bin, or key -> ranks in it at which the group is cut

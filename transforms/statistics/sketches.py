@@ -224,7 +224,12 @@ class ExactSums:
 
     def std_dev(self) -> float:
         """Return the population standard deviation of at least one number, as the nearest float."""
-        return _compute_square_root(self.count * self.squares - self.total**2, self.count << self.fraction_bits)
+        square, divisor = self.count * self.squares - self.total**2, self.count << self.fraction_bits
+        # 64 bits of the root, and one more that says whether anything follows: so the division rounds as if it saw all.
+        shift = max(0, 64 + divisor.bit_length() - square.bit_length() // 2)
+        quotient, rest = divmod(square << 2 * shift, divisor**2)
+        root = math.isqrt(quotient)
+        return (2 * root + (rest > 0 or root * root != quotient)) / (1 << shift + 1)
 
 
 def add_to_sums(sums: Sequence[ExactSums], numbers: NDArray[Any]) -> None:
@@ -286,14 +291,6 @@ def _split_into_limbs(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         values = values >> _LIMB_BITS
         bits -= _LIMB_BITS
     return [*limbs, values]
-
-
-def _compute_square_root(square: int, divisor: int) -> float:
-    # 64 bits of the root, and one more that says whether anything follows: then the division rounds as if it saw all.
-    shift = max(0, 64 + divisor.bit_length() - square.bit_length() // 2)
-    quotient, rest = divmod(square << 2 * shift, divisor**2)
-    root = math.isqrt(quotient)
-    return (2 * root + (rest > 0 or root * root != quotient)) / (1 << shift + 1)
 
 
 MAX_BINS = 2048  # of one feature while it is counted

@@ -165,7 +165,9 @@ class _ColumnStats:
                 self.pairs.stop_counting()
                 labels = None
             if isinstance(self.values, StringStats):
-                ties = _make_value_ties(ties, lengths)
+                starts = np.cumsum(lengths) - lengths
+                places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
+                ties = mix(np.repeat(ties, lengths) + mix(places.view(np.uint64)))  # of the row, and of the place in it
             else:  # of which no sample is drawn: zeros that take no memory
                 ties = np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
             column = column.flatten()
@@ -285,7 +287,8 @@ class TableStats:
         `labels`, which hold class ids, only the ids are counted. `label` is the feature to predict, by default the
         first of `labels` that is no list, or else the first of all. Raise a TypeError if a column has another type.
         """
-        label = label or _choose_label(labels, batch)
+        scalars = (name for name in batch.schema.names if name in labels and not _is_list(batch[name].type))
+        label = label or next(scalars, next(iter(labels), None))
         for name, dtype in {
             dtype: (name, dtype) for name, dtype in zip(batch.schema.names, batch.schema.types)
         }.values():
@@ -484,11 +487,6 @@ def _make_column_stats(name: str, dtype: pa.DataType, is_label: bool) -> _Column
     return _ColumnStats(values, RangeStats() if is_list else None)
 
 
-def _choose_label(labels: Collection[str], batch: pa.RecordBatch) -> str | None:
-    scalars = (name for name in batch.schema.names if name in labels and not _is_list(batch[name].type))
-    return next(scalars, next(iter(labels), None))
-
-
 def _find_row_labels(column: pa.Array, is_class: bool) -> RowLabels | None:
     """Return the label of each row, or None if rows have several labels, or too many distinct ones."""
     if _is_list(column.type):
@@ -516,10 +514,3 @@ def _is_list(dtype: pa.DataType) -> bool:
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
     return column.is_valid().to_numpy(zero_copy_only=False)
-
-
-def _make_value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
-    """Return a random number for each value of lists, from its row's random number and its index in the list."""
-    starts = np.cumsum(lengths) - lengths
-    places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
-    return mix(np.repeat(ties, lengths) + mix(places.view(np.uint64)))

@@ -182,7 +182,10 @@ class AzureBlobs(protocol.ConditionalStore):
 
         def read() -> tuple[bytes, Any]:
             found = blob.download_blob(decompress=False)
-            return _check_content(bytes(found.readall()), found.properties), found.properties
+            data, digest = bytes(found.readall()), found.properties.content_settings.content_md5
+            if digest and hashlib.md5(data, usedforsecurity=False).digest() != bytes(digest):
+                raise IncompleteReadError("the bytes that came have another MD5 than the object")  # transient
+            return data, found.properties
 
         with translate_errors(url):
             return protocol.read_again(_BROKEN, read)
@@ -243,14 +246,6 @@ def _call_concurrently(function: Callable[[T], None], items: Sequence[T]) -> Non
         return
     with ThreadPoolExecutor(_MAX_CONCURRENT, "shardmill-azure") as pool:
         list(pool.map(function, items))
-
-
-def _check_content(data: bytes, properties: Any) -> bytes:
-    """Return the bytes of a whole object; raise IncompleteReadError, which is transient, if they are others."""
-    expected = properties.content_settings.content_md5
-    if expected and hashlib.md5(data, usedforsecurity=False).digest() != bytes(expected):
-        raise IncompleteReadError("the bytes that came have another MD5 than the object")
-    return data
 
 
 def _if_unmodified(revision: str) -> dict[str, Any]:

@@ -56,7 +56,13 @@ def _make_feature(
         _add_classes(statistics.string_stats, feature, summary)
     elif statistics.type == pb.FeatureNameStatistics.STRING:
         statistics.string_stats.common_stats.CopyFrom(common)
-        _add_strings(statistics.string_stats, summary)
+        if summary.distinct is not None:
+            statistics.string_stats.unique = summary.distinct.count
+        if summary.length_bytes is not None and summary.length_bytes.mean is not None:
+            statistics.string_stats.avg_length = summary.length_bytes.mean
+        if summary.top_values and not summary.top_values_from:
+            top_values = [(str(entry.value), entry.count) for entry in summary.top_values]
+            _add_top_values(statistics.string_stats, top_values)
     elif statistics.type == pb.FeatureNameStatistics.BYTES:
         statistics.bytes_stats.common_stats.CopyFrom(common)
         _add_files(statistics.bytes_stats, summary)
@@ -116,15 +122,6 @@ def _add_top_values(statistics: pb.StringStatistics, counts: Sequence[tuple[str,
     for value, count in counts:
         statistics.top_values.add(value=value, frequency=count)
     _rank(statistics.rank_histogram, counts)
-
-
-def _add_strings(statistics: pb.StringStatistics, summary: FeatureSummary) -> None:
-    if summary.distinct is not None:
-        statistics.unique = summary.distinct.count
-    if summary.length_bytes is not None and summary.length_bytes.mean is not None:
-        statistics.avg_length = summary.length_bytes.mean
-    if summary.top_values and not summary.top_values_from:
-        _add_top_values(statistics, [(str(entry.value), entry.count) for entry in summary.top_values])
 
 
 def _add_files(statistics: pb.BytesStatistics, summary: FeatureSummary) -> None:

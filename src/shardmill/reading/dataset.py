@@ -162,7 +162,9 @@ def open_dataset(
     files = files or LocalFiles()
     above = os.fspath(path).rstrip("/") or "/"
     if version is not None:
-        _check_parent_folder(files, above, version)
+        manifest = posixpath.join(above, file_names.MANIFEST)
+        if file_names.is_version(posixpath.basename(above)) and files.exists(manifest):
+            raise UserError(f"version={version!r}: {above} is a version; give the folder above it, or no version")
     try:
         return _find_and_open(files, above, version, sha256)
     except PermissionError as error:
@@ -239,13 +241,6 @@ def _open_version(files: Files, directory: str, naming_file: str, sha256: str | 
 
 
 _LOOKED_AT, _NAMED = 50, 8  # folders in one that is no data set; in a store each is a request
-
-
-def _check_parent_folder(files: Files, directory: str, version: str) -> None:
-    if file_names.is_version(posixpath.basename(directory)) and files.exists(
-        posixpath.join(directory, file_names.MANIFEST)
-    ):
-        raise UserError(f"version={version!r}: {directory} is a version; give the folder above it, or no version")
 
 
 def _explain_unpublished(files: Files, directory: str) -> str:

@@ -35,7 +35,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --group_by user --splits a=1": "--group_by user: no such column…--manifest",
             "images --stratify_by user --splits a=1": "--stratify_by user: no such column…label",
             "images --folders label/group": "--folders label/group needs --splits",
-            "images --folders label/group --splits a=1 --stratify_by label": "contradicts --stratify_by label",
             "images --folders label/group --splits a=1 --group_by folder": "contradicts --group_by folder",
             "images --exclude *.jpg": "no images…4 files that --exclude *.jpg leaves out, such as 'ant/000.jpg'",
             "images --exclude ''": "--exclude…expected the name of a file or folder",

@@ -34,7 +34,7 @@ from shardmill.transforms.workers.elements import RecordBatchCoder
 from tests.support.grouped import grouped
 
 Row = dict[str, Any]
-SPLITS, FRACTIONS = ("train", "validation", "test"), (Fraction(8, 10), Fraction(1, 10), Fraction(1, 10))
+SPLITS = (("train", Fraction(8, 10)), ("validation", Fraction(1, 10)), ("test", Fraction(1, 10)))
 COUNTS = {"": ShardCount(7), "test": ShardCount(2)}
 
 
@@ -132,7 +132,8 @@ def test_strata_are_cut_exactly(size: int) -> None:
             "": {"train": 4, "validation": 1},
         }
 
-    run(lambda pcoll: pcoll | AssignStrata(SPLITS, FRACTIONS), batches(planned, size), check)
+    split = grouped(splits=SPLITS, stratify_by="label")["split"]
+    run(lambda pcoll: (pcoll | AssignStrata(split))[0], batches(planned, size), check)
 
 
 @pytest.mark.parametrize("lines", [False, True])

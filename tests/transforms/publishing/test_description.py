@@ -173,14 +173,17 @@ def test_fewer_shards_than_asked_for_is_said(counts: dict[str, ShardCount], said
 def test_classes_in_one_split_or_none_are_said() -> None:
     assert description.collect_notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
     only = "2 classes, such as 'bee', have examples in one split only ('bee': train)"
-    # A class of one example cannot be spread, and who gave the flag needs no advice
+    # A class of one example, or perhaps of one group, cannot be spread, and who gave the flag needs no advice
     for examples, given, advice in (
-        (2, None, "; --stratify_by label spreads each class"),
-        (1, None, ""),
-        (2, "label", ""),
+        (2, {}, "; --stratify_by label spreads each class"),
+        (2, {"folders": "label/any"}, "; --stratify_by label spreads each class"),
+        (1, {}, ""),
+        (2, {"stratify_by": "label"}, ""),
+        (2, {"group_by": "user"}, ""),
+        (2, {"folders": "label/group"}, ""),
     ):
         lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: examples, 2: 1}), shard("test", 0, 2, {0: 2})])
-        options = replace(OPTIONS, configuration={**OPTIONS.configuration, "stratify_by": given})
+        options = replace(OPTIONS, configuration={**OPTIONS.configuration, **given})
         assert description.collect_notices(lopsided, FEATURES, options) == [only + advice]
     single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
     assert description.collect_notices(single, FEATURES, OPTIONS) == []

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -16,7 +17,7 @@ from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.shards import cuts as find_cuts
 from shardmill.transforms.shards import divisions
 from shardmill.transforms.shards.balance import example_cuts
-from shardmill.transforms.shards.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.shards.cuts import DivideKeys, FindExampleCuts
 from shardmill.transforms.shards.divisions import (
     BIN_BITS,
     Cuts,
@@ -27,6 +28,7 @@ from shardmill.transforms.shards.divisions import (
     Histogram,
     compute_bins,
     divide_by_bytes,
+    divide_into_parts,
     locate,
     make_histogram,
     merge_histograms,
@@ -187,10 +189,12 @@ def test_byte_cuts_balance_bytes(rows: Rows, size: int) -> None:
             assert len(weights) == division.parts == 3
             assert weights.max() - weights.min() <= sizes.max()
 
-    run(FindByteCuts(group, three), batches(rows, size), check)
+    run(DivideKeys(group, partial(divide_into_parts, three)), batches(rows, size), check)
 
 
-@pytest.mark.parametrize("transform", [FindExampleCuts(group, five), FindByteCuts(group, three)])
+@pytest.mark.parametrize(
+    "transform", [FindExampleCuts(group, five), DivideKeys(group, partial(divide_into_parts, three))]
+)
 def test_nothing_to_divide(transform: beam.PTransform[Any, Any]) -> None:
     def check(divisions: Divisions) -> None:
         assert divisions == {}

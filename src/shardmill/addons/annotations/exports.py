@@ -437,7 +437,10 @@ def _read_items(
     categories = source.categories().get(AnnotationType.label)
     names = [category.name for category in categories.items] if categories is not None else []
     if format_ == "open_images":
-        names = _display_names(names, folder)
+        paths = glob.glob(os.path.join(glob.escape(folder), "**", "*class-descriptions*.csv"), recursive=True)
+        shown = read_class_names("--annotations", paths)
+        described = [shown.get(name) or name for name in names]
+        names = described if len(set(described)) == len(names) else names  # else they stay ids
     export.class_lists.append(tuple(name for name in names if name != _DONT_CARE))
     for item in sorted(source, key=lambda item: (str(item.subset), str(item.id))):  # some list files in any order
         media = item.media
@@ -530,14 +533,6 @@ def _object(parts: Sequence[Any], names: Sequence[str]) -> inputs.Object:
 def _relative(path: str, folder: str) -> str:
     name = os.path.relpath(path, folder).replace(os.sep, "/") if storage.is_local(folder) else ".."
     return "" if name.startswith("..") else name
-
-
-def _display_names(names: list[str], folder: str) -> list[str]:
-    """Return the names of Open Images' classes for their ids; the ids if no file names them."""
-    paths = glob.glob(os.path.join(glob.escape(folder), "**", "*class-descriptions*.csv"), recursive=True)
-    shown = read_class_names("--annotations", paths)
-    described = [shown.get(name) or name for name in names]
-    return described if len(set(described)) == len(names) else names
 
 
 def _stage_cvat(

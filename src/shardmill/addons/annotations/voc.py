@@ -49,7 +49,8 @@ class VocSource(inputs.AnnotationFileSource):
 
     def list_images(self) -> Iterator[inputs.ListedImage | Reject | Skipped | str]:
         files = inputs.list_files_below(self.root, self.masks)
-        folder = _find_annotations_folder(files)
+        folders = sorted({name.partition("/")[0] for name in files if "/" in name})
+        folder = next((name for name in folders if name.lower() == _ANNOTATIONS.lower()), None)
         annotations = [name for name in files if name.lower().endswith(_XML) and _is_in_folder(name, folder)]
         annotations.sort(key=lambda name: (_find_stem(name), name))
         if not annotations:
@@ -172,11 +173,6 @@ def _find_split_folders(annotations: list[str], folder: str | None) -> tuple[dic
         return found, ""
     other = next(name for name in annotations if name not in found)
     return {}, f"annotations lie in folders called as splits, such as {next(iter(found))}, and {other} not"
-
-
-def _find_annotations_folder(files: list[str]) -> str | None:
-    folders = {name.partition("/")[0] for name in files if "/" in name}
-    return next((folder for folder in sorted(folders) if folder.lower() == _ANNOTATIONS.lower()), None)
 
 
 def _is_in_folder(name: str, folder: str | None) -> bool:

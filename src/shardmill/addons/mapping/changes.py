@@ -82,7 +82,9 @@ class FunctionCalls:
         temporary: str,
     ) -> Changed:
         """Return the rows that the function makes of files."""
-        mapping = FileMap(self.function, encoder, config.seed, config.group_by, getattr(config, "jpeg_quality", 0))
+        mapping = FileMap(
+            self.function, encoder, config.seed, config.split.group_by, getattr(config, "jpeg_quality", 0)
+        )
         slices = indexed.files | "SlicesOfMap" >> beam.FlatMap(slice_files).with_output_types(pa.RecordBatch)
         spread = slices | "SpreadOfMap" >> Spread(lambda batch: batch["name"][0].as_py())
         mapped = spread | "Map" >> _call(partial(map_files, mapping, temporary), config, AsSingleton(layout))
@@ -234,8 +236,9 @@ class MappedFilesConfig(RecordsConfig):
 
     @property
     def split(self) -> SplitOptions:
-        split = super().split
-        if split.splits is None or split.stratify_by is not None or not is_of_file(split.group_by):
+        split, group_by = super().split, self.origin.split.group_by
+        is_by_row = group_by is None and split.stratify_by is not None
+        if split.splits is None or is_by_row or not is_of_file(group_by):
             return split
         return replace(split, group_by=ROW_FILE)
 
