@@ -163,7 +163,7 @@ def test_manifests_and_the_files_in_them(folder: Path) -> None:
 
     build(config := config_of(folder, name="o", input=None, manifest=str(folder / "in/missing.csv")))
     write_files(folder / "in", {"c0/gone.jpg": b"x"})
-    assert said(config) == "0 files new, 1 changed, 0 gone"
+    assert said(config) == "1 file new, 0 changed, 0 gone"
 
 
 def test_an_edit_within_a_tick_of_the_clock_is_seen(folder: Path) -> None:
