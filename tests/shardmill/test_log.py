@@ -18,9 +18,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def texts(node: ast.AST) -> Iterator[str]:
+NO_MESSAGES = ("flag", "add_argument", "compile", "Command")
+
+
+def texts(node: ast.AST, left_out: tuple[str, ...] = NO_MESSAGES) -> Iterator[str]:
     """The texts in a module, with `x` for each value that is put in; no docstrings, and no help of flags."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("flag", "add_argument", "compile", "Command")):
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(left_out):
         return
     if isinstance(node, ast.JoinedStr):
         yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
@@ -28,7 +31,7 @@ def texts(node: ast.AST) -> Iterator[str]:
         yield str(node.value)
     elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
         for child in ast.iter_child_nodes(node):
-            yield from texts(child)
+            yield from texts(child, left_out)
 
 
 CATALOGUE = sorted(

@@ -434,7 +434,7 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
             shape = f"they have the shape {','.join(map(str, field.type.shape))} as they are stored"
             message = f"holds tensors with the permutation {order}, which is not applied: {shape}"
     elif _INDEX.fullmatch(name):
-        message = f"is the index of a pandas table; --drop {name} leaves it out, --rename {name}=index renames it"
+        message = f"is the index of a pandas table; --drop {name} leaves it out"
     elif extension and extension not in _NAMED_EXTENSIONS:
         message = f"has the extension type {extension}, of which the storage is read: {arrow.storage_type_of(kind)}"
     elif pa.types.is_timestamp(item) and not arrow.is_known_zone(item.tz):

@@ -186,22 +186,6 @@ def test_what_is_not_plain_is_said_once_and_nothing_else(table: Table) -> None:
 @pytest.mark.parametrize(
     "array",
     [
-        pa.array([{"a": 1, "b": "x"}]),
-        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
-        pa.array([[{"a": 1}, {"a": 2}]]),
-    ],
-    ids=["struct", "map", "list of structs"],
-)
-def test_types_that_no_feature_holds_stop_the_job_with_flags_that_help(jobs: Jobs, array: pa.Array) -> None:
-    flags = ("--flatten", "--json_columns x", "--drop x")
-    jobs.refuse("parquet", "…".join(flags), files={"a.parquet": parquet(pa.table({"x": array, "n": [1]}))})
-    for flag in flags[:2]:  # --drop takes no look at the type
-        jobs.build(f"parquet {flag} --overwrite")
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
         pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
         pa.RunEndEncodedArray.from_arrays([1], ["a"]),
         pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),

@@ -36,33 +36,6 @@ def test_lists(jobs: Jobs) -> None:
     jobs.build(f"{flags} 1.0.2 --schema out/n/1.0.1/schema.pbtxt", files=more)
 
 
-STORED = "stored as texts"
-
-
-@pytest.mark.parametrize(
-    ("text", "notices"),
-    [
-        (
-            LISTS,
-            [
-                f"5 values of column 'pixels' are lists of numbers, {STORED}; --list_separator 'pixels= ' makes",
-                f"5 values of column 'emb' are lists of numbers, {STORED}; --list_separator 'emb=,' makes",
-            ],
-        ),
-        ('name,x\na,"12,34,567"\nb,"1,000"\n', ["--thousands , makes numbers"]),
-        ('name,x\na,"1\u202f000,5"\nb,7\n', ["--decimal , --thousands ' ' makes numbers"]),
-    ],
-)
-def test_values_that_are_stored_as_texts_are_told(jobs: Jobs, text: str, notices: list[str]) -> None:
-    made = jobs.build("csv", files={"a.csv": text})
-    assert (STORED in made.said, "column 'tags' are" in made.said) == (True, False)
-    for notice in notices:
-        assert notice in made.said
-    if notices[0].startswith("--"):
-        examples = jobs.build(f"csv --overwrite {notices[0].partition(' makes')[0]}").examples()
-        assert all(isinstance(plain(example["x"]), int | float) for example in examples)
-
-
 def test_hive_partitions(jobs: Jobs) -> None:
     folders = ("year=2023/city=New%20York", "year=2024/city=__HIVE_DEFAULT_PARTITION__")
     made = jobs.build("csv", files={f"{folder}/a.csv": f"n\n{number}\n" for number, folder in enumerate(folders)})
@@ -98,50 +71,6 @@ def test_a_column_that_is_also_a_folder_is_said(jobs: Jobs, kind: str) -> None:
     assert f"passed over 1 file column whose folder says its value, such as 'year=2024/a.{kind}: year'" in found.said
     assert [example["year"] for example in found.examples()] == [2024]
     assert [example["year"] for example in jobs.build(f"{kind} --overwrite").examples()] == [1999]
-
-
-IRIS = "".join(f"{5 + n / 10:.1f},{3 + n % 7 / 10:.1f},setosa\n" for n in range(20))
-ROWS = "".join(f"{n},{n / 2}\n" for n in range(20))
-WORDS = "".join(f"{chr(97 + n)}w,so\n" for n in range(20))
-MARKS = ("::", "||", "^", "~", "¦")
-COLUMNS = "column_1 column_2 column_3"
-
-
-@pytest.mark.parametrize(
-    ("text", "flags", "names", "count"),
-    [
-        (IRIS, "--header none", COLUMNS, 20),
-        (IRIS, "--header first", "5.0 3.0 setosa", 19),
-        ("# exported 2024-01-31, sensor 7\nn,x\n" + ROWS, "--comment '#'", "n x", 20),
-        ("n;x\n" + ROWS.replace(",", ";"), "--delimiter ';'", "n x", 20),
-        (
-            '"n" "x"\n' + "".join(f'"row{n}" {n} {n / 2}\n' for n in range(20)),
-            r"--delimiter '\s+' --skip_lines 1 and names: --columns column_1,column_2,column_3",
-            COLUMNS,
-            20,
-        ),
-        ("n,x\n" + ROWS.replace(",", "|"), "--skip_lines 1 --delimiter '|' --columns n,x", "n x", 20),
-        *((f"n{mark}x\n" + WORDS.replace(",", mark), f"--delimiter '{mark}'", "n x", 20) for mark in MARKS),
-        *((f"n{mark}x\n" + WORDS.replace(",", mark), "--delimiter ','", f"n{mark}x", 20) for mark in MARKS),
-    ],
-)
-def test_each_flag_of_the_message_helps(jobs: Jobs, text: str, flags: str, names: str, count: int) -> None:
-    jobs.refuse("csv", flags, files={"a.csv": text})
-    examples = jobs.build(f"csv {flags.replace('and names: ', '')}").examples()
-    assert (len(examples), set(examples[0])) == (count, set(names.split()))
-
-
-@pytest.mark.parametrize(
-    ("columns", "text", "sentence", "flags"),
-    [
-        ("n,x", ROWS.replace(",", "|"), "'|'", "--columns n,x --delimiter '|'"),
-        ("n,x", "n,x\n" + ROWS, "1", "--columns n,x --skip_lines 1"),
-        ("n,x,y", ROWS, "2 fields, and --columns has 3", "--columns n,x"),
-    ],
-)
-def test_names_that_do_not_fit(jobs: Jobs, columns: str, text: str, sentence: str, flags: str) -> None:
-    jobs.refuse(f"csv --columns {columns}", sentence, files={"a.csv": text})
-    assert len(jobs.build(f"csv {flags}").examples()) == 20
 
 
 def test_a_row_that_begins_like_a_comment_survives_skip_lines(jobs: Jobs) -> None:
@@ -247,31 +176,6 @@ def test_rows_between_spaces_without_a_header(jobs: Jobs) -> None:
     jobs.refuse("csv", r"give --delimiter '\s+' if spaces", files=files)
     jobs.refuse(r"csv --delimiter '\s+'", "looks like data, not names")
     assert len(jobs.build(r"csv --delimiter '\s+' --header none").examples()) == 20
-
-
-@pytest.mark.parametrize(
-    ("text", "flags", "names", "columns"),
-    [
-        ("n,x\n" + ROWS.replace("\n", ",1\n"), "--columns column_1,column_2,column_3", "", 3),
-        ("n,x\n" + ROWS.replace(",", ";"), "--delimiter ';'", "--columns a,b", 2),
-    ],
-)
-def test_a_given_header_with_another_number_of_fields_stops(
-    jobs: Jobs, text: str, flags: str, names: str, columns: int
-) -> None:
-    jobs.refuse("csv --header first", f"{flags}…in place of --header first", files={"a.csv": text})
-    made = jobs.build(f"csv --skip_lines 1 {flags} {names} --max_reject_fraction .1")
-    assert len(made.examples()[0]) == columns
-
-
-def test_fields_that_have_whole_rows_within_have_a_notice(jobs: Jobs) -> None:
-    text = "t\ty\n" + "".join(f"w{n}\tz\n" for n in range(30)) + '"x0\n0\ty\n0\tz"\tq\n'
-    made = jobs.build("csv", files={"a.tsv": text})
-    words = "1 record has lines within quotes that have the 2 fields of a row, the first in a.tsv, lines 32 to 34;"
-    assert f"{words} --quote '' makes rows of them" in made.said
-    for flags, count in (("--quote ''", 31), ("--quote '\"'", 31)):
-        made = jobs.build(f"csv {flags} --max_reject_fraction .9 --overwrite")
-        assert (len(made.examples()), words in made.said) == (count, False)
 
 
 @pytest.mark.parametrize("row", [",,", '"","",""'])

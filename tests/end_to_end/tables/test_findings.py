@@ -1,7 +1,6 @@
 """A finding about values is one of the column: whatever the column is used for, and whatever format it comes from."""
 
 import io
-import re
 import sqlite3
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -218,51 +217,6 @@ def test_one_text_of_sqlite_that_is_not_utf8_is_a_reject(jobs: Jobs) -> None:
         made = jobs.build(f"sql --url sqlite:///a.db --query '{query}' --max_reject_fraction 1 --overwrite")
         assert "is not utf-8" in made.said
         assert [plain(row["s"]) for row in made.examples()] == ["a"]
-
-
-IDS = "id,n\n" + "".join(f"u{n},{n}\n" for n in range(40))
-DIGITS = "".join(f'{{"d": "{n}"}}\n' for n in range(12))
-FEBRUARY, JUNE = 1_706_745_600, 1_717_545_600
-ADVICE = [  # a command and its data, the flags that a notice names, and the values of the last feature with them
-    ("csv", "d\n01.02.2024\n13.02.2024\n", "--timestamp d=s:%d.%m.%Y", [FEBRUARY, FEBRUARY + 12 * 86_400]),
-    ("csv", "d\n01/02/2024\n05/06/2024\n", "--timestamp d=s:%d/%m/%Y", [FEBRUARY, JUNE]),
-    ("csv", "d\n02/01/2024\n06/05/2024\n", "--timestamp d=s:%m/%d/%Y", [FEBRUARY, JUNE]),
-    ("csv", "d\n2/1/2024 1:05 PM\n", "--timestamp 'd=s:%m/%d/%Y %I:%M %p'", [FEBRUARY + 13 * 3600 + 300]),
-    (
-        "csv --label d",
-        "d\n1.2.24\n13.2.24\n",
-        "--timestamp d=s:%d.%m.%y in place of --label d",
-        [FEBRUARY, 1_707_782_400],
-    ),
-    ("jsonl --flatten", '{"o": {"d": "2024-02-01T00:00:00.250"}}\n', "--timestamp o.d=ms", [FEBRUARY * 1000 + 250]),
-    (
-        "csv",
-        "d\n" + "2024-02-01\n" * 180 + "?\n" * 20,
-        "--timestamp d=s --max_reject_fraction 0.1 stores numbers and rejects other values",
-        [FEBRUARY] * 180,
-    ),
-    ("jsonl --label d", DIGITS, "or --types d=int64 for the numbers themselves", list(range(12))),
-    ("jsonl --label d", DIGITS.replace('"}', '.5"}'), "--types d=float32", [n + 0.5 for n in range(12)]),
-    ("csv --label id", IDS, "leave the label out", list(range(40))),
-    ("csv --label id", IDS, "name the classes with --labels_file", list(range(40))),
-]
-
-
-@pytest.mark.parametrize(("line", "data", "advice", "values"), ADVICE, ids=[f"{one[0]}-{one[2]}" for one in ADVICE])
-def test_advice_about_columns_helps(jobs: Jobs, line: str, data: str, advice: str, values: list[float]) -> None:
-    command = line.split()[0]
-    (notice,) = jobs.build(f"{line} --input in/a.{command}", files={f"a.{command}": data}).notices
-    assert advice in notice
-    assert f"NOTE: {notice}\n" in jobs.run(f"{line} --input in/a.{command} --overwrite --dry_run").out + "\n"
-    flags = " ".join(re.findall(r"--\w+ '[^']*'|--(?:timestamp|types|max_reject_fraction) \S+", advice))
-    if "--label " in advice or "label out" in advice:
-        line = line.replace("--label id", "").replace("--label d", "")
-    elif "--labels_file" in advice:
-        (jobs.folder / "names").write_text("".join(f"u{n}\n" for n in range(40)))
-        flags = "--labels_file names"
-    made = jobs.build(f"{line} --input in/a.{command} --overwrite --no_shuffle {flags}")
-    assert not any(notice[:20] in each for each in made.notices)
-    assert [plain(row[made.manifest.features[-1].name]) for row in made.examples()] == values
 
 
 def test_categories_whose_orders_differ_take_a_labels_file(jobs: Jobs) -> None:

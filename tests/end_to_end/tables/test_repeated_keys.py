@@ -88,14 +88,6 @@ def test_rejected_records_are_no_first_ones_and_fractions_are_exact(jobs: Jobs) 
     assert built.splits == {"train": 20, "test": 20}
 
 
-def test_advice_names_a_limit_that_is_enough(jobs: Jobs) -> None:
-    said = "--on_duplicate_key reject --max_reject_fraction 0.5 keeps"
-    result = jobs.run("csv --key id --on_duplicate_key fail", files={"a.csv": "id,x\nk,1\nk,1\nk,1\nl,2\n"})
-    check_sentence(result, 2, said)
-    jobs.build("csv --key id --on_duplicate_key reject --max_reject_fraction 0.5")
-    jobs.refuse("csv --on_duplicate_key reject --output b", "needs --key")
-
-
 def test_several_rows_of_a_manifest(jobs: Jobs) -> None:
     jobs.write({f"{number}.jpg": image(number) for number in range(4)})
     jobs.write(
@@ -107,3 +99,4 @@ def test_several_rows_of_a_manifest(jobs: Jobs) -> None:
     assert sorted(int(built.contents.example(f"{number}.jpg")["n"][0]) for number in range(4)) == [1, 5, 6, 8]
     assert [reject["line"] for reject in built.rejects] == [4, 3]
     jobs.refuse("images --on_duplicate_key fail --output c", "--manifest")
+    jobs.refuse("csv --on_duplicate_key reject --output b", "needs --key")

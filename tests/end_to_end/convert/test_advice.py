@@ -1,0 +1,353 @@
+"""Following the advice of a notice, an error or a reject works: the sentence is gone, and the values are right."""
+
+import ast
+import io
+import json
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from shardmill.pipelines.jobs.registry import KINDS
+from tests.shardmill.test_log import NO_MESSAGES, texts
+from tests.support.jobs import Built, Jobs
+from tests.support.reading import plain
+from tests.support.sounds import wav
+from tests.support.table_results import parquet
+from tests.test_architecture import PATHS
+
+
+def _csv(*values: str) -> str:
+    return "n,x\n" + "".join(f'{n},"{value}"\n' for n, value in enumerate(values))
+
+
+def _jsonl(*values: Any) -> str:
+    return "".join(f"{json.dumps({'n': n, 'x': value})}\n" for n, value in enumerate(values))
+
+
+def _table(*values: Any) -> bytes:
+    return parquet(pa.table({"n": range(len(values)), "x": values}))
+
+
+def _pixels(number: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 255, (12, 16, 3), np.uint8)
+
+
+def _encode(pixels: np.ndarray, image_format: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, image_format, **options)
+    return stream.getvalue()
+
+
+def _npz(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, x=array)
+    return stream.getvalue()
+
+
+def _images(suffix: str, image_format: str, classes: Iterable[str] = "ab", **options: Any) -> dict[str, Any]:
+    files = {}
+    for number in range(8):
+        files[f"{list(classes)[number % 2]}/{number}.{suffix}"] = _encode(_pixels(number), image_format, **options)
+    return files
+
+
+def _frames(name: str) -> dict[str, Any]:
+    return {name.format(n // 2, n % 2): _encode(_pixels(n)) for n in range(8)}
+
+
+def _masked(mask: np.ndarray, suffix: str = "") -> dict[str, Any]:
+    return {"1.png": _encode(_pixels(0)), f"../m/1{suffix}.png": _encode(mask)}
+
+
+def _rows(text: str) -> dict[str, Any]:
+    return {"1.png": _encode(_pixels(0)), "2.png": _encode(np.eye(12, 16, dtype=np.uint8)), "m.csv": text}
+
+
+def _turned() -> dict[str, Any]:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the tag Orientation: the left side of what is stored is the top
+    return _images("jpg", "JPEG", exif=exif)
+
+
+def _have_pixels(built: Built) -> None:
+    for example in built.examples(decode_images=True):
+        number = int(example["filename"].decode().partition("/")[2].partition(".")[0])
+        np.testing.assert_array_equal(example["image"], _pixels(number))
+
+
+def _have_label(built: Built) -> None:
+    assert [name for feature in built.manifest.features for name in feature.class_names] == ["a"]
+
+
+def _masks(*values: int) -> Callable[[Built], bool]:
+    return lambda built: (
+        {*np.concatenate([row["mask"].ravel() for row in built.examples(decode_images=True)])} == {*values}
+    )
+
+
+def _splits(*sizes: int) -> Callable[[Built], bool]:
+    return lambda built: sorted(built.splits.values()) == [*sizes]
+
+
+def _are_of(*shape: int) -> Callable[[Built], bool]:
+    return lambda built: {row["image"].shape for row in built.examples(decode_images=True)} == {shape}
+
+
+def _follow_the_file(built: Built) -> None:
+    assert {row["filename"][:2].strip(b"/"): row["label"] for row in built.examples()} == {b"2": 0, b"10": 1}
+
+
+LARGE, FLOATS = [16_777_217.5, 16_777_218.5], ["16777217.5", "16777218.5"]
+FEBRUARY, JUNE = 1_706_745_600, 1_717_545_600
+IDS = {
+    "a.csv": "id,n\n" + "".join(f"u{n},{n}\n" for n in range(40)),
+    "../given.txt": "".join(f"u{n}\n" for n in range(40)),
+}
+IRIS = "".join(f"{5 + n / 10:.1f},{3 + n % 7 / 10:.1f},setosa\n" for n in range(20))
+ROWS = "".join(f"{n},{n / 2}\n" for n in range(20))
+HALVES = [n / 2 for n in range(20)]
+COPIES = {f"{label}/{number}.wav": wav(number=1) for label in "ab" for number in range(4)}
+DIGITS = "".join(f'{{"d": "{n}"}}\n' for n in range(12))
+NUMBERED = {"a.jsonl": DIGITS, "../given.txt": "".join(f"{n}\n" for n in range(12))}
+NAMES = {"../given.txt": "2\n10\n"}
+PNG = _images("png", "PNG")
+ONE, TWO = PNG["a/0.png"], PNG["b/1.png"]
+QUOTED = {"a.tsv": "t\ty\n" + "".join(f"w{n}\tz\n" for n in range(30)) + '"x0\n0\ty\n0\tz"\tq\n'}
+WORDS = "".join(f"{chr(97 + n)}w,so\n" for n in range(20))
+TEXTS = {mark: WORDS.replace(",", mark).split() for mark in (";", "||", "^", "~", "¦")}
+EYE = np.eye(12, 16, dtype=np.uint8)
+COLORS = {"../given.txt": "background #000000\nobject #ffffff\n"}
+RUNS = {"1.png": ONE, "2.png": TWO, "../rl.csv": "ImageId,EncodedPixels\n1.png,1 4\n"}
+LOPSIDED = {f"{name}/{n}.png": TWO for name, count in (("a", 12), ("b", 3)) for n in range(count)}
+DIFFERING = {"a.csv": "n,x\n1,2\n", "b.csv": "n,y\n1,2\n"}
+NESTED = " makes columns of the fields…--json_columns x stores JSON text…--drop x leaves"
+MANIFEST = "images --manifest in/m.csv --max_reject_fraction 0.5"
+SPLITS = "--splits train=0.5,test=0.5"
+# A command, its data, the sentence with `…` for any text, and what each remedy in it makes of the data: a check, or
+# the values of the last column in order
+CASES: list[tuple[Any, ...]] = [
+    ("csv", _csv("1,000", "-2,500.5"), "numbers with commas…--thousands ,", [1000, -2500.5]),
+    ("csv", _csv("1,000", "(1,500)"), "numbers with commas…--thousands ,", [1000, -1500]),
+    ("csv", _csv("1'000", "22'500"), 'with apostrophes…--thousands "\'"', [1000, 22500]),
+    ("csv", _csv("1_000", "22_500"), "with underscores…--thousands _", [1000, 22500]),
+    ("csv", _csv("(7)", "12", "5-"), "2 of them negative, as '(7)'", [-7, 12, -5]),
+    ("csv --types x=int64", _csv("(7)", "5-"), "2 negative numbers with a minus behind", ["(7)", "5-"]),
+    ("csv", _csv("1,5", "22,25"), "numbers with a decimal comma", [1.5, 22.25]),
+    ("csv", _csv("1.000,5-", "7"), "a decimal comma and points…--decimal , --thousands .", [-1000.5, 7]),
+    ("csv", _csv("1\u202f000,5", "2\xa0000"), "comma and spaces…--decimal , --thousands ' '", [1000.5, 2000]),
+    ("csv", _csv("1\u00a0000", "22\u202f500"), "numbers with spaces", [1000, 22500]),
+    ("csv", _csv("1 000", "22 500"), "lists of numbers", [1000, 22500], [["1", "000"], ["22", "500"]]),
+    ("csv", _csv("1 2", "3 4"), "lists of numbers", [[1, 2], [3, 4]]),
+    ("csv", _csv("[1,2]", "[3,4]"), "lists of numbers", [[1, 2], [3, 4]]),
+    ("csv", _csv(*"12345-?-"), "5 of its 8 values are", *(([1, 2, 3, 4, 5],) * 2)),
+    ("csv", _csv("1E10", "2E05"), "have exponents but no sign and no decimal", [1e10, 2e5]),
+    ("csv", _csv("NA", "7"), "taken as missing values…; --missing '' takes empty", ["NA", "7"]),
+    ("csv", _csv(" 7", "8", "9 "), "spaces around them, the first…--strip removes the spaces", [7, 8, 9]),
+    *(
+        (
+            command,
+            data,
+            "is stored as float32…keeps the digits as text, and --drop x leaves the column out",
+            FLOATS,
+            [0, 1],
+        )
+        for command, data in (("csv", _csv(*FLOATS)), ("jsonl", _jsonl(*LARGE)), ("parquet", _table(*LARGE)))
+    ),
+    *(
+        (command, data, "its 2 values are numbers", [7, -12])
+        for command, data in (
+            ("jsonl", _jsonl("7", "12-")),
+            ("parquet", _table("7", "12-")),
+            ("parquet", _table(Decimal(7), Decimal(-12))),
+        )
+    ),
+    ("jsonl", _jsonl(["1"], ["2"]), "its 2 values are numbers", [[1], [2]]),
+    ("jsonl", _jsonl("a", 1), "numbers and booleans become texts…--json_columns x stores the", ['"a"', "1"]),
+    ("jsonl", _jsonl({"a": 1}, {"a": 2}), NESTED, [1, 2], ['{"a":1}', '{"a":2}'], [0, 1]),
+    ("jsonl", '{"x": 1}\n'.encode("utf-16-le"), "as UTF-16 without a byte order mark has", [1]),
+    ("jsonl --max_reject_fraction .5", _jsonl(1, 10**20) + "{}", "; --json_columns x stores such", ["1", str(10**20)]),
+    ("jsonl --flatten", _jsonl({"a": [{"x": 1}, {}]}), "is for objects without this field", [[1, 7]]),
+    ("csv --sequence_by u --order_by t", "u,t,x\n1,1,5\n1,2,\n", "for each of its rows; --fill", [[5, 7]], [[5]]),
+    ("csv", "n,x\n1,2\n1,2,3\n", "the row has 3 fields…publishes the others", [2]),
+    ("csv --key n", "n,x\n1,2\n1,3\n2,4\n", "all are kept; …keeps the first record of each", [2, 4]),
+    ("csv --max_reject_fraction .5", DIFFERING, "headers differ…; --on_other_columns union takes the", [1, 1], [2]),
+    ("csv --key id --on_duplicate_key fail", "id,x\nk,1\nk,1\nk,1\nl,2\n", "another value in each", [1, 2]),
+    *(
+        ("parquet", parquet(pa.table({"x": array, "n": [1]})), NESTED, *((bool,) * 3))
+        for array in (
+            pa.array([{"a": 1, "b": "x"}]),
+            pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+            pa.array([[{"a": 1}, {"a": 2}]]),
+        )
+    ),
+    ("csv --header first", "n,x\n" + ROWS.replace("\n", ",1\n"), "place of --header first", bool, bool),
+    ("csv --header first", "n,x\n" + ROWS.replace(",", ";"), "place of --header first", bool),
+    ("csv --max_reject_fraction .9", QUOTED, " within quotes that have the …; --quote '' makes", bool),
+    ("csv", {"x=7/a.csv": "n\n1\n"}, "which are no columns; --hive_partitioning reads", [7]),
+    ("csv", "n::x\na::b\nc::d\n", "the header is one column…if that separates columns", ["b", "d"], ["a::b", "c::d"]),
+    *(
+        ("csv", f"n{mark}x\n" + WORDS.replace(",", mark), "the header is one column", ["so"] * 20, TEXTS[mark])
+        for mark in TEXTS
+    ),
+    ("csv", "n x\n" + "".join(f"row{n} {n} {n / 2}\n" for n in range(20)), " and names: ", HALVES, HALVES, bool),
+    ("csv --columns n,x", ROWS.replace(",", "|"), "the rows have ", HALVES),
+    ("csv", "n x\n1 2\n3 4\n", "between spaces; give --delimiter", [2, 4], ["1 2", "3 4"]),
+    ("csv", IRIS, "for these names…if it holds the names", ["setosa"] * 20, ["setosa"] * 20, ["setosa"] * 19),
+    ("csv", "# on 2024, 7\nn,x\n" + ROWS, "like a comment: ", HALVES, HALVES, ["x", *map(str, HALVES)]),
+    ("csv", "Report\nn,x\n" + ROWS, "the names seem to be in line ", HALVES),
+    ("csv", "n,x\n1;2\n3;4\n", "the header has 2 fields, and…; give --skip_lines ", [2, 4]),
+    ("csv", "sep=;\nn;x\n1;2\n", " tells Excel the delimiter", [2]),
+    ("csv --columns n,x", "n,x\n1,2\n3,4\n", "the names that --columns gives", *(([2, 4],) * 2)),
+    ("csv", "n,x\n1,2\n".encode("utf-16"), "UTF-16: give --encoding utf-16", [2]),
+    ("csv", "n,é\n1,2\n".encode("cp1252"), "the header is not utf-8…: if that is right, give --encoding", [2]),
+    ("csv --max_reject_fraction .5", "n,x\n1,é\n2,y\n".encode("cp1252"), "1 row is not UTF-8", ["é", "y"], ["y"]),
+    ("parquet", parquet(pa.table({"n": [1], "__index_level_0__": [3]})), "the index of a pandas table; --drop", [1]),
+    ("csv", "d\n01.02.2024\n13.02.2024\n", "are dates or times", [FEBRUARY, FEBRUARY + 12 * 86_400]),
+    ("csv", "d\n01/02/2024\n05/06/2024\n", "are dates or times", [FEBRUARY, JUNE], [1_704_153_600, 1_714_953_600]),
+    ("csv", "d\n2/1/2024 1:05 PM\n", "are dates or times", [1_704_200_700], [FEBRUARY + 13 * 3600 + 300]),
+    ("csv --label d", "d\n1.2.24\n13.2.24\n", "dates or times… in place of --label", [FEBRUARY, 1_707_782_400]),
+    ("jsonl --flatten", '{"o": {"d": "2024-02-01T00:00:00.250"}}\n', "dates or times", [FEBRUARY * 1000 + 250]),
+    ("jsonl", '{"x": ["2024-02-01"], "y": 1}\n', "dates or times…--timestamp is for single values; --drop", [1]),
+    ("csv", "d\n" + "2024-02-01\n" * 180 + "?\n" * 20, "dates or times…rejects other values", [FEBRUARY] * 180),
+    ("jsonl --label d", NUMBERED, "for the numbers themselves", list(range(12)), list(range(12))),
+    ("jsonl --label d", DIGITS.replace('"}', '.5"}'), "--types d=float32", [n + 0.5 for n in range(12)]),
+    ("csv --label id", IDS, "40 classes in 40 examples…leave the label out if these are", list(range(40))),
+    ("images", _turned(), "an EXIF orientation…--image_format jpeg turns them upright", _are_of(16, 12, 3)),
+    ("images", _images("tif", "TIFF"), "a TIFF, which TensorFlow…--image_format jpeg or png makes", _are_of(12, 16, 3)),
+    ("images", _images("webp", "WEBP", lossless=True), "TFDS cannot decode… of the images, ", _have_pixels),
+    ("images", _images("png", "PNG", ("2", "10")) | NAMES, "ids follow the sorted names: class", _follow_the_file),
+    ("images", {"a/1.png": ONE, "a/2.png": TWO}, "has no meaning…; --folders label makes it a class", _have_label),
+    ("images --max_reject_fraction 0", PNG | {"a/2.png": b"bad"}, "not an image…publishes the others", _have_pixels),
+    (f"images {SPLITS}", _frames("a/{}_{}.png"), "and files of one id may be in several splits; --group_by", bool),
+    (f"images {SPLITS} --folders any", _frames("a/v{}/{}.png"), "several splits; --group_by folder", bool),
+    (f"audio {SPLITS}", COPIES, "equal content in…keeps equals in one split", _splits(0, 8)),
+    (f"images {SPLITS} --split_seed 15", LOPSIDED, "examples in one split only…spreads each class", _splits(7, 8)),
+    ("images --masks m", _masked(EYE * 255) | COLORS, "only the values 0 and 255; --mask_colors", _masks(0, 1)),
+    ("images --masks m", _masked(EYE.astype("u2") * 300), "; --mask_dtype uint16 takes", _masks(0, 300)),
+    ("images --masks m", _masked(EYE, "_m"), "none of the images has…; give --mask_pattern ", _masks(0, 1)),
+    ("images --run_lengths rl.csv --max_reject_fraction .5", RUNS, "give --unlisted_masks empty", _masks(0, 1)),
+    ("arrays", {"a.npz": _npz(np.arange(4))}, "no arrays in…several arrays, whose rows", _splits(4)),
+    ("audio", {"1.wav": wav(bits=24)}, "refuses 1 of the files…--decode_audio stores float32 samples", bool),
+    (MANIFEST, _rows("file_name;label\n1.png;a\n"), "has no column file_name…; --delimiter ", _have_label),
+    (
+        MANIFEST,
+        _rows("id,label\n1.png,a\n"),
+        "has no column file_name…… gives the one with the names of files",
+        _have_label,
+    ),
+    (MANIFEST, _rows("1.png,a\n"), "has no column file_name…; if line 1 is a row, give --columns", _have_label),
+    (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), bool),
+    (MANIFEST, _rows("file_name,label\n1.png,a\n1.png,b\n"), "with several rows in the manifest, each of", _splits(1)),
+    (MANIFEST, _rows("file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"), "look like the edges of a box, and", bool),
+    ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
+]
+PLACES = {"--labels_file": "given.txt", "--splits": "train=0.5,test=0.5"}  # what only the user knows
+_COMMANDS = ("csv", "jsonl", "parquet", "images", "audio", "arrays", "text")
+SWITCHES = {
+    f"--{one.name}" for kind in _COMMANDS for one in KINDS[kind].options if one.type is bool and not one.flag.parse
+}
+
+
+_WORDS = "deals|for|gives|if|is|names|one|sets|splits|cuts|and|which"
+_VALUE = re.compile(rf" (?!(?:{_WORDS})\b|--)('[^']*'|\"[^\"]*\"|[^\s']\S*)")
+
+
+def find_remedies(sentence: str) -> list[list[tuple[str, str | None]]]:
+    """Return the flags that a printed sentence advises, those in a row as one remedy; the value None leaves one out."""
+    remedies: list[list[tuple[str, str | None]]] = []
+    prefix: list[tuple[str, str | None]] = []
+    end = -1
+    sentence = re.sub(r"\bVALUE\b", "7", re.sub(r"\bFILE\b", "given.txt", re.sub(r"\bCOLUMN\b", "id", sentence)))
+    given: str | None
+    while found := re.compile(r"--[a-z_]+").search(sentence, end + 1):
+        before, flag, start, end = sentence[: found.start()], found[0], end, found.end()
+        value = None if flag in SWITCHES else _VALUE.match(sentence, end)
+        given = "" if value is None else value[1][0] + value[1][1:].rstrip(";:,).")
+        end += len(given) + (value is not None)
+        if before.endswith((" in place of ", "leave ", "leave out ")):
+            given = None
+        elif flag not in SWITCHES and not given:
+            given = PLACES.get(flag, "")
+        if before.endswith(("more than ", "that ")) or (given == "" and flag not in SWITCHES):
+            continue  # a mention
+        between = sentence[start : found.start()]
+        prefix = [*remedies[-1]] if between == " and names: " else prefix
+        if between not in (" ", " in place of ", " (and ", " and names: "):
+            remedies.append([*prefix])
+        remedies[-1].append((flag, given))
+    return remedies
+
+
+def follow(line: str, remedy: list[tuple[str, str | None]]) -> str:
+    """Return a command line with the flags of a remedy in place of those that it has."""
+    for flag, value in remedy:
+        line = re.sub(rf" {flag}(?: (?!--)\S+)?", "", line)
+        line += "" if value is None else f" {flag} {value}"
+    return line
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[2]}")
+def test_following_the_advice_works(jobs: Jobs, case: tuple[Any, ...]) -> None:
+    line, data, sentence, *values = case
+    files = data if isinstance(data, dict) else {f"a.{line.split()[0]}": data}
+    line += "" if "--manifest" in line else " --input in"
+    result = jobs.run(line, files=files)
+    words = sentence.split("…")
+    said = next(line for line in (result.out + result.err).splitlines() if all(part in line for part in words))
+    said, _, replaced = said.partition(", in place of ")
+    line = follow(line, [(flag, None) for flag in replaced.split()[:1]])
+    remedies = [each for each in find_remedies(said) if set(follow(line, each).split()) != set(line.split())]
+    assert len(remedies) == len(values), said
+    for remedy, made in zip(remedies, values, strict=True):
+        built = jobs.build(
+            f"{follow(line, remedy)} --overwrite {'--no_shuffle' * (isinstance(made, list) and 'sequence' not in line)}"
+        )
+        assert words[0] not in built.said or remedy[0][0] == "--max_reject_fraction", built.said
+        if isinstance(made, list):
+            column = built.manifest.features[-1].name
+            assert [plain(row[column]) for row in built.examples() if column in row] == made
+        else:
+            assert made(built) in (None, True)
+
+
+# Texts that name a flag and advise none that a job here can follow: what was given, helps of commands, other machines
+TOLD = """
+--version|has no value: give --set|no environment variable|--coco x: its images|--coco, --voc|--input x has x
+holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--reuse x takes nothing|give --setup_file
+--run_lengths x is about|Every option of Apache Beam|--against names one|; --repair|no memory was left|--debug shows
+--job_server_timeout|--all looks|--all reads|--json lists|--json shows|--direct_num_workers says|--worker_memory
+--force builds|is about a --manifest; of|give --min_versions|give with --encoding|truncation of lists|not read again
+"""
+# Advice that no case follows yet
+UNFOLLOWED = """
+x sayx what its x are|--mask_colors has x|--on_bad_box clip clips|--on_bad_box drop|--on_damaged_file reject leaves|
+--splits deals|--shard_size is x|--stack x needs one|--unread_objects drop|; --encoding cp1252
+; --image_format png|--record paragraph or|--special_tokens text|--image_bands 1,2,3|--allow_outside if
+--labels_file gives|--image x says it is|are called as splits are|give --annotations|give --file_root
+--folders any|--record line keeps texts|give --manifest a table
+give --mask_dtype uint16|--shape 64,64|if the folders are classes|not .npy, but|--input a glob|give --run_order rows
+--labels_file names.txt|give --input x|--stack 'xs|is in --input x, so|--label NAME
+with a transparent|if both are inputs|give --input one alone
+"""
+ADVICE = re.compile(r"\bgive (?:\w+ )?--|[;:,] --\w|^['\"]?--\w+(?: [^ ;]+)? [a-z]+s\b|(?:or|if|and), --")
+
+
+def test_each_advice_is_followed_or_listed() -> None:
+    """A notice or reject that advises a flag is in CASES, or in one of two lists, which have no others."""
+    catalogue = {
+        text
+        for path in PATHS.values()
+        for text in texts(ast.parse(path.read_text()), (*NO_MESSAGES, "Error", "_error"))
+        if ADVICE.search(text) and "--output datasets" not in text and "\n" not in text
+    }
+    followed = [part for case in CASES for part in case[2].split("…") if len(part) > 9]
+    left = {text for text in catalogue if not any(part in text for part in followed)}
+    listed = [line for line in re.split(r"[|\n]", TOLD + UNFOLLOWED) if line]
+    assert [text for text in sorted(left) if not any(line in text for line in listed)] == []
+    assert [line for line in listed if not any(line in text for text in left)] == []
