@@ -564,8 +564,8 @@ class ParallelConfig(NamedInputsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         flag = f"--input {self.named_inputs[0][0]}=…"
-        if self.separator or self.text_unit == "paragraph":
-            given = f"--separator {self.separator!r}" if self.separator else "--record paragraph"
+        if self.separator or self.text_unit in ("paragraph", "file"):
+            given = f"--separator {self.separator!r}" if self.separator else f"--record {self.text_unit}"
             raise UserError(f"{given} and {flag}: line n of each file makes one example; leave one of them out")
 
     @property

@@ -138,9 +138,15 @@ class TextKind(NamedInputsKind):
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         inputs = self.parse_inputs(values)
         rest = {name: value for name, value in values.items() if name != "input"}
-        if "file" not in (rest.get("record"), rest.get("text_unit")):
+        takes = registry.options_for("text")
+        of_lines = (options for options in registry.options_for("line") if options not in takes)
+        names = {option.field for options in of_lines for option in options_of(options)}
+        given = next((f" without --{name}" for name, value in rest.items() if name in names and value is not None), "")
+        if given or "file" not in (rest.get("record"), rest.get("text_unit")):
             if ReuseOptions(reuse=rest.pop("reuse", NO)).reuse != NO:
-                raise UserError("--reuse needs --record file: a line has no place that it keeps as its file changes")
+                raise UserError(
+                    f"--reuse needs --record file{given}: a line has no place that it keeps as its file changes"
+                )
             return super().make_config(rest | {"input": inputs})
         rest = {name: value for name, value in rest.items() if name not in ("record", "text_unit")}
         if rest.pop("separator", ""):
@@ -154,11 +160,6 @@ class TextKind(NamedInputsKind):
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
-        takes = registry.options_for("text")
-        of_lines = (options for options in registry.options_for("line") if options not in takes)
-        names = {option.field for options in of_lines for option in options_of(options)}
-        if given := next((name for name, value in rest.items() if name in names and value is not None), ""):
-            raise UserError(f"--{given} needs --record line: documents of several lines need --separator")
         return make_config(TextFilesConfig, insert_options(options_of(TextFilesConfig), takes), rest)
 
 
@@ -193,8 +194,9 @@ def _make_lines(config: record_configs.RecordsConfig) -> "RecordFormat":
     from shardmill.transforms.formats.lines import LinesFormat
 
     lines = (config.block_size, config.text_encoding, config.line_numbers)
-    if config.separator or config.text_unit == "paragraph":
-        return DocumentsFormat(*lines, separator=config.separator)
+    if config.separator or config.text_unit in ("paragraph", "file"):
+        is_whole_file = config.text_unit == "file"
+        return DocumentsFormat(*lines, separator=config.separator, is_whole_file=is_whole_file)
     return LinesFormat(*lines, are_texts=config.text_unit == "line")
 
 

@@ -44,10 +44,11 @@ class DocumentsFormat(LinesFormat):
     """
 
     separator: str = ""  # text between documents; "" for blank lines
+    is_whole_file: bool = False  # True if each file is one document
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | RecordNotice]:  # type: ignore[override]
         """Yield blocks of whole documents; one block if the bytes do not show where documents end."""
-        if not self._has_plain_separators or is_compressed(file.name):
+        if self.is_whole_file or not self._has_plain_separators or is_compressed(file.name):
             if file.size_bytes:
                 yield BlockRef(file, 0, file.size_bytes)
             return
@@ -109,11 +110,11 @@ class DocumentsFormat(LinesFormat):
         if self.separator:
             rest = data.split(self._separators[0])[-1]
             return len(data) - len(rest) if len(rest) < len(data) else 0
-        return max(data.rfind(text) + len(text) if text in data else 0 for text in self._separators)
+        return max((data.rfind(text) + len(text) for text in self._separators if text in data), default=0)
 
     @property
     def _separators(self) -> tuple[bytes, ...]:
-        return (self.separator.encode(),) if self.separator else _BLANK_LINES
+        return (self.separator.encode(),) if self.separator else () if self.is_whole_file else _BLANK_LINES
 
     def _rows(self, data: bytes, first_line: int, name: str, types: Mapping[str, ColumnType]) -> Rows:
         remarks = Remarks()
@@ -122,7 +123,7 @@ class DocumentsFormat(LinesFormat):
             begins = np.union1d(line_blocks.line_ranges(data)[0], np.array(ends, np.int64))
             at = np.searchsorted(spans.find(data, _LF), begins)
             data, remarks = remove_marks(data, begins, first_line + at, name)
-        documents = self._separate(data) if self.separator else _paragraphs(data)
+        documents = self._separate(data) if self.separator or self.is_whole_file else _paragraphs(data)
         starts, stops = np.array(documents.starts, np.int64), np.array(documents.stops, np.int64)
         lines = first_line + np.searchsorted(spans.find(data, _LF), starts)
         kept, rejects = np.ones(len(starts), bool), []
@@ -149,9 +150,9 @@ class DocumentsFormat(LinesFormat):
 
     def _separate(self, data: bytes) -> _Documents:
         """Return the documents between separators; what is behind the last one counts only if it has text."""
-        documents, separator = _Documents([], [], 0), self._separators[0]
+        documents, separator = _Documents([], [], 0), self.separator.encode()
         position = empty = 0
-        for part in data.split(separator):
+        for part in data.split(separator) if separator else [data]:
             text = part.strip()
             if text and max(text[0], text[-1]) >= 0x80:  # which may be white space, too
                 text = text.decode(errors="surrogateescape").strip().encode(errors="surrogateescape")
@@ -165,7 +166,7 @@ class DocumentsFormat(LinesFormat):
             else:
                 empty += 1
             position += len(part) + len(separator)
-        return documents._replace(empty=empty - (not text))
+        return documents._replace(empty=empty - (not text and not self.is_whole_file))
 
 
 def _paragraphs(data: bytes) -> _Documents:

@@ -22,7 +22,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             f"{PACKED} --balance bytes": "--balance bytes…8 tokens",
             f"{PACKED} --line_numbers": "--pack_to and --line_numbers",
             f"{PACKED} --stratify_by label --splits a=1": "--pack_to and --stra",
-            "text --tokenizer t.json --record file": "--tokenizer needs --record line",
+            "text --tokenizer t.json --record file --reuse LATEST": "--record file without --tokenizer",
             "text --pack_to 8": "--pack_to needs --tokenizer",
             "text --max_length 8": "--max_length needs --tokenizer",
             "text --balance tokens": "--balance tokens needs --tokenizer",

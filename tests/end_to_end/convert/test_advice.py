@@ -19,6 +19,7 @@ from tests.support.jobs import Built, Jobs
 from tests.support.reading import plain
 from tests.support.sounds import wav
 from tests.support.table_results import parquet
+from tests.support.tokenizer_files import tokenizer_json
 from tests.test_architecture import PATHS
 
 
@@ -115,6 +116,8 @@ HALVES = [n / 2 for n in range(20)]
 COPIES = {f"{label}/{number}.wav": wav(number=1) for label in "ab" for number in range(4)}
 DIGITS = "".join(f'{{"d": "{n}"}}\n' for n in range(12))
 NUMBERED = {"a.jsonl": DIGITS, "../given.txt": "".join(f"{n}\n" for n in range(12))}
+STORIES = {"a.txt": "w1\nw2\n\nw3\n", "b.txt": "w4 w5\n", "../t.json": tokenizer_json()}
+PAIRS, STREAM = [[2, 3], [201, 4]], [[2, 3], [4, 201], [5, 6]]
 NAMES = {"../given.txt": "2\n10\n"}
 PNG = _images("png", "PNG")
 ONE, TWO = PNG["a/0.png"], PNG["b/1.png"]
@@ -245,6 +248,7 @@ CASES: list[tuple[Any, ...]] = [
     (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), bool),
     (MANIFEST, _rows("file_name,label\n1.png,a\n1.png,b\n"), "with several rows in the manifest, each of", _splits(1)),
     (MANIFEST, _rows("file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"), "look like the edges of a box, and", bool),
+    ("text --tokenizer t.json --pack_to 2", STORIES, "--record paragraph or", [*PAIRS, [201, 5], [6, 201]], STREAM),
     ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
 ]
 PLACES = {"--labels_file": "given.txt", "--splits": "train=0.5,test=0.5"}  # what only the user knows
@@ -328,7 +332,7 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 UNFOLLOWED = """
 x sayx what its x are|--mask_colors has x|--on_bad_box clip clips|--on_bad_box drop|--on_damaged_file reject leaves|
 --splits deals|--shard_size is x|--stack x needs one|--unread_objects drop|; --encoding cp1252
-; --image_format png|--record paragraph or|--special_tokens text|--image_bands 1,2,3|--allow_outside if
+; --image_format png|--special_tokens text|--image_bands 1,2,3|--allow_outside if
 --labels_file gives|--image x says it is|are called as splits are|give --annotations|give --file_root
 --folders any|--record line keeps texts|give --manifest a table
 give --mask_dtype uint16|--shape 64,64|if the folders are classes|not .npy, but|--input a glob|give --run_order rows

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,14 @@ def read(format_: DocumentsFormat, file: FileRef) -> tuple[Found, list[Reject], 
     return ([(line, row["text"].decode()) for line, row in zip(lines, rows)], empty), rejects, notices
 
 
-def expected(text: str, separator: str) -> Found:
-    """What Python's own split and regular expressions make of a whole text."""
+def expected(text: str, separator: str | None) -> Found:
+    """What Python's own split and regular expressions make of a whole text, which None does not divide."""
+    is_whole, separator = separator is None, separator or ""
     text = re.sub(f"(?m)(^{separator and '|'}{re.escape(separator)})\ufeff", r"\1", text)
     found, empty, position = [], 0, 0
-    if separator:
+    if is_whole:
+        joined, empty = [("", text)], int(bool(text) and not text.strip())
+    elif separator:
         parts = text.split(separator)
         empty = sum(not part.strip() for part in parts[:-1])
         joined = [(text[: sum(len(each) + len(separator) for each in parts[:n])], part) for n, part in enumerate(parts)]
@@ -53,25 +57,21 @@ def expected(text: str, separator: str) -> Found:
 PIECES = ["a", "b c", " ", "\n", "\r\n", "\n\n", "é", "—", END, "<|", "--", "-", END[:5], "\t", "\n\ufeff", "é\ufeff"]
 
 
-@pytest.mark.parametrize("separator", [END, "--", "\n--\n", "é", ""])
+@pytest.mark.parametrize("separator", [END, "--", "\n--\n", "é", "", None])
 @given(parts=st.lists(st.sampled_from(PIECES), max_size=25), block=st.integers(1, 40))
 @settings(max_examples=60)
 def test_any_cut_reads_what_the_whole_is(
-    tmp_path_factory: pytest.TempPathFactory, separator: str, parts: list[str], block: int
+    tmp_path_factory: pytest.TempPathFactory, separator: str | None, parts: list[str], block: int
 ) -> None:
     text = "".join(parts)
     folder = tmp_path_factory.getbasetemp()
     want = expected(text, separator)
+    form = DocumentsFormat(block, "utf-8", True, separator=separator or "", is_whole_file=separator is None)
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
-        got, rejects, _ = read(
-            DocumentsFormat(block, encoding, True, separator=separator), file_ref(folder, text.encode(encoding))
-        )
+        got, rejects, _ = read(replace(form, encoding=encoding), file_ref(folder, text.encode(encoding)))
         assert (got, rejects) == (want, [])
     for name, compress in (("a.txt.gz", gzip.compress), ("a.txt.bz2", bz2.compress)):
-        assert (
-            read(DocumentsFormat(block, separator=separator), file_ref(folder, compress(text.encode()), name))[0]
-            == want
-        )
+        assert read(form, file_ref(folder, compress(text.encode()), name))[0] == want
 
 
 @pytest.mark.parametrize("encoding", ["shift_jis", "gbk", "latin-1", "cp1252"])
