@@ -18,11 +18,9 @@ from tests.support.pages import (
     README,
     anchors,
     blocks,
-    commands,
     heading_anchor,
     headings,
     run_blocks,
-    run_command,
 )
 
 DESIGN = REPOSITORY / "docs" / "design.md"
@@ -103,19 +101,16 @@ def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
         assert accuracy[0] < 0.8 < 0.9 < accuracy[-1]
 
 
-@pytest.mark.parametrize("page", [page for page in TASKS if "```sh\n" in page.read_text()], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if re.search("```(sh|python)\n", page.read_text())], ids=lambda page: page.stem
+)
 @pytest.mark.tensorflow
-def test_the_first_commands_run_as_they_stand(
-    page: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In an empty folder: the first command, and the next one if the first writes samples."""
-    monkeypatch.chdir(tmp_path)
-    for block in blocks(page):
-        if block.file_name is not None:
-            Path(block.file_name).write_text(block.text)
-    first, *more = commands(next(block for block in blocks(page) if block.language == "sh"))
-    for words, comment in (first, *more[: first[0][1] == "sample"]):
-        run_command(words, comment, run)
+def test_the_first_block_runs_as_it_stands(page: Path, tmp_path: Path, run: Run) -> None:
+    """In an empty folder, with the files that blocks of the page are."""
+    found = blocks(page)
+    files = [block for block in found if block.file_name is not None]
+    first = next(block for block in found if block.language in ("sh", "python") and block not in files)
+    run_blocks([*files, first], tmp_path, run)
 
 
 # What the comparison denies, and the word of a command, flag or function that would make it false
