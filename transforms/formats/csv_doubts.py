@@ -16,6 +16,7 @@ from itertools import pairwise, takewhile
 
 from shardmill.text import shorten
 from shardmill.transforms.formats.conventions import Dialect
+from shardmill.transforms.formats.csv_scan import is_malformed
 
 DELIMITERS = "\t;|,"  # which files have
 COMMENT_MARKS = ("#", "%", "//")  # what lines of comments begin with
@@ -173,9 +174,11 @@ def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, fo
     if len(first.fields) == 1 and following:
         counts = ((mark, {row.text.count(mark) for row in (first, *following)}) for mark in _MARKS)
         marks = [mark for mark, found in counts if len(found) == 1 and 0 not in found]
+    text = "\n".join(row.text for row in (first, *following)).encode()
+    default = quote_flag(dialect.delimiter.decode()) + " --quote ''" * is_malformed(text, dialect)
     if not (best := [*filter(lambda mark: len(mark) > 1, marks), *fitting, *marks, *dividing]):
-        return _white_space_problem(dialect, first, following)
-    found, default = quote_flag(best[0]), quote_flag(dialect.delimiter.decode())
+        return _white_space_problem(default, first, following)
+    found = quote_flag(best[0])
     if len(first.fields) == 1:
         return (
             f"the header is one column, {shorten(first.fields[0])!r}; give --delimiter {found} if that separates"
@@ -184,7 +187,7 @@ def _delimiter_problem(sample: str, line: int, dialect: Dialect, first: _Row, fo
     return f"the rows have other fields than the header; --delimiter {found} fits both, --delimiter {default} does not"
 
 
-def _white_space_problem(dialect: Dialect, first: _Row, following: Sequence[_Row]) -> str | None:
+def _white_space_problem(default: str, first: _Row, following: Sequence[_Row]) -> str | None:
     """Return the flags for rows of one column that are numbers between spaces, as many as the header has words."""
     rows = [row.text.split() for row in following if len(row.fields) == 1]
     words = len(first.text.split())
@@ -197,8 +200,7 @@ def _white_space_problem(dialect: Dialect, first: _Row, following: Sequence[_Row
     names = f" --skip_lines {first.line} and names: {_columns(count)}," if count > words else ""
     return (
         f"the header is one column, {shorten(first.text)!r}, and each row has {count} values between spaces; give"
-        f" --delimiter '\\s+'{names} if spaces separate columns, or"
-        f" --delimiter {quote_flag(dialect.delimiter.decode())} if it is one column"
+        f" --delimiter '\\s+'{names} if spaces separate columns, or --delimiter {default} if it is one column"
     )
 
 

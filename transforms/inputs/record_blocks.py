@@ -22,6 +22,7 @@ from shardmill.transforms.inputs import summary as summaries
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped, assign_key_shares
 from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, FoundInput, combine_outputs
+from shardmill.transforms.options.job_options import reject_flag
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread
@@ -147,9 +148,6 @@ def _list_record_files(
     yield from found.outputs()
 
 
-_LEAVES_OUT = "--on_damaged_file reject leaves the file out"
-
-
 # Any: Beam checks annotations, and cannot check protocols
 def _leave_out(
     block: BlockRef, summary: summaries.InputSummary, format_: Any, rules: FileRules, temporary: str | None
@@ -201,8 +199,9 @@ def index_file(
         formats.check_unchanged([file])
     except UserError as error:
         if not rejects_damaged:
-            has_others = total_bytes(file) - file.size_bytes > max(1, file.size_bytes >> 20)
-            raise UserError(f"{error}{f'; {_LEAVES_OUT}' if has_others else ''}") from None
+            size, total = file.size_bytes, total_bytes(file)
+            remedy = f"; --on_damaged_file reject{reject_flag(min(size * 5 // 4, total), total)} leaves the file out"
+            raise UserError(f"{error}{remedy if total - size > max(1, size >> 20) else ''}") from None
         reason = str(error).removeprefix(f"{file.name}: ")
         return list(FoundInput(temporary, [formats.reject_file(file.name, file.size_bytes, reason)]).outputs())
     except OSError as error:

@@ -29,7 +29,7 @@ from shardmill.transforms.inputs.annotations import (
 )
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, NameRules
 from shardmill.transforms.inputs.listing import FoundFiles, ListingItem, Skipped, list_input, list_singly
-from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary, summarize_batch
+from shardmill.transforms.inputs.summary import MOST_SAMPLED, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import FileStat, changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -248,9 +248,9 @@ class _MeasureRowsFn(_MeasureFn):
         """Yield the rows of one part, which holds all rows of each of its names."""
         rows, repeated = manifest_files.drop_duplicates(concatenate(part[1]), self.paths, self.is_first_kept)
         names = Counter(rows["name"].to_pylist())
-        several = sorted(name for name, number in names.items() if number > 1)
-        counts = {SEVERAL_ROWS: (len(several), several[0])} if several else {}
-        yield from FoundInput(self.temporary, repeated, peculiarities=counts).outputs()
+        later = names - Counter(names.keys())
+        counts = {"rows": (later.total(), min(later))} if later else {}
+        yield from FoundInput(self.temporary, repeated, repeated=counts).outputs()
         for start in range(0, len(rows), BATCH_ROWS):
             yield from super().process(rows.slice(start, BATCH_ROWS), columns)
 

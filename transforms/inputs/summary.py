@@ -62,11 +62,6 @@ Named = dict[Key, tuple[int, str]]  # how many, and the least name
 
 MOST_SAMPLED = 20_000  # names that are compared with each other
 
-SEVERAL_ROWS = (
-    "with several rows in the manifest, each of which is an example; --on_duplicate_key reject keeps the first row of"
-    " each, fail stops the job"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class InputCounts:
@@ -132,6 +127,7 @@ class InputSummary(Mergeable):
     label_lists: Counter[str] = field(default_factory=Counter)  # counts of labels that are lists, see count_label_lists
     # manifest rows by column that names image files, as (number, one name)
     image_names: Named[str] = _named()
+    repeated: Named[str] = _named()  # manifest rows of a file that an earlier row has, under "rows"
     # record files by the split in their own name, as (number, one name)
     named_splits: Named[str] = _named()
     reasons: Counter[str] = _bounded()  # rejected records by reason; some are lost, as of `labels`

@@ -13,7 +13,7 @@ from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.listing import NO_SUFFIX, find_names, is_glob, is_unknown_file, list_input
-from shardmill.transforms.inputs.summary import MOST_SAMPLED, SEVERAL_ROWS, InputSummary
+from shardmill.transforms.inputs.summary import MOST_SAMPLED, InputSummary
 from shardmill.transforms.inputs.unused_annotations import describe_companions, describe_unused_files
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
@@ -26,7 +26,7 @@ from shardmill.transforms.layout.options import (
     skipped_notices,
 )
 from shardmill.transforms.options.image_options import LabelOptions
-from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions, SplitOptions
+from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions, SplitOptions, reject_flag
 from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
@@ -161,7 +161,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     labels = _names(summary.labels, summary, folders.label)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
-    _check_rows_of_files(summary, options)
+    repeated = _check_rows_of_files(summary, options)
     columns = {name: column.settle() for name, column in sorted(summary.columns.items())}
     if summary.records:  # otherwise the reasons of the rejects explain more than missing columns
         _check_columns(options, columns, labelled=bool(labels), manifest=manifest)
@@ -187,6 +187,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     notices = (
         *options.input_notices,
         *missing,
+        *repeated,
         *_unnamed_notices(summary, options),
         *_box_notices(columns, options),
         *file_notices(summary, options, folders, class_names, objects),
@@ -208,22 +209,24 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
 _EDGES = re.compile(r"x_?min|x1|bbox_?x?|left", re.IGNORECASE)  # columns of tables with a row for each box
 
 
-def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> None:
-    """Raise a UserError if files have several rows with boxes, each an example, or any, and --on_duplicate_key fail."""
-    number, name = summary.peculiarities.get(SEVERAL_ROWS, (0, ""))
+def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
+    """Return a notice if files have several rows; raise a UserError if those have boxes or --on_duplicate_key fails."""
+    number, name = summary.repeated.get("rows", (0, ""))
+    if not number:
+        return []
+    several = f"{plural(number, 'row has', 'rows have')} a file that an earlier row has, such as {name!r}"
     edges = [column for column in summary.columns if _EDGES.fullmatch(column)]
-    if number and options.kind == folder_roles.IMAGES and edges:
-        path = options.source.removeprefix("--manifest ")
+    if options.kind == folder_roles.IMAGES and edges:
         raise UserError(
-            f"{options.source}: {plural(number, 'image has', 'images have')} several rows, such as {name!r}, with a box"
-            f" in {edges[0]!r}; give --boxes_csv {path} in place of --manifest; to make an example of each row, call"
-            f" {edges[0]!r} otherwise"
+            f"{options.source}: {several}, with a box in {edges[0]!r}; give --boxes_csv"
+            f" {options.source.removeprefix('--manifest ')} in place of --manifest; to make an example of each row,"
+            f" call {edges[0]!r} otherwise"
         )
-    if number and options.on_duplicate_key == "fail":
-        raise UserError(
-            f"{options.source}: {plural(number, 'file has', 'files have')} several rows, such as {name!r}; expected one"
-            " for each file; --on_duplicate_key reject keeps the first row of each, allow keeps all"
-        )
+    limit = reject_flag(number + summary.rejected, summary.total_records)
+    remedy = f"--on_duplicate_key reject{limit} keeps the first row of each file"
+    if options.on_duplicate_key == "fail":
+        raise UserError(f"{options.source}: {several}; expected one for each file; {remedy}, allow keeps all")
+    return [f"{several}, and each is an example; {remedy}, fail stops the job"]
 
 
 _BOX = re.compile(r"(?:bbox_?)?(?:[xy]_?(?:min|max)|[xy][12]|left|top|right|bottom)", re.IGNORECASE)

@@ -259,6 +259,14 @@ def allow_rejects(rejected: int, records: int, fraction: float) -> bool:
     return rejected / records <= fraction or (fraction == DEFAULT_REJECT_FRACTION and is_allowed_by_default)
 
 
+def reject_flag(rejected: int, records: int, fraction: float = DEFAULT_REJECT_FRACTION) -> str:
+    """Return a space and the flag that lets a job publish without `rejected` records; "" if `fraction` allows that."""
+    if not rejected or allow_rejects(rejected, records, fraction):
+        return ""
+    scale = 10 ** max(2, len(str(records // rejected)))
+    return f" --max_reject_fraction {-(-rejected * scale // records) / scale:g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(Options):
     """The folder `<output>/<name>/<version>`, and the share of rejects above which the job fails."""

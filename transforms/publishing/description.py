@@ -19,8 +19,8 @@ from shardmill.quality.duplicates import Duplicates, shorten_overlaps
 from shardmill.quality.stats_file import SplitSummary, StatsFile, StatsSection
 from shardmill.reading.dataset import supervised_pair
 from shardmill.text import mask_urls, plural
-from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions
-from shardmill.transforms.shards.balance import ShardCount
+from shardmill.transforms.options.job_options import CONTENT, CheckOptions, OutputOptions, parse_splits
+from shardmill.transforms.shards.balance import ShardCount, cut_stratum
 from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import FileIndex, ShardInfo
 from shardmill.transforms.statistics.files import SplitStats
@@ -217,13 +217,14 @@ def collect_notices(build: Build, features: Features, options: PublishOptions) -
     if build.duplicates is not None:
         notices += _make_duplicate_notices(build.duplicates, options.configuration, build.are_gathered)
     notices += [notice for section in build.sections.values() for notice in section.notices()]
+    given = options.configuration
+    drawn = [fraction for _, fraction in parse_splits(given["splits"])] if given.get("splits") else []
     for feature in features_of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original_name(feature.name)
         kept = 1 if feature.sequence and object_detection.has_object_detection_names(options.configuration) else 0
-        given = options.configuration
         has_groups = given.get("group_by") or "group" in (given.get("folders") or "").split("/")  # of any number
         is_spread = has_groups or given.get("stratify_by") in (column, "label")
-        notices += _make_class_notices(build, feature, "" if feature.shape or is_spread else column, kept)
+        notices += _make_class_notices(build, feature, "" if feature.shape or is_spread else column, kept, drawn)
     return notices
 
 
@@ -240,7 +241,7 @@ def _make_duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, 
     return [*notices, *([] if duplicates.conflicts is None else [duplicates.conflicts.describe()])]
 
 
-def _make_class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:
+def _make_class_notices(build: Build, feature: Feature, column: str, kept: int, drawn: Sequence[Any]) -> list[str]:
     """Return notices about classes without examples or in one split only, without the first `kept`, for no object."""
     names = feature.class_names
     counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
@@ -252,8 +253,10 @@ def _make_class_notices(build: Build, feature: Feature, column: str, kept: int) 
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
-        can_spread = any(labels[names.index(name)] > 1 for name in single for labels in counts.values())
-        remedy = f"; --stratify_by {column} spreads each class" if column and can_spread else ""
+        sizes = [sum(labels[names.index(name)] for labels in counts.values()) for name in single]
+        spread = sum(len({0, *cut_stratum(drawn, None, size), size}) == len(drawn) + 1 for size in sizes)
+        which = "" if spread == len(single) else " that is large enough"
+        remedy = f"; --stratify_by {column} spreads each class{which}" if column and spread else ""
         notices.append(f"{_name_classes(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
     return notices
 

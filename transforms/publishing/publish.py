@@ -1,7 +1,6 @@
 """Publish a data set: check it, write its metadata and move its files into place."""
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import StatsFile
 from shardmill.reading.dataset import open_dataset
 from shardmill.text import plural
-from shardmill.transforms.options.job_options import Acceptance, CheckOptions, allow_rejects, suggest_accepting
+from shardmill.transforms.options.job_options import Acceptance, CheckOptions, reject_flag, suggest_accepting
 from shardmill.transforms.publishing import build_records, catalog, description, lease, publication
 from shardmill.transforms.publishing.build_records import delete_unindexed, store_index, write_record
 from shardmill.transforms.publishing.publication import Journal, Move
@@ -426,9 +425,10 @@ def check_counts(build: description.Build) -> None:
 def _check_rejects(build: description.Build, options: description.PublishOptions) -> None:
     """Raise JobError if too much was rejected, after writing all rejects next to the version directory."""
     rejects, number, matched = build.rejects, build.rejects.records, build.records
-    if damaged := rejects.losses.failure(options.on_damaged_file):
+    needed = reject_flag(number, matched, options.max_reject_fraction)
+    if number < matched and (damaged := rejects.losses.failure(options.on_damaged_file, needed)):
         problem = f"{damaged}; all rejects are"
-    elif not number or (number < matched and allow_rejects(number, matched, options.max_reject_fraction)):
+    elif not number or (number < matched and not needed):
         return
     else:
         limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
@@ -447,6 +447,5 @@ def _check_rejects(build: description.Build, options: description.PublishOptions
 def _suggest_reject_flags(reason: str, rejected: int, records: int) -> str:
     remedies = [remedy for start, remedy in _REMEDIES.items() if re.match(start, reason)][:1]
     if rejected < records:
-        scale = 10 ** max(2, -math.floor(math.log10(rejected / records)))
-        remedies.append(f"--max_reject_fraction {-(-rejected * scale // records) / scale:g} publishes the others")
+        remedies.append(f"{reject_flag(rejected, records, 0)[1:]} publishes the others")
     return "".join(f"; {remedy}" for remedy in remedies)

@@ -1,7 +1,6 @@
 """Records with the --key of another record: how many there are, and which of them --on_duplicate_key rejects."""
 
 import io
-import math
 import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED, plural, shown_line, to_printable
 from shardmill.transforms.columns.arrow import as_text, data_of, offsets_of
 from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
-from shardmill.transforms.options.job_options import allow_rejects
+from shardmill.transforms.options.job_options import reject_flag
 from shardmill.transforms.records.encoding import PreparedRows
 from shardmill.transforms.statistics.contents import (
     SEEDS,
@@ -136,8 +135,7 @@ class RepeatedKeys:
         if is_only_allowed:
             return [f"{have}; all are kept"]
         later = self.records - self.keys
-        is_allowed = allow_rejects(later, records, max_reject_fraction)
-        limit = "" if is_allowed else f" --max_reject_fraction {math.ceil(later / records * 100) / 100}"
+        limit = reject_flag(later, records, max_reject_fraction)
         remedy = f"--on_duplicate_key reject{limit} keeps the first record of each"
         if action == "fail":
             raise UserError(f"{have}; expected another value in each record; {remedy}, allow keeps all")

@@ -86,13 +86,13 @@ class Losses:
             "estimated": self.estimated,
         }
 
-    def failure(self, on_damaged_file: str) -> str | None:
-        """Return the message of a job that fails because the number of lost records is uncertain, else None."""
+    def failure(self, on_damaged_file: str, limit: str) -> str | None:
+        """Return why a job fails that lost an uncertain number of records, else None; `limit`, which flag it needs."""
         if on_damaged_file == "reject" or self.largest_uncertain is None:
             return None
         return (
             f"{self}; such as {self.largest_uncertain.source!r}: {self.largest_uncertain.reason}; mend the files or"
-            " leave them out, or give --on_damaged_file reject to go without what cannot be read"
+            f" leave them out, or give --on_damaged_file reject{limit} to go without what cannot be read"
         )
 
 

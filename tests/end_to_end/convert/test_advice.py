@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from gzip import compress
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,10 @@ def _masks(*values: int) -> Callable[[Built], bool]:
     )
 
 
+def _boxes(number: int) -> Callable[[Built], bool]:
+    return lambda built: [len(row["objects/bbox"]) for row in built.examples() if "objects/bbox" in row] == [number]
+
+
 def _splits(*sizes: int) -> Callable[[Built], bool]:
     return lambda built: sorted(built.splits.values()) == [*sizes]
 
@@ -130,6 +135,8 @@ RUNS = {"1.png": ONE, "2.png": TWO, "../rl.csv": "ImageId,EncodedPixels\n1.png,1
 LOPSIDED = {f"{name}/{n}.png": TWO for name, count in (("a", 12), ("b", 3)) for n in range(count)}
 DIFFERING = {"a.csv": "n,x\n1,2\n", "b.csv": "n,y\n1,2\n"}
 NESTED = " makes columns of the fields…--json_columns x stores JSON text…--drop x leaves"
+ROW_OF, TWICE = "images --manifest in/m.csv", _rows("file_name,label\n1.png,a\n1.png,b\n")
+BOX = "file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"
 MANIFEST = "images --manifest in/m.csv --max_reject_fraction 0.5"
 SPLITS = "--splits train=0.5,test=0.5"
 # A command, its data, the sentence with `…` for any text, and what each remedy in it makes of the data: a check, or
@@ -201,6 +208,8 @@ CASES: list[tuple[Any, ...]] = [
     ("csv", "n x\n" + "".join(f"row{n} {n} {n / 2}\n" for n in range(20)), " and names: ", HALVES, HALVES, bool),
     ("csv --columns n,x", ROWS.replace(",", "|"), "the rows have ", HALVES),
     ("csv", "n x\n1 2\n3 4\n", "between spaces; give --delimiter", [2, 4], ["1 2", "3 4"]),
+    ("csv", '"n" "x"\n1 2\n3 4\n', "between spaces; give --delimiter", [2, 4], ["1 2", "3 4"]),
+    ("csv", '"n";"x"\n1;2\n3;4\n', "the header is one column", [2, 4], ["1;2", "3;4"]),
     ("csv", IRIS, "for these names…if it holds the names", ["setosa"] * 20, ["setosa"] * 20, ["setosa"] * 19),
     ("csv", "# on 2024, 7\nn,x\n" + ROWS, "like a comment: ", HALVES, HALVES, ["x", *map(str, HALVES)]),
     ("csv", "Report\nn,x\n" + ROWS, "the names seem to be in line ", HALVES),
@@ -231,6 +240,7 @@ CASES: list[tuple[Any, ...]] = [
     (f"images {SPLITS} --folders any", _frames("a/v{}/{}.png"), "several splits; --group_by folder", bool),
     (f"audio {SPLITS}", COPIES, "equal content in…keeps equals in one split", _splits(0, 8)),
     (f"images {SPLITS} --split_seed 15", LOPSIDED, "examples in one split only…spreads each class", _splits(7, 8)),
+    ("images --splits train=.8,test=.2 --split_seed 1", LOPSIDED | {"b/2.png": "?"}, "in one split only"),  # none
     ("images --masks m", _masked(EYE * 255) | COLORS, "only the values 0 and 255; --mask_colors", _masks(0, 1)),
     ("images --masks m", _masked(EYE.astype("u2") * 300), "; --mask_dtype uint16 takes", _masks(0, 300)),
     ("images --masks m", _masked(EYE, "_m"), "none of the images has…; give --mask_pattern ", _masks(0, 1)),
@@ -246,9 +256,13 @@ CASES: list[tuple[Any, ...]] = [
     ),
     (MANIFEST, _rows("1.png,a\n"), "has no column file_name…; if line 1 is a row, give --columns", _have_label),
     (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), bool),
-    (MANIFEST, _rows("file_name,label\n1.png,a\n1.png,b\n"), "with several rows in the manifest, each of", _splits(1)),
-    (MANIFEST, _rows("file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"), "look like the edges of a box, and", bool),
     ("text --tokenizer t.json --pack_to 2", STORIES, "--record paragraph or", [*PAIRS, [201, 5], [6, 201]], STREAM),
+    (ROW_OF, TWICE, "is an example; …keeps the first row of each file", _splits(1)),
+    (f"{ROW_OF} --on_duplicate_key fail", TWICE, "; expected one for each", _splits(1)),
+    ("csv", {"a.csv": "n\n1\n2\n", "b.csv": "\0" + ROWS}, "; --on_damaged_file reject…leaves the file out", [1, 2]),
+    ("csv", {"a.csv": "n\n1\n2\n", "b.csv.gz": compress(b"n\n3\n")[:-6]}, "mend the files or leave them", [1, 2]),
+    (MANIFEST, _rows(BOX), "look like the edges of a box, and", _boxes(1)),
+    (ROW_OF, _rows(f"{BOX}1.png,a,2,2,5,5\n"), "with a box in 'x1'", _boxes(2)),
     ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
 ]
 PLACES = {"--labels_file": "given.txt", "--splits": "train=0.5,test=0.5"}  # what only the user knows
@@ -330,7 +344,7 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 """
 # Advice that no case follows yet
 UNFOLLOWED = """
-x sayx what its x are|--mask_colors has x|--on_bad_box clip clips|--on_bad_box drop|--on_damaged_file reject leaves|
+x sayx what its x are|--mask_colors has x|--on_bad_box clip clips|--on_bad_box drop|
 --splits deals|--shard_size is x|--stack x needs one|--unread_objects drop|; --encoding cp1252
 ; --image_format png|--special_tokens text|--image_bands 1,2,3|--allow_outside if
 --labels_file gives|--image x says it is|are called as splits are|give --annotations|give --file_root

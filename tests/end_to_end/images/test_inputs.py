@@ -148,5 +148,5 @@ def test_rows_on_one_image_are_records_of_their_own(images: ImageJobs) -> None:
     assert captions == {f"caption {n}".encode() for n in range(12)}
     assert sorted(map(len, contents.splits.values())) == [0, 12]  # one identity, one split
     assert [counts(split) for split in contents.dataset.manifest.splits if split.shards] == [[3, 3, 3, 3]]
-    (notice,) = (notice for notice in contents.dataset.manifest.notices if "several rows" in notice)
-    assert notice.startswith("1 file, such as '1.jpg', with several rows in the manifest, each of which is an example")
+    (notice,) = (notice for notice in contents.dataset.manifest.notices if "earlier row" in notice)
+    assert notice.startswith("11 rows have a file that an earlier row has, such as '1.jpg', and each is an example; ")

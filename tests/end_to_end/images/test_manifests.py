@@ -50,25 +50,6 @@ def test_sizes_that_contradict_the_image(images: ImageJobs) -> None:
     images.refuse({**FILES, "t.csv": table}, "--manifest in/t.csv", words)
 
 
-def test_rows_that_are_boxes_name_the_flag_that_reads_them(images: ImageJobs) -> None:
-    rows = "a/0.png,ant,1,2,5,6\na/0.png,bee,2,2,7,8\na/1.png,bee,1,1,4,4\n"
-    files = {**FILES, "t.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{rows}".encode()}
-    images.refuse(files, "--manifest in/t.csv", "give --boxes_csv in/t.csv in place of --manifest")
-    assert sorted(images.make({}, "--boxes_csv in/t.csv").records) == ["a/0.png", "a/1.png"]
-
-
-def test_columns_like_a_box_name_the_flag_that_makes_boxes(images: ImageJobs) -> None:
-    rows = "a/0.png,ant,1,2,5,6\na/1.png,bee,1,1,4,4\n"
-    files = {**FILES, "t.csv": f"file_name,label,xmin,ymin,xmax,ymax\n{rows}".encode()}
-    (notice,) = images.make(files, "--manifest in/t.csv").dataset.manifest.notices
-    assert notice == (
-        "columns xmax, xmin, ymax, ymin look like the edges of a box, and each is stored as a number;"
-        " --boxes_csv in/t.csv in place of --manifest makes boxes of them"
-    )
-    contents = images.make({}, "--boxes_csv in/t.csv --overwrite")
-    assert "objects/bbox" in {feature.name for feature in contents.dataset.manifest.features}
-
-
 def test_columns_that_name_further_images_are_said(images: ImageJobs) -> None:
     """Such as masks: their text is stored. Other texts are texts."""
     columns: dict[str, tuple[str, str | None]] = {

@@ -31,7 +31,7 @@ OPTIONS = description.PublishOptions(
     codec=PLAIN_CODEC,
     shard_counts={"": ShardCount(2)},
     source="photos/",
-    configuration={"seed": 0},
+    configuration={"splits": {"train": 0.5, "test": 0.5}},
     versions={"shardmill": "0.1.0"},
     job="1",
 )
@@ -85,7 +85,7 @@ def test_manifest() -> None:
     assert made.input == {"pattern": "photos/", "records": 10, "size_bytes": 900, "fingerprint": f"{255:032x}"}
     assert made.rejects == {"records": 2, "reasons": {"no label": 1, "the file is empty": 1}}
     assert made.compression == ""
-    assert (made.configuration, made.versions) == ({"seed": 0}, {"shardmill": "0.1.0"})
+    assert (made.configuration, made.versions) == (OPTIONS.configuration, {"shardmill": "0.1.0"})
 
 
 def test_the_order_of_arrival_changes_no_text() -> None:
@@ -175,8 +175,11 @@ def test_classes_in_one_split_or_none_are_said() -> None:
     only = "2 classes, such as 'bee', have examples in one split only ('bee': train)"
     # A class of one example, or perhaps of one group, cannot be spread, and who gave the flag needs no advice
     for examples, given, advice in (
-        (2, {}, "; --stratify_by label spreads each class"),
-        (2, {"folders": "label/any"}, "; --stratify_by label spreads each class"),
+        (2, {}, "; --stratify_by label spreads each class that is large enough"),
+        (2, {"folders": "label/any"}, "; --stratify_by label spreads each class that is large enough"),
+        (2, {"splits": {"train": 0.8, "test": 0.2}}, ""),
+        (3, {"splits": {"train": 0.8, "test": 0.2}}, "; --stratify_by label spreads each class that is large enough"),
+        (2, {"splits": None}, ""),
         (1, {}, ""),
         (2, {"stratify_by": "label"}, ""),
         (2, {"group_by": "user"}, ""),

@@ -144,13 +144,13 @@ def test_losses_in_words() -> None:
 
 
 def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
-    assert losses(BAD, GROUP).failure("fail") is None
-    assert losses(BAD, CUT, REST).failure("reject") is None
-    words = losses(BAD, CUT, REST).failure("fail")
+    assert losses(BAD, GROUP).failure("fail", "") is None
+    assert losses(BAD, CUT, REST).failure("reject", "") is None
+    words = losses(BAD, CUT, REST).failure("fail", " --max_reject_fraction 0.5")
     assert words is not None
     assert words.startswith("about 61 records in 2 damaged files")
     assert "such as 'c.csv.gz': damaged; " in words
-    assert "--on_damaged_file reject" in words
+    assert "--on_damaged_file reject --max_reject_fraction 0.5 to go" in words
 
 
 def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
