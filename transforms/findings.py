@@ -384,8 +384,8 @@ class OddValues(MergeableValue):
         elif self.has_lists:
             remedy = f"--timestamp is for single values; --drop {quote(name)} leaves the column out"
         return (
-            f"column {name!r} is text, and {most:,} of its {self.present:,} values are dates or times, the first"
-            f" {value!r} ({describe_place(file, line, unit)}); {remedy}"
+            f"column {name!r} is stored as text, and {most:,} of its {self.present:,} values are dates or times, the"
+            f" first {value!r} ({describe_place(file, line, unit)}); {remedy}"
         )
 
     def describe(self, name: str, rows: int, flags: TableFlags) -> str:
@@ -402,7 +402,8 @@ class OddValues(MergeableValue):
             negative = f", {self.signed:,} of them negative, as {value!r} ({describe_place(file, line, unit)}) is"
         if not self.count and not self.spaced:
             return (
-                f"column {name!r} is text, and its {self.numbers:,} values are numbers{negative};{types} stores numbers"
+                f"column {name!r} is stored as text, and its {self.numbers:,} values are numbers{negative};{types}"
+                " stores numbers"
             )
         if self.spaced:
             file, line, value = self.firsts["spaced"]
@@ -424,7 +425,7 @@ class OddValues(MergeableValue):
                 f"{self.numbers:,} of its {self.present:,} values are numbers{negative}, the first other one is"
                 f" {value!r} ({describe_place(file, line, unit)}); {', '.join(remedies)}"
             )
-        return f"column {name!r} is text: {'; '.join(reasons)}"
+        return f"column {name!r} is stored as text: {'; '.join(reasons)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,8 +463,8 @@ class OddTexts(Finding):
                 json = f"--json_columns {quote(name)} stores the JSON text of all" if flags.nesting else ""
                 drop = f"--drop {quote(name)} leaves the column out"
                 yield (
-                    f"column {name!r} is text: numbers and booleans become texts in {plural(odd.mixed, 'row')}, the"
-                    f" first {value} ({describe_place(file, line)}); {json or drop}"
+                    f"column {name!r} is stored as text: numbers and booleans become texts in"
+                    f" {plural(odd.mixed, 'row')}, the first {value} ({describe_place(file, line)}); {json or drop}"
                 )
 
 

@@ -34,7 +34,7 @@ from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_pr
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.execution.pool import open_workers
-from shardmill.transforms.formats.conventions import IMAGE_SUFFIXES, describe_foreign_format
+from shardmill.transforms.formats.conventions import COMMANDS, describe_foreign_format
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import expand_choices, input_root, is_glob, matches_glob
 from shardmill.transforms.publishing import build_records
@@ -216,19 +216,11 @@ def _suggest_path(path: str) -> str:
     return ""
 
 
-# The command for files of a suffix. A .txt may hold anything
-_COMMANDS = {
-    **dict.fromkeys(IMAGE_SUFFIXES.split("|"), "images"),
-    **{"csv": "csv", "tsv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet", "pq": "parquet"},
-    **{"avro": "avro", "tfrecord": "reshard", "tfrecords": "reshard", "npy": "arrays", "wav": "audio"},
-}
-
-
 def _check_suffix(config: JobConfig, path: str) -> None:
     if (hint := describe_foreign_format(path)) and not config.kind.accepts(path):
         reads = "this command does not read it" if "--stacked" in hint else "no command reads this format"
         raise UserError(f"--input {path}: {reads}{hint}")
-    command = _COMMANDS.get(path.rpartition(".")[2].lower())
+    command = COMMANDS.get(path.rpartition(".")[2].lower())
     is_text = config.kind.plural == "text files" and command in ("csv", "jsonl")
     if command is not None and not is_text and not config.kind.accepts(path):
         raise UserError(f"--input {path} is for `shardmill {command}`; this command reads {config.kind.plural}")

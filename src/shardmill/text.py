@@ -109,7 +109,7 @@ def shown_line(line: int | None) -> int | None:
 
 def describe_place(name: str, line: int, unit: str = "line") -> str:
     """Return a file and line for a message; rows without an order have no number."""
-    return name if shown_line(line) is None else f"{name}, {unit} {line:,}"
+    return "a row without a number" if shown_line(line) is None else f"{name}, {unit} {line:,}"
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()) -> str:

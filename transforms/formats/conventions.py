@@ -8,6 +8,12 @@ from shardmill.transforms.findings import MISSING as MISSING
 
 # Alternatives of a regular expression; in either case
 IMAGE_SUFFIXES = "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif"
+# The command for files of a suffix. A .txt may hold anything
+COMMANDS = {
+    **dict.fromkeys(IMAGE_SUFFIXES.split("|"), "images"),
+    **{"csv": "csv", "tsv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet", "pq": "parquet"},
+    **{"avro": "avro", "tfrecord": "reshard", "tfrecords": "reshard", "npy": "arrays", "wav": "audio"},
+}
 
 
 # JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in

@@ -10,7 +10,7 @@ from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.text import plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
-from shardmill.transforms.formats.conventions import describe_foreign_format
+from shardmill.transforms.formats.conventions import COMMANDS, describe_foreign_format
 from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.listing import NO_SUFFIX, find_names, is_glob, is_unknown_file, list_input
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, InputSummary
@@ -289,9 +289,11 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         hint = (
             "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
         )
-        foreign = [_describe_foreign(options.root, kind, name) for kind, (_, name) in summary.skipped.items()]
-        reasons = [*skipped_notices(summary), *([] if options.kind.exclude or all(foreign) else [hint])]
-        reasons += [what for kind, what in zip(summary.skipped, foreign, strict=True) if what and kind == NO_SUFFIX]
+        unknown = {kind: name for kind, (_, name) in summary.skipped.items() if is_unknown_file(kind)}
+        foreign = [_describe_foreign(options.root, kind, name) for kind, name in unknown.items()]
+        has_hint = not options.kind.exclude and not (foreign and all(foreign))
+        reasons = [*skipped_notices(summary), *[hint] * has_hint]
+        reasons += [what for what in foreign if not any(what in reason for reason in reasons)]
         raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(reasons)}")
     raise UserError(f"nothing matches {options.source}")
 
@@ -302,7 +304,9 @@ def _describe_foreign(root: str, kind: str, name: str) -> str:
         with storage.open_read(storage.join(root, name)) as file:
             head = bytes(file.read(_DICOM_HEAD))
     suffix = ".dcm" if head.endswith(b"DICM") else ".fits" if head.startswith(b"SIMPLE  =") else ""
-    return describe_foreign_format(name + suffix).removeprefix("; ")
+    command = COMMANDS.get(name.rpartition(".")[2].lower())
+    described = describe_foreign_format(name + suffix).removeprefix("; ")
+    return described or (f"`shardmill {command}` reads {kind}s" if command else "")
 
 
 def resolve_folders(

@@ -245,7 +245,7 @@ def test_advice_about_types_helps(postgres: Postgres, jobs: Jobs) -> None:
     url = postgres.url(r"\${PW}")
     text = "SELECT sum(id) AS n, ARRAY[1.5, 2.5]::real[] AS m, array_to_json(ARRAY[[1, 2]]) AS j FROM orders"
     said = jobs.build(f'sql --url {url} --query "{text}" --version 0.9.0').said
-    assert "column 'n' is text, and its 1 values are numbers; --types n=int64 stores numbers" in said
+    assert "column 'n' is stored as text, and its 1 values are numbers; --types n=int64 stores numbers" in said
     found = {}
     for number, kind in enumerate(("float32", "int64", "bytes")):
         built = jobs.build(f'sql --url {url} --query "{text}" --types n={kind} --version 1.0.{number}')

@@ -42,7 +42,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --output in": "is inside --input",
             "images --input 'in/**' --output in/out": "--output…is inside --input",
             "images --input 'in/*/*/*/*' --output in/out": "--output…is inside --input",
-            "arrays": "no arrays in…4 .jpg files",
+            "arrays": "no arrays in…4 .jpg files…without arrays, such as 'ant'; `shardmill images` reads .jpg files\n",
         },
     ),
     *(

@@ -176,7 +176,7 @@ def test_every_type_becomes_a_feature_with_exactly_these_values(table: Table) ->
 def test_what_is_not_plain_is_said_once_and_nothing_else(table: Table) -> None:
     expected = [case.notice for case in CASES.values() if case.notice]
     named = [notice for notice in table.dataset.manifest.notices if "column" in notice]
-    notices = [notice for notice in named if " is text, and " not in notice]  # of decimals, dates and times
+    notices = [notice for notice in named if " is stored as text, and " not in notice]  # of decimals, dates and times
     others = [notice for notice in notices if notice not in expected]
     assert sorted(set(notices) & set(expected)) == sorted(expected)
     assert len(others) == 1

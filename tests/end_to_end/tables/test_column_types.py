@@ -129,7 +129,7 @@ def test_text_that_is_mostly_numbers(jobs: Jobs, text: str, words: str, flags: s
     assert flags in notices
     made = jobs.build(f"csv {flags} --overwrite")
     assert len(made.examples()) == rows
-    assert "is text:" not in made.said
+    assert "is stored as text:" not in made.said
     assert set(dtypes(made).values()) <= {"int64", "float32"}
 
 
@@ -142,7 +142,7 @@ MIXED_KINDS = [
 
 def test_numbers_of_json_that_become_texts(jobs: Jobs) -> None:
     said = jobs.build("jsonl", files={"a.jsonl": "".join(f"{json.dumps(row)}\n" for row in MIXED_KINDS)}).said
-    words = "column {!r} is text: numbers and booleans become texts in {}, the first {} (a.jsonl, line 1);"
+    words = "column {!r} is stored as text: numbers and booleans become texts in {}, the first {} (a.jsonl, line 1);"
     for name, rows, first in (
         ("list", "2 rows", '[0, 4, "Bio"]'),
         ("pairs", "1 row", '[["a", 1]]'),
@@ -153,7 +153,7 @@ def test_numbers_of_json_that_become_texts(jobs: Jobs) -> None:
     assert "column 'texts'" not in said
 
     made = jobs.build("jsonl --overwrite --json_columns list,pairs,value,n")
-    assert "is text" not in made.said
+    assert "is stored as text" not in made.said
     lists = {json.dumps(json.loads(row["list"])) for row in made.examples()}
     assert lists == {json.dumps(row["list"]) for row in MIXED_KINDS}
 

@@ -26,9 +26,9 @@ FINDINGS: dict[str, tuple[Any, ...]] = {
     "float": ([1_700_000_000.25 + n / 2 for n in range(40)], "column {!r} is stored as float32"),
     "number": (
         ["0", "?", *map(str, range(1, 39))],
-        "column {!r} is text: …values are numbers, the first other one is '?'",
+        "column {!r} is stored as text: …values are numbers, the first other one is '?'",
     ),
-    "iso": (list(map(str, DAYS)), "column {0!r} is text…values are dates…--timestamp"),
+    "iso": (list(map(str, DAYS)), "column {0!r} is stored as text…values are dates…--timestamp"),
     "german": ([f"{day:%d.%m.%Y}" for day in DAYS], "the first '01.01.2024'…--timestamp"),
     "minus": (
         ["7", "1999-", "2-", "−5", *map(str, range(36))],
