@@ -291,8 +291,7 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         )
         unknown = {kind: name for kind, (_, name) in summary.skipped.items() if is_unknown_file(kind)}
         foreign = [_describe_foreign(options.root, kind, name) for kind, name in unknown.items()]
-        has_hint = not options.kind.exclude and not (foreign and all(foreign))
-        reasons = [*skipped_notices(summary), *[hint] * has_hint]
+        reasons = [*skipped_notices(summary), *([] if options.kind.exclude or (foreign and all(foreign)) else [hint])]
         reasons += [what for what in foreign if not any(what in reason for reason in reasons)]
         raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(reasons)}")
     raise UserError(f"nothing matches {options.source}")
