@@ -97,6 +97,10 @@ def _boxes(number: int) -> Callable[[Built], bool]:
     return lambda built: [len(row["objects/bbox"]) for row in built.examples() if "objects/bbox" in row] == [number]
 
 
+def _along_a_row(built: Built) -> bool:
+    return any(row["mask"][0, :4].all() for row in built.examples(decode_images=True))
+
+
 def _splits(*sizes: int) -> Callable[[Built], bool]:
     return lambda built: sorted(built.splits.values()) == [*sizes]
 
@@ -136,6 +140,10 @@ LOPSIDED = {f"{name}/{n}.png": TWO for name, count in (("a", 12), ("b", 3)) for 
 DIFFERING = {"a.csv": "n,x\n1,2\n", "b.csv": "n,y\n1,2\n"}
 NESTED = " makes columns of the fields…--json_columns x stores JSON text…--drop x leaves"
 ROW_OF, TWICE = "images --manifest in/m.csv", _rows("file_name,label\n1.png,a\n1.png,b\n")
+FILE_COLUMN = parquet(pa.table({"x": [{"bytes": ONE, "path": "a.png"}]}))
+DEALT = {f"{split}/a.csv": f"u,t\n1,1\n{split},1\n" for split in ("train", "test")}
+SHADES = "".join(f"c{n} #{n:06x}\n" for n in range(300))
+MANY_COLORS = _masked(EYE * 255) | {"../given.txt": f"{SHADES}white #ffffff\n"}
 BOX = "file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"
 MANIFEST = "images --manifest in/m.csv --max_reject_fraction 0.5"
 SPLITS = "--splits train=0.5,test=0.5"
@@ -261,6 +269,11 @@ CASES: list[tuple[Any, ...]] = [
     (f"{ROW_OF} --on_duplicate_key fail", TWICE, "; expected one for each", _splits(1)),
     ("csv", {"a.csv": "n\n1\n2\n", "b.csv": "\0" + ROWS}, "; --on_damaged_file reject…leaves the file out", [1, 2]),
     ("csv", {"a.csv": "n\n1\n2\n", "b.csv.gz": compress(b"n\n3\n")[:-6]}, "mend the files or leave them", [1, 2]),
+    ("parquet", FILE_COLUMN, "; --image x says it is", lambda built: built.examples()[0]["x"] == ONE),
+    ("images --run_lengths rl.csv --unlisted_masks empty", RUNS, "along the rows, give --run_order rows", _along_a_row),
+    ("csv --sequence_by u --order_by t", DEALT, "; --splits deals whole sequences out", _splits(0, 3)),
+    ("csv", {"train.csv": "n\n1\n", "test.csv": "n\n2\n"}, "are called as splits are", _splits(1, 1)),
+    ("images --masks m --mask_colors given.txt", MANY_COLORS, "--mask_colors has …classes; give", _masks(0, 300)),
     (MANIFEST, _rows(BOX), "look like the edges of a box, and", _boxes(1)),
     (ROW_OF, _rows(f"{BOX}1.png,a,2,2,5,5\n"), "with a box in 'x1'", _boxes(2)),
     ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
@@ -272,7 +285,7 @@ SWITCHES = {
 }
 
 
-_WORDS = "deals|for|gives|if|is|names|one|sets|splits|cuts|and|which"
+_WORDS = "has|deals|for|gives|if|is|names|one|sets|splits|cuts|and|which"
 _VALUE = re.compile(rf" (?!(?:{_WORDS})\b|--)('[^']*'|\"[^\"]*\"|[^\s']\S*)")
 
 
@@ -336,6 +349,7 @@ def test_following_the_advice_works(jobs: Jobs, case: tuple[Any, ...]) -> None:
 
 # Texts that name a flag and advise none that a job here can follow: what was given, helps of commands, other machines
 TOLD = """
+--shard_size is x
 --version|has no value: give --set|no environment variable|--coco x: its images|--coco, --voc|--input x has x
 holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--reuse x takes nothing|give --setup_file
 --run_lengths x is about|Every option of Apache Beam|--against names one|; --repair|no memory was left|--debug shows
@@ -344,12 +358,12 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 """
 # Advice that no case follows yet
 UNFOLLOWED = """
-x sayx what its x are|--mask_colors has x|--on_bad_box clip clips|--on_bad_box drop|
---splits deals|--shard_size is x|--stack x needs one|--unread_objects drop|; --encoding cp1252
+x sayx what its x are|--on_bad_box clip clips|--on_bad_box drop|
+--stack x needs one|--unread_objects drop|; --encoding cp1252
 ; --image_format png|--special_tokens text|--image_bands 1,2,3|--allow_outside if
---labels_file gives|--image x says it is|are called as splits are|give --annotations|give --file_root
+--labels_file gives|give --annotations|give --file_root
 --folders any|--record line keeps texts|give --manifest a table
-give --mask_dtype uint16|--shape 64,64|if the folders are classes|not .npy, but|--input a glob|give --run_order rows
+give --mask_dtype uint16|--shape 64,64|if the folders are classes|not .npy, but|--input a glob
 --labels_file names.txt|give --input x|--stack 'xs|is in --input x, so|--label NAME
 with a transparent|if both are inputs|give --input one alone
 """

@@ -164,18 +164,6 @@ def test_ids_of_no_class_are_rejects(jobs: Jobs) -> None:
     assert made.reasons == {"a.parquet:2": f"-1 {no_id}", "a.parquet:3": f"3 {no_id}"}
 
 
-def test_without_metadata_the_first_bytes_tell_and_the_flag_says(jobs: Jobs) -> None:
-    rows = table({"picture": files([None, image(1)])})
-    guessed = jobs.build("parquet --max_reject_fraction 0.9", files={"a.parquet": rows})
-    notice = "column 'picture' is taken for images, by the first bytes of its first value; --image picture says"
-    assert notice in guessed.said
-    (shard,) = guessed.directory.glob("*.tfrecord-*")
-    before = shard.read_bytes()
-    said = jobs.build("parquet --max_reject_fraction 0.9 --image picture --overwrite")
-    assert "is taken for" not in said.said
-    assert shard.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("columns", "features", "sentence"),
     [
