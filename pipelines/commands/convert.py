@@ -243,8 +243,8 @@ def write(
         JobError: the job or the iterator failed; the message says if anything was published.
     """
     _import_jobs()
+    from shardmill.pipelines.jobs.job import check_job, rows_job
     from shardmill.pipelines.jobs.job import dry_run as plan_job
-    from shardmill.pipelines.jobs.job import rows_job
     from shardmill.pipelines.jobs.record_kinds import DATA
     from shardmill.pipelines.jobs.runner import refuse_template
     from shardmill.transforms.rows.sources import is_read_once, open_rows
@@ -260,6 +260,7 @@ def write(
         )
         make_job = partial(rows_job, rows=rows)
         if dry_run:
+            check_job(config, beam, asks=False)
             return Plan(plan_job(make_job(config), config.name, beam, quiet=not progress))
         return run_config(make_job, config, beam, progress)
 
@@ -283,8 +284,9 @@ def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = Fal
     _import_jobs()
     with reach_stores(command, beam_options) as beam:
         kind, config = make_config(command, options)
-        from shardmill.pipelines.jobs.job import dry_run
+        from shardmill.pipelines.jobs.job import check_job, dry_run
 
+        check_job(config, beam, asks=False)
         return Plan(dry_run(kind.make_job(config), config.name, beam, quiet=not progress))
 
 

@@ -219,7 +219,7 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         affects_output=False,
     )
 
-    manifests: tuple[Any, ...] = field(default=(), compare=False)  # ManifestFiles that files and globs match
+    manifests: tuple[Any, ...] = field(default=(), compare=False)  # of ManifestFile, one for each file given or matched
     objects_column: Any = field(default=None, compare=False)  # ObjectsColumn of a manifest; None for none
     # how names of files give labels and splits; None if they do not
     name_rules: NameRules | None = field(default=None, compare=False)

@@ -46,7 +46,7 @@ from shardmill.transforms.execution import running
 from shardmill.transforms.stores import patience, storage
 from shardmill.transforms.stores.storage import hold_shared
 
-# Words of Flink's errors, and of workers that it has not what they need for, and what to do
+# Words of Flink's errors, also of workers for which it has no memory or slot, and what to do
 _FLINK_REMEDIES = {
     "No module named 'shardmill": (
         "its workers have no shardmill; let their image, or their pool's Python, have shardmill"

@@ -20,7 +20,7 @@ Functions that read import no Beam, and only `load` and `feature_spec` import Te
 * `info`: a dataset's splits, counts, features and class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
 
-`shardmill.beam` has PTransforms for Beam pipelines: `ReadDataset`.
+`shardmill.beam` has PTransforms for Beam pipelines: `ReadDataset` and `WriteDataset`.
 
 `UserError`, `JobError` and `CorruptDataError` are the errors that these functions raise.
 """

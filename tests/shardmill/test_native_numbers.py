@@ -1,7 +1,7 @@
 """Hostile numbers in every argument of the compiled extension, which writes nothing outside its buffers.
 
-`make sanitize` runs these tests with AddressSanitizer, and with UndefinedBehaviorSanitizer, which stops at the first
-sum that overflows.
+`make check NAME=sanitize` runs these tests with AddressSanitizer, and with UndefinedBehaviorSanitizer, which stops at
+the first sum that overflows.
 """
 
 import os

@@ -95,7 +95,6 @@ FOLDER_WORDS = ("split", "label", "group")  # of --folders, by level in FolderRo
 NO_ROLES = FolderRoles(None, None)
 CLASSES = FolderRoles(None, 0)
 SPLITS = FolderRoles(0, None)
-SPLITS_OF_CLASSES = FolderRoles(0, 1)
 
 
 def parse_roles(text: str) -> FolderRoles:

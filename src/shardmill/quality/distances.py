@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Counts = Mapping[str, float]
 FloatArray = NDArray[np.float64]
-_FEWEST_SHARE = 1 / 20  # of the numbers, in a bin of `least_jensen_shannon`: more bins only let more chance in
+_FEWEST_SHARE = 1 / 20  # of the numbers, in a bin of `jensen_shannon_lower_bound`: more bins only let more chance in
 _ROUNDED = 1e-12  # shares that differ by less are the same
 
 

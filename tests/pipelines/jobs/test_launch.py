@@ -136,6 +136,7 @@ def test_a_plan_is_the_text_of_a_dry_run(run: Run, tmp_path: Path, monkeypatch: 
     ("command", "options", "sentence"),
     [
         ("cvs", {}, "^unknown command 'cvs'"),
+        ("csv", {}, "^--input x: "),
         ("csv", {"inptu": "y"}, "^unknown option 'inptu'; did you mean input\\?$"),
         ("csv", {"output": None}, "^--output is required$"),
         ("csv", {"balance": "byte"}, "^--balance byte: expected one of"),

@@ -20,7 +20,7 @@ from shardmill.pipelines.jobs.record_graphs import describe_records_plan
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.findings import Findings, IgnoredNames
-from shardmill.transforms.inputs.folders import SPLITS_OF_CLASSES
+from shardmill.transforms.inputs.folders import FolderRoles
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.options import TableOptions
@@ -74,7 +74,7 @@ CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
 NOTICES = ("passed over 1 .txt file",)
 PLAN = FilesDryRun(
     InputSummary(records=1234, size_bytes=5_000_000),
-    Layout(("train", "test", "rest"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")), notices=NOTICES),
+    Layout(("train", "test", "rest"), None, FolderRoles(0, 1), ClassNames(("ant", "bee")), notices=NOTICES),
     [],
     {("train", 1): (500, 2_000_000), ("train", 0): (501, 2_100_000), ("test", 0): (233, 900_000)},
     Counter({("train", 0): 1000, ("train", 1): 1, ("test", 0): 233}),

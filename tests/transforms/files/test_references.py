@@ -24,7 +24,7 @@ from shardmill.transforms.columns.arrow import convert_batch, to_batches
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
 from shardmill.transforms.files.references import PLANNED, PlanOptions, resolve_files, sort_by_key
-from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
+from shardmill.transforms.inputs.folders import CLASSES, FolderRoles
 from shardmill.transforms.inputs.found_files import FOUND, with_columns
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.shards import balance
@@ -236,7 +236,7 @@ def test_sorting_forgets_how_rows_arrived(keys: list[tuple[int, int]], shuffle: 
 
 SPLIT_FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
 TREE = Layout(("train", "test"), SPLIT_FRACTIONS, CLASSES, ClassNames(("ant", "bee")))
-FOLDERS = Layout(("train", "test"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")))
+FOLDERS = Layout(("train", "test"), None, FolderRoles(0, 1), ClassNames(("ant", "bee")))
 PLAIN = PlanOptions()
 USER = {"user": ColumnType("bytes", None, 1)}
 

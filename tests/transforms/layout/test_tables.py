@@ -15,7 +15,7 @@ from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnType, Inferred, NestedValues
 from shardmill.transforms.findings import Findings, merged
 from shardmill.transforms.formats.format import KeyColumn
-from shardmill.transforms.inputs.folders import NO_ROLES, SPLITS_OF_CLASSES, FolderRoles
+from shardmill.transforms.inputs.folders import NO_ROLES, FolderRoles
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
 from shardmill.transforms.layout.columns import wanted_columns
 from shardmill.transforms.layout.labels import labels_file_names
@@ -298,7 +298,7 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
         (["train/pos/a.txt", "test/neg/b.txt", "c.txt"], {}, "(?s)level 0: files: 1.*--folders any"),
         (
             ["train/pos/a.txt", "b.txt"],
-            {"folders": SPLITS_OF_CLASSES},
+            {"folders": FolderRoles(0, 1)},
             "names 2 levels of folders, but below --input x files lie in no folders",
         ),
     ],
@@ -311,7 +311,7 @@ def test_folders_of_lines_that_are_mistakes(names: list[str], options: dict[str,
 
 @pytest.mark.parametrize(
     ("names", "folders"),
-    [(["train/pos/a.txt", "test/neg/b.txt"], SPLITS_OF_CLASSES), (["a/b/a.txt", "b.txt"], NO_ROLES)],
+    [(["train/pos/a.txt", "test/neg/b.txt"], FolderRoles(0, 1)), (["a/b/a.txt", "b.txt"], NO_ROLES)],
 )
 def test_folders_of_lines(names: list[str], folders: FolderRoles) -> None:
     summary, options = summarize_files((name, 1) for name in names), TableOptions("--input x", folders=folders)

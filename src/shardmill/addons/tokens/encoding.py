@@ -42,9 +42,9 @@ _BEGINS = _SEEN | ((_BYTES > _TWO) & ~_OF_THREE)  # and begin with behind it
 class Words(NamedTuple):
     """Texts split into words."""
 
-    distinct: pa.LargeStringArray  # distinct words, large strings
-    codes: pa.Int32Array  # int32, index in different of each word of all texts
-    text_starts: np.ndarray  # int64 (texts + 1,), start of each text in codes
+    distinct: pa.LargeStringArray  # the distinct words
+    codes: pa.Int32Array  # index in `distinct` of each word of all texts
+    text_starts: np.ndarray  # int64 (texts + 1,), start of each text in `codes`
 
 
 @lru_cache(maxsize=8)  # asked for each batch

@@ -27,8 +27,8 @@ from shardmill.transforms.layout.tables import TableLayout
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
 
-# Notices about settings of a tokenizer's file that shardmill ignores
 _TEXT = ColumnType("bytes", None, 0)
+# Notices about settings of a tokenizer's file that shardmill ignores
 _IGNORED_SETTINGS = {
     "truncation": "truncation of lists of tokens, which is ignored: --max_length cuts them",
     "padding": "padding of lists of tokens, which is ignored: each list keeps its length",
