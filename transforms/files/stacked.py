@@ -140,10 +140,9 @@ def _find_stacked_pair(pattern: str, kind: FileKind) -> tuple[Array, Array] | No
     root = input_root(pattern)
     try:
         pairs = pair_arrays([array for name in names for array in _describe_file(storage.join(root, name), name)])
-    except (NpyError, UserError):
-        return None
-    except OSError as error:
-        storage.raise_if_store_failed(error, root)
+    except (NpyError, UserError, OSError) as error:
+        if isinstance(error, OSError):
+            storage.raise_if_store_failed(error, root)
         return None
     return next(((array, labels) for array, labels in pairs if labels is not None and array.shape), None)
 
@@ -188,10 +187,11 @@ def _load_array(path: str, member: str) -> np.ndarray:
         source = io.BytesIO(data)
     try:
         loaded = np.load(source, mmap_mode="r" if isinstance(source, str) else None, allow_pickle=False)
-        array: np.ndarray = loaded[member] if member else loaded
+        if member or isinstance(loaded, np.ndarray):
+            return loaded[member] if member else loaded
     except (ValueError, EOFError, KeyError) as error:
         raise NpyError(f"not an array of numbers: {error_text(error)[:100]}") from None
-    return array
+    raise NpyError("several arrays, as in a .npz file, but its name does not end in .npz")
 
 
 def _class_texts(labels: Array, values: np.ndarray, names: Sequence[str]) -> list[str]:

@@ -252,6 +252,7 @@ MISTAKES: list[tuple[dict[str, bytes], str, str]] = [
     ({"X_train.npy": X, "X.npy": X}, "--stacked", "'X_train.npy' has a split by its name"),
     ({"X.npy": X, "y.npy": Y, "a/X.npy": X}, "--stacked", "'X.npy' has labels by its name"),
     ({"X.npy": npy(np.array([{}, {}], object))}, "--stacked", "X.npy: not an array of numbers"),
+    ({"X.npy": npz(x=IDS)}, "--stacked", "as in a .npz file, but its name does not end in .npz"),
     ({"X.npy": X}, "--stacked --shape 3 --dtype uint8", "--stacked and --shape"),
     ({"X.npy": X, "y.npy": Y, "../few": b"a\nb\n"}, "--stacked --labels_file few", "--labels_file names 2 classes"),
 ]
