@@ -28,7 +28,7 @@ def read(format_: DocumentsFormat, file: FileRef) -> tuple[Found, list[Reject], 
 
 
 def expected(text: str, separator: str | None) -> Found:
-    """What Python's own split and regular expressions make of a whole text, which None does not divide."""
+    """Return the documents of a whole text by Python's own split; one for the separator None."""
     is_whole, separator = separator is None, separator or ""
     text = re.sub(f"(?m)(^{separator and '|'}{re.escape(separator)})\ufeff", r"\1", text)
     found, empty, position = [], 0, 0
