@@ -49,8 +49,8 @@ class DocumentsFormat(LinesFormat):
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject | RecordNotice]:  # type: ignore[override]
         """Yield blocks of whole documents; one block if the bytes do not show where documents end."""
         if self.is_whole_file or not self._has_plain_separators or is_compressed(file.name):
-            if file.size_bytes:
-                yield BlockRef(file, 0, file.size_bytes)
+            if (size := file.size_bytes) or self.is_whole_file:
+                yield BlockRef(file, 0, size) if size else Reject(file.name, None, "index", "the file is empty")
             return
         start, first_line, is_divided = 0, 1, False
         position, line, tail = 0, 1, b""  # of `tail`, the bytes that were read and may belong to a separator
