@@ -426,7 +426,7 @@ def _check_rejects(build: description.Build, options: description.PublishOptions
     """Raise JobError if too much was rejected, after writing all rejects next to the version directory."""
     rejects, number, matched = build.rejects, build.rejects.records, build.records
     needed = reject_flag(number, matched, options.max_reject_fraction)
-    if number < matched and (damaged := rejects.losses.failure(options.on_damaged_file, needed)):
+    if damaged := rejects.losses.failure(options.on_damaged_file, needed if number < matched else None):
         problem = f"{damaged}; all rejects are"
     elif not number or (number < matched and not needed):
         return

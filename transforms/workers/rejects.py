@@ -86,14 +86,13 @@ class Losses:
             "estimated": self.estimated,
         }
 
-    def failure(self, on_damaged_file: str, limit: str) -> str | None:
-        """Return why a job fails that lost an uncertain number of records, else None; `limit`, which flag it needs."""
+    def failure(self, on_damaged_file: str, limit: str | None) -> str | None:
+        """Return why a job fails that lost an uncertain number of records; `limit`: more flags, None if none helps."""
         if on_damaged_file == "reject" or self.largest_uncertain is None:
             return None
-        return (
-            f"{self}; such as {self.largest_uncertain.source!r}: {self.largest_uncertain.reason}; mend the files or"
-            f" leave them out, or give --on_damaged_file reject{limit} to go without what cannot be read"
-        )
+        flags = f", or give --on_damaged_file reject{limit} to go without what cannot be read"
+        such = f"such as {self.largest_uncertain.source!r}: {self.largest_uncertain.reason}"
+        return f"{self}; {such}; mend the files or leave them out{'' if limit is None else flags}"
 
 
 @dataclass(frozen=True, slots=True)
