@@ -464,7 +464,7 @@ class TextFileEncoder(FileEncoder):
             reason = f"byte {error.start} is not {self.encoding}: {error.reason}"
             if self.encoding == "utf-8" and examine_bytes(data, path, 1).cp1252:
                 around = data[max(error.start - _SHOWN, 0) : error.start + _SHOWN].decode("cp1252")
-                reason += f"; --encoding cp1252 reads it as {around!r}"
+                reason += f"; if all files are cp1252, --encoding cp1252 reads it as {around!r}"
             raise _TextError(reason) from None
         if not text.strip():
             raise _TextError("the file is empty" if not text else "the file holds nothing but white space")

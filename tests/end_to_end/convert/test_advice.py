@@ -20,7 +20,7 @@ from tests.support.jobs import Built, Jobs
 from tests.support.reading import plain
 from tests.support.sounds import wav
 from tests.support.table_results import parquet
-from tests.support.tokenizer_files import tokenizer_json
+from tests.support.tokenizer_files import END, tokenizer_json
 from tests.test_architecture import PATHS
 
 
@@ -83,8 +83,13 @@ def _have_pixels(built: Built) -> None:
         np.testing.assert_array_equal(example["image"], _pixels(number))
 
 
-def _have_label(built: Built) -> None:
-    assert [name for feature in built.manifest.features for name in feature.class_names] == ["a"]
+def _labels(*classes: str) -> Callable[[Built], bool]:
+    """Return a check of the classes of all files, in the order of their names."""
+    return lambda built: [built.contents.label_of(name) for name in sorted(built.contents.records)] == [*classes]
+
+
+def _texts(*values: str) -> Callable[[Built], bool]:
+    return lambda built: sorted(row["text"].decode() for row in built.examples()) == [*values]
 
 
 def _masks(*values: int) -> Callable[[Built], bool]:
@@ -146,6 +151,10 @@ SHADES = "".join(f"c{n} #{n:06x}\n" for n in range(300))
 MANY_COLORS = _masked(EYE * 255) | {"../given.txt": f"{SHADES}white #ffffff\n"}
 BOX = "file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"
 MANIFEST = "images --manifest in/m.csv --max_reject_fraction 0.5"
+SPECIAL = {"b.txt": f"w4 {END} w5"}
+LATIN = {"a.txt": "é".encode("cp1252"), "b.txt": "y"}
+METADATA = {"metadata.csv": "file_name,label\n" + "".join(f"{name},c\n" for name in PNG)}
+OUTSIDE = {"../o.png": TWO, "2.png->../o.png": "", "1.png": ONE, "m.csv": "file_name,label\n1.png,a\n2.png,b\n"}
 SPLITS = "--splits train=0.5,test=0.5"
 # A command, its data, the sentence with `…` for any text, and what each remedy in it makes of the data: a check, or
 # the values of the last column in order
@@ -242,7 +251,7 @@ CASES: list[tuple[Any, ...]] = [
     ("images", _images("tif", "TIFF"), "a TIFF, which TensorFlow…--image_format jpeg or png makes", _are_of(12, 16, 3)),
     ("images", _images("webp", "WEBP", lossless=True), "TFDS cannot decode… of the images, ", _have_pixels),
     ("images", _images("png", "PNG", ("2", "10")) | NAMES, "ids follow the sorted names: class", _follow_the_file),
-    ("images", {"a/1.png": ONE, "a/2.png": TWO}, "has no meaning…; --folders label makes it a class", _have_label),
+    ("images", {"a/1.png": ONE, "a/2.png": TWO}, "; --folders label makes it a class", _labels("a", "a")),
     ("images --max_reject_fraction 0", PNG | {"a/2.png": b"bad"}, "not an image…publishes the others", _have_pixels),
     (f"images {SPLITS}", _frames("a/{}_{}.png"), "and files of one id may be in several splits; --group_by", bool),
     (f"images {SPLITS} --folders any", _frames("a/v{}/{}.png"), "several splits; --group_by folder", bool),
@@ -255,16 +264,16 @@ CASES: list[tuple[Any, ...]] = [
     ("images --run_lengths rl.csv --max_reject_fraction .5", RUNS, "give --unlisted_masks empty", _masks(0, 1)),
     ("arrays", {"a.npz": _npz(np.arange(4))}, "no arrays in…several arrays, whose rows", _splits(4)),
     ("audio", {"1.wav": wav(bits=24)}, "refuses 1 of the files…--decode_audio stores float32 samples", bool),
-    (MANIFEST, _rows("file_name;label\n1.png;a\n"), "has no column file_name…; --delimiter ", _have_label),
-    (
-        MANIFEST,
-        _rows("id,label\n1.png,a\n"),
-        "has no column file_name…… gives the one with the names of files",
-        _have_label,
-    ),
-    (MANIFEST, _rows("1.png,a\n"), "has no column file_name…; if line 1 is a row, give --columns", _have_label),
+    (MANIFEST, _rows("file_name;label\n1.png;a\n"), "has no column file_name…; --delimiter ", _labels("a")),
+    (MANIFEST, _rows("id,label\n1.png,a\n"), "has no column file_name…… gives the one with the na", _labels("a")),
+    (MANIFEST, _rows("1.png,a\n"), "has no column file_name…; if line 1 is a row, give --columns", _labels("a")),
     (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), bool),
     ("text --tokenizer t.json --pack_to 2", STORIES, "--record paragraph or", [*PAIRS, [201, 5], [6, 201]], STREAM),
+    ("text --tokenizer t.json", STORIES | SPECIAL, "; --special_tokens text", [[2], [3], [4], [5, 0, 6]]),
+    ("text --input in/a.csv", {"a.csv": "n\n1\n"}, "of tables are texts…--record line keeps texts", ["n", "1"]),
+    ("text --record file --max_reject_fraction .5", LATIN, "; if all files are cp1252, --enc", _texts("y", "é")),
+    ("images", PNG | METADATA, " goes by the folders instead", _labels(*"aaaabbbb")),
+    (MANIFEST, OUTSIDE, "a symbolic link…give --allow_outside if that", _labels("a", "b")),
     (ROW_OF, TWICE, "is an example; …keeps the first row of each file", _splits(1)),
     (f"{ROW_OF} --on_duplicate_key fail", TWICE, "; expected one for each", _splits(1)),
     ("csv", {"a.csv": "n\n1\n2\n", "b.csv": "\0" + ROWS}, "; --on_damaged_file reject…leaves the file out", [1, 2]),
@@ -285,7 +294,7 @@ SWITCHES = {
 }
 
 
-_WORDS = "has|deals|for|gives|if|is|names|one|sets|splits|cuts|and|which"
+_WORDS = "does|reads|has|deals|for|gives|if|is|names|one|sets|splits|cuts|and|which"
 _VALUE = re.compile(rf" (?!(?:{_WORDS})\b|--)('[^']*'|\"[^\"]*\"|[^\s']\S*)")
 
 
@@ -327,7 +336,7 @@ def follow(line: str, remedy: list[tuple[str, str | None]]) -> str:
 def test_following_the_advice_works(jobs: Jobs, case: tuple[Any, ...]) -> None:
     line, data, sentence, *values = case
     files = data if isinstance(data, dict) else {f"a.{line.split()[0]}": data}
-    line += "" if "--manifest" in line else " --input in"
+    line += "" if re.search("--(manifest|input|coco|annotations) ", line) else " --input in"
     result = jobs.run(line, files=files)
     words = sentence.split("…")
     said = next(line for line in (result.out + result.err).splitlines() if all(part in line for part in words))
@@ -358,11 +367,9 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 """
 # Advice that no case follows yet
 UNFOLLOWED = """
-x sayx what its x are|--on_bad_box clip clips|--on_bad_box drop|
---stack x needs one|--unread_objects drop|; --encoding cp1252
-; --image_format png|--special_tokens text|--image_bands 1,2,3|--allow_outside if
---labels_file gives|give --annotations|give --file_root
---folders any|--record line keeps texts|give --manifest a table
+--on_bad_box clip clips|--on_bad_box drop|
+--stack x needs one|--unread_objects drop|; --image_format png|--image_bands 1,2,3
+--labels_file gives|give --annotations|give --file_root|--folders any|give --manifest a table
 give --mask_dtype uint16|--shape 64,64|if the folders are classes|not .npy, but|--input a glob
 --labels_file names.txt|give --input x|--stack 'xs|is in --input x, so|--label NAME
 with a transparent|if both are inputs|give --input one alone
