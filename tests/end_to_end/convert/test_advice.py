@@ -277,7 +277,7 @@ CASES: list[tuple[Any, ...]] = [
     (ROW_OF, TWICE, "is an example; …keeps the first row of each file", _splits(1)),
     (f"{ROW_OF} --on_duplicate_key fail", TWICE, "; expected one for each", _splits(1)),
     ("csv", {"a.csv": "n\n1\n2\n", "b.csv": "\0" + ROWS}, "; --on_damaged_file reject…leaves the file out", [1, 2]),
-    ("csv", {"a.csv": "n\n1\n2\n", "b.csv.gz": compress(b"n\n3\n")[:-6]}, "mend the files or leave them", [1, 2]),
+    ("csv", {"a.csv": "n\n1\n2\n", "b.csv.gz": compress(b"n\n3\n")[:-6]}, ", or give --on_damaged_file", [1, 2]),
     ("parquet", FILE_COLUMN, "; --image x says it is", lambda built: built.examples()[0]["x"] == ONE),
     ("images --run_lengths rl.csv --unlisted_masks empty", RUNS, "along the rows, give --run_order rows", _along_a_row),
     ("csv --sequence_by u --order_by t", DEALT, "; --splits deals whole sequences out", _splits(0, 3)),
