@@ -143,22 +143,19 @@ def has_split_word(name: str) -> bool:
 
 def are_all_splits(folders: Iterable[str]) -> bool:
     """Return True if all top folders are named after splits; files outside folders do not count."""
-    tops = _find_top_folders(folders)
+    tops = {folder.split("/")[0] for folder in folders} - {""}
     return bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
 
 
 def describe_mixed_splits(folders: Iterable[str]) -> str | None:
-    """Return the problem if only some top folders are named after splits; None otherwise."""
-    tops = _find_top_folders(folders)
+    """Return the problem if only some top folders are named after splits, or files are in none; None otherwise."""
+    tops = {folder.split("/")[0] for folder in folders}
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    others = sorted(tops - set(splits))
-    if not splits or not others:
+    others = sorted(tops.difference(splits, [""]))
+    beside = ["files"] * ("" in tops) + [quote_names(others)] * bool(others)
+    if not splits or not beside:
         return None
-    return f"{quote_names(splits)} would be splits by their names, but {quote_names(others)} next to them would not"
-
-
-def _find_top_folders(folders: Iterable[str]) -> set[str]:
-    return {folder.split("/")[0] for folder in folders} - {""}
+    return f"{quote_names(splits)} would be splits by their names, but {' and '.join(beside)} next to them would not"
 
 
 Paths = Mapping[tuple[str, ...], int]  # files by the folders that they are in

@@ -262,7 +262,7 @@ def _describe_folders(
     exclude = f"--exclude {shlex.quote(mask)}" + (
         "" if folder_roles.find_roles(rest) else f" --folders {folder_roles.NO_ROLES}"
     )
-    table = f"--manifest a table of both and --file_column {image},{mask}"
+    table = _name_table("of both", (image, mask))
     if usual:
         return f"{problem}; give {' '.join(given)}; or, if they are no masks, {table}; or, to leave them out, {exclude}"
     why = "no --mask_pattern fits their names, and an image has one mask"
@@ -293,7 +293,8 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
             if not names_masks(pattern.mask):  # and may have pixels that are no classes, as pictures of superpixels
                 advice = f"to leave them out, give {exclude}; or, if they are masks, {flags}"
             problem = f"{number} named after other images, such as {mask!r} after {image!r}"
-            return f"{problem}; {advice}; or, if both are inputs, --manifest a table of both and --file_column"
+            table = _name_table("of both", (FILE_COLUMNS[0], pattern.mask.replace(STEM, "").strip("-_. ()")))
+            return f"{problem}; {advice}; or, if both are inputs, {table}"
         doubled = [names for names in stems.values() if len(names) > 1]
         if 2 * len(doubled) > len(stems):
             suffixes = sorted({posixpath.splitext(name)[1] for name in doubled[0]})
@@ -314,11 +315,16 @@ def _describe_parts(problem: str, sample: Iterable[str], roles: folder_roles.Fol
     first, *others = (sorted(re.sub(r"\d+", "", word) for word in each) for each in words.values())
     if 1 < others.count(first) == len(others) and first[0] and len({*first}) > 1:
         problem = problem or f"{len(words):,} folders, such as {min(words)!r}, have files of the same names"
-    table = ",".join(sorted(word.strip("-_. ") for word in next(iter(words.values()))))
-    parts = f"give --manifest a table with a row for each folder and --file_column {table}"
-    advice = parts if is_image else "join them in one file, because each example has one"
+    columns = sorted(word.strip("-_. ") for word in next(iter(words.values())))
+    table = f"give {_name_table('with a row for each folder', columns)}"
+    advice = table if is_image else "join them in one file, because each example has one"
     ways = f"if these are parts of one example, {advice}; if the folders are classes, give --folders {roles}"
     return f"{problem}: {ways}; if each file is an example without a class, --folders any" if problem else None
+
+
+def _name_table(rows: str, columns: Iterable[str]) -> str:
+    """Return the flags for a table of images that belong together, whose rows and columns are given."""
+    return f"--manifest a table {rows} and --file_column {shlex.quote(','.join(columns))} in place of --input"
 
 
 def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPattern, list[tuple[str, str]]]:

@@ -30,9 +30,6 @@ from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions,
 from shardmill.transforms.stores import storage
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
-FILES_OUTSIDE_SPLITS = (
-    "{}: some files are outside the folders of splits; move them into one of these, or give --input one alone"
-)
 _USUAL = ("train", "validation", "test")
 
 
@@ -82,10 +79,8 @@ def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | 
     if fractions is not None:
         return splits_by_fraction(fractions)
     if (problem := folder_roles.describe_mixed_splits(summary.folders)) is not None:
-        raise UserError(f"{source}: {problem}; give --splits, or --input what is one of them alone")
+        raise UserError(f"{source}: {problem}; give --splits, or --input FOLDER, the folder of one split")
     if folder_roles.are_all_splits(summary.folders):
-        if "" in summary.folders:
-            raise UserError(FILES_OUTSIDE_SPLITS.format(source))
         return splits_of_folders(summary.folders, folder_roles.SPLITS)
     return replace(splits_by_fraction(None), notices=split_name_notices(summary))
 

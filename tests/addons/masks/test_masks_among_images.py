@@ -9,7 +9,6 @@ from PIL import Image
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.unused_annotations import describe_companions
 from tests.support.image_jobs import ImageJobs
-from tests.support.jobs import Jobs
 from tests.support.masks import COLOURS, encoded, picture, values
 
 NUMBERS = (0, 3, 4, 11, 17, 25)
@@ -78,7 +77,10 @@ NAMES = range(9)
 TREES: dict[str, tuple[list[str], str]] = {
     "numbered classes": ([f"{word}/{n}.jpg" for n in NAMES for word in ("cat", "dog")], ""),
     "numbered with a word": ([f"{word}/img{n}_x.jpg" for n in NAMES for word in ("cat", "dog", "elk")], ""),
-    "a folder an example": ([f"{n}/{n}_{side}.png" for n in NAMES for side in ("left", "right")], "--folders label"),
+    "bands": (
+        [f"S2A_{n}/S2A_{n}_{band}.png" for n in NAMES for band in ("B01", "B12", "B8A")],
+        "--file_column B01,B12,B8A in place of --input; if the folders are classes, give --folders label;",
+    ),
     "masks that people wear": ([f"{word}_mask/{n}.jpg" for n in NAMES for word in ("with", "without")], ""),
     "copies": ([f"{n}{end}.jpg" for n in NAMES for end in ("", "_1", " (2)")], ""),
     "itself": (["left-left.jpg"], ""),
@@ -111,43 +113,10 @@ def test_folders_of_images_and_masks_may_be_classes(images: ImageJobs) -> None:
     assert images.make({}, "--folders label").label_of("mask/0.png") == "mask"
 
 
-def test_folders_of_parts_are_examples_or_classes(jobs: Jobs) -> None:
-    files = {f"{number}/{side}.png": picture(values(number)) for number in NUMBERS for side in ("left", "right")}
-    jobs.refuse("images", "--file_column left,right; if the folders are classes, give --folders label;", files=files)
-    assert jobs.build("images --folders label --name classes").contents.label_of("0/left.png") == "0"
-    rows = "".join(f'{{"left": "{number}/left.png", "right": "{number}/right.png"}}\n' for number in NUMBERS)
-    built = jobs.build("images --manifest in/rows.jsonl --file_column left,right", files={"rows.jsonl": rows})
-    assert {feature.name for feature in built.manifest.features} > {"image", "right"}
-    assert built.splits == {"train": len(NUMBERS)}
-    bands = {f"../b/S2A_{number}/S2A_{number}_{band}.png": b"" for number in NUMBERS for band in ("B01", "B12", "B8A")}
-    jobs.refuse("images --input b --name b", "--file_column B01,B12,B8A; if", files=bands)
-
-
-def test_masks_that_a_glob_names_are_examples(images: ImageJobs) -> None:
-    images.refuse(BESIDE, "--folders any", "named after other images")
-    assert len(images.make({}, "--input 'in/*/*.png'").records) == 2 * len(NUMBERS)
-
-
-# Files of others that may not be masks, or are several an image, and the flags that leave them out
-OTHERS = {
-    "superpixels": (pairs("data/{n}.png", "data/{n}_superpixels.png"), "--exclude '*_superpixels.*'"),
-    "a mask for each object": (
-        pairs("train/{n}/images/{n}.png", *(f"train/{{n}}/masks/{part}f{{n}}e.png" for part in "abc")),
-        "--exclude masks --folders any",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", OTHERS)
-def test_files_of_others_that_cannot_be_masks_are_left_out_first(images: ImageJobs, case: str) -> None:
-    files, flags = OTHERS[case]
-    images.refuse(files, "", f"to leave them out, give {flags}; or")
-    assert len(images.make({}, flags).records) == len(NUMBERS)
-
-
-def test_excluded_masks(images: ImageJobs) -> None:
-    images.refuse(BESIDE, "", "--exclude '*_mask.*'")
-    assert len(images.make({}, "--exclude '*_mask.*'").records) == len(NUMBERS)
+def test_several_masks_an_image_are_left_out_first(images: ImageJobs) -> None:
+    files = pairs("train/{n}/images/{n}.png", *(f"train/{{n}}/masks/{part}f{{n}}e.png" for part in "abc"))
+    images.refuse(files, "", "to leave them out, give --exclude masks --folders any; or")
+    assert len(images.make({}, "--exclude masks --folders any").records) == len(NUMBERS)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from gzip import compress
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,9 @@ def _labels(*classes: str) -> Callable[[Built], bool]:
     return lambda built: [built.contents.label_of(name) for name in sorted(built.contents.records)] == [*classes]
 
 
-def _texts(*values: str) -> Callable[[Built], bool]:
-    return lambda built: sorted(row["text"].decode() for row in built.examples()) == [*values]
+def _have(columns: str, *rows: Any) -> Callable[[Built], bool]:
+    """Return a check of the value of a column, or the values of several, in all examples; they may be in any order."""
+    return lambda built: sorted(map(itemgetter(*columns.split()), built.examples())) == sorted(rows)
 
 
 def _masks(*values: int) -> Callable[[Built], bool]:
@@ -156,6 +158,13 @@ LATIN = {"a.txt": "é".encode("cp1252"), "b.txt": "y"}
 METADATA = {"metadata.csv": "file_name,label\n" + "".join(f"{name},c\n" for name in PNG)}
 OUTSIDE = {"../o.png": TWO, "2.png->../o.png": "", "1.png": ONE, "m.csv": "file_name,label\n1.png,a\n2.png,b\n"}
 SPLITS = "--splits train=0.5,test=0.5"
+BESIDE = {"train/a.csv": "n\n1\n", "b.csv": "n\n2\n", "c/d.csv": "n\n"}
+SIDES = [(PNG[f"a/{2 * n}.png"], PNG[f"b/{2 * n + 1}.png"]) for n in range(3)]
+PARTS = {f"{n}/{side}.png": image for n, both in enumerate(SIDES) for side, image in zip(("left", "right"), both)}
+ROWS_OF_PARTS = "left,right\n" + "".join(f"in/{n}/left.png,in/{n}/right.png\n" for n in range(3))
+PIXELS = [(PNG[f"a/{2 * n}.png"], _encode(EYE * n)) for n in range(3)]
+NAMED_AFTER = {f"{n}{end}.png": image for n, both in enumerate(PIXELS) for end, image in zip(("", "_super"), both)}
+PAIRED = "file_name,super\n" + "".join(f"in/{n}.png,in/{n}_super.png\n" for n in range(3))
 # A command, its data, the sentence with `…` for any text, and what each remedy in it makes of the data: a check, or
 # the values of the last column in order
 CASES: list[tuple[Any, ...]] = [
@@ -271,9 +280,28 @@ CASES: list[tuple[Any, ...]] = [
     ("text --tokenizer t.json --pack_to 2", STORIES, "--record paragraph or", [*PAIRS, [201, 5], [6, 201]], STREAM),
     ("text --tokenizer t.json", STORIES | SPECIAL, "; --special_tokens text", [[2], [3], [4], [5, 0, 6]]),
     ("text --input in/a.csv", {"a.csv": "n\n1\n"}, "of tables are texts…--record line keeps texts", ["n", "1"]),
-    ("text --record file --max_reject_fraction .5", LATIN, "; if all files are cp1252, --enc", _texts("y", "é")),
+    ("text --record file --max_reject_fraction 1", LATIN, "if all files are cp1252", _have("text", b"y", b"\xc3\xa9")),
     ("images", PNG | METADATA, " goes by the folders instead", _labels(*"aaaabbbb")),
     (MANIFEST, OUTSIDE, "a symbolic link…give --allow_outside if that", _labels("a", "b")),
+    (
+        "images",
+        PARTS | {"../given.csv": ROWS_OF_PARTS},
+        "give --manifest a table…; if the folders are classes…, --folders any",
+        _have("image right", *SIDES),
+        _labels(*"001122"),
+        _have("image", *PARTS.values()),
+    ),
+    (
+        "images",
+        NAMED_AFTER | {"../given.csv": PAIRED},
+        "; or, if both are inputs, --manifest a table of both…, --input a glob",
+        _have("image", *(image for image, _ in PIXELS)),
+        _masks(0, 1, 2),
+        _have("image super", *PIXELS),
+        _have("image", *NAMED_AFTER.values()),
+    ),
+    ("csv", BESIDE, "but files and 'c' next…; give --splits…--input FOLDER, the folder of one", _splits(1, 1), [1]),
+    ("images --annotations imagenet=in", PNG, "these are images in folders; give --input", _labels(*"aaaabbbb")),
     (ROW_OF, TWICE, "is an example; …keeps the first row of each file", _splits(1)),
     (f"{ROW_OF} --on_duplicate_key fail", TWICE, "; expected one for each", _splits(1)),
     ("csv", {"a.csv": "n\n1\n2\n", "b.csv": "\0" + ROWS}, "; --on_damaged_file reject…leaves the file out", [1, 2]),
@@ -288,6 +316,7 @@ CASES: list[tuple[Any, ...]] = [
     ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
 ]
 PLACES = {"--labels_file": "given.txt", "--splits": "train=0.5,test=0.5"}  # what only the user knows
+FILLED = {"VALUE": "7", "FILE": "given.txt", "COLUMN": "id", "FOLDER": "in/train"}
 _COMMANDS = ("csv", "jsonl", "parquet", "images", "audio", "arrays", "text")
 SWITCHES = {
     f"--{one.name}" for kind in _COMMANDS for one in KINDS[kind].options if one.type is bool and not one.flag.parse
@@ -303,7 +332,9 @@ def find_remedies(sentence: str) -> list[list[tuple[str, str | None]]]:
     remedies: list[list[tuple[str, str | None]]] = []
     prefix: list[tuple[str, str | None]] = []
     end = -1
-    sentence = re.sub(r"\bVALUE\b", "7", re.sub(r"\bFILE\b", "given.txt", re.sub(r"\bCOLUMN\b", "id", sentence)))
+    sentence = re.sub("a table .+? and(?= --file_column)", "given.csv", sentence.replace(" a glob, such as ", " "))
+    for word, filled in FILLED.items():
+        sentence = re.sub(rf"\b{word}\b", filled, sentence)
     given: str | None
     while found := re.compile(r"--[a-z_]+").search(sentence, end + 1):
         before, flag, start, end = sentence[: found.start()], found[0], end, found.end()
@@ -369,10 +400,10 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 UNFOLLOWED = """
 --on_bad_box clip clips|--on_bad_box drop|
 --stack x needs one|--unread_objects drop|; --image_format png|--image_bands 1,2,3
---labels_file gives|give --annotations|give --file_root|--folders any|give --manifest a table
-give --mask_dtype uint16|--shape 64,64|if the folders are classes|not .npy, but|--input a glob
---labels_file names.txt|give --input x|--stack 'xs|is in --input x, so|--label NAME
-with a transparent|if both are inputs|give --input one alone
+--labels_file gives|give --annotations|give --file_root
+give --mask_dtype uint16|--shape 64,64|not .npy, but
+--labels_file names.txt|--stack 'xs|is in --input x, so|--label NAME
+with a transparent
 """
 ADVICE = re.compile(r"\bgive (?:\w+ )?--|[;:,] --\w|^['\"]?--\w+(?: [^ ;]+)? [a-z]+s\b|(?:or|if|and), --")
 

@@ -401,11 +401,11 @@ def _find_problem(format_: str, path: str) -> str:
         local = posixpath.dirname(path) if posixpath.splitext(path)[1] else path
         advice = find_annotations(local) if storage.is_local(path) and os.path.isdir(local or ".") else None
         given = re.search(r"give (--.+?) in place of", advice or "")
-        return f"shardmill reads this itself, as a stream; give {given[1] if given else _OWN[format_]}"
+        return f"shardmill reads this itself; give {given[1] if given else _OWN[format_]} in place of --annotations"
     if format_ in _REPLACED:
         return f"give --annotations {_REPLACED[format_]}={path}"
     if format_ in _FOLDERS:
-        return f"these are images in folders; give --input {path}"
+        return f"these are images in folders; give --input {path} in place of --annotations"
     if format_ in _ELSEWHERE:
         return _ELSEWHERE[format_]
     if not storage.is_local(path):
