@@ -151,7 +151,7 @@ def reencode(data: bytes, settings: Reencode) -> Reencoded:
             properties = image_headers.Properties(
                 is_deep,
                 is_transparent,
-                is_transparent_tiff=is_transparent and tiff is not None,
+                is_transparent_tiff=is_transparent and tiff is not None and tiff.samples == 4,
                 has_frames=frames > 1,
                 has_bands=tiff is not None and tiff.samples > len(settings.bands) > 0,
                 highest=_find_highest(source) if is_deep and (tiff is None or tiff.bits == 16) else 0,

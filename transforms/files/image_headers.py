@@ -515,7 +515,7 @@ class Properties(NamedTuple):
 
     is_deep: bool = False  # True if it has more than 8 bits a channel
     is_transparent: bool = False  # True if pixels are transparent, which TensorFlow or re-encoding changes
-    is_transparent_tiff: bool = False  # True if that is by the last band of a TIFF
+    is_transparent_tiff: bool = False  # True if that is by the last of four bands of a TIFF
     has_frames: bool = False  # True if it has several frames or pages, of which the first is stored
     has_bands: bool = False  # True if it has more bands than --image_bands names
     highest: int = 0  # highest value of a re-encoded image of 16 bits a channel; 0 for others

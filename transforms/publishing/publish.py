@@ -1,7 +1,6 @@
 """Publish a data set: check it, write its metadata and move its files into place."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -216,9 +215,6 @@ def delete_expired_failures(parent: str, today: datetime, dry_run: bool = False)
 
 
 _PUBLISH_MAX_SHOWN = 5  # shards that are missing, or there more than once
-_REMEDIES = {  # by how reasons of shardmill/addons/annotations/exports.py begin
-    r"an object in it is of the kind ": "--unread_objects drop leaves out such objects alone",
-}
 _METADATA_FOLDER = "metadata"  # the folder that what describes the data set is staged in
 
 
@@ -434,18 +430,11 @@ def _check_rejects(build: description.Build, options: description.PublishOptions
         limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
         most = rejects.most_frequent
         assert most is not None
+        remedy = f";{reject_flag(number, matched, 0)} publishes the others" if number < matched else ""
         times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"
         problem = (
             f"{number} of {matched} records were rejected, {limit if number < matched else 'none is left'}; "
-            f"most often ({times}): {most.text}, such as {most.source!r}"
-            f"{_suggest_reject_flags(most.text, number, matched)}; all are"
+            f"most often ({times}): {most.text}, such as {most.source!r}{remedy}; all are"
         )
     write_stream(options.failed_rejects, rejects.chunks(), rejects.size_bytes)
     raise JobError(f"{problem} in {options.failed_rejects}; nothing was published")
-
-
-def _suggest_reject_flags(reason: str, rejected: int, records: int) -> str:
-    remedies = [remedy for start, remedy in _REMEDIES.items() if re.match(start, reason)][:1]
-    if rejected < records:
-        remedies.append(f"{reject_flag(rejected, records, 0)[1:]} publishes the others")
-    return "".join(f"; {remedy}" for remedy in remedies)

@@ -160,21 +160,6 @@ def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: 
             "1 annotation without a box: left",
             0,
         ),
-        (
-            with_note(bbox=[5, 5, 0, 12]),
-            "object 2: the box from left, top to right, bottom 5, 5, 5, 17 is empty; --on_bad_box drop leaves",
-            "drop",
-            "1 box was no good, and its object was left out",
-            0,
-        ),
-        (
-            with_note(bbox=[60, 40, 10, 12], area=120),
-            "object 2: the box from left, top to right, bottom 60, 40, 70, 52 reaches out of the picture of 64 x 48"
-            " pixels; --on_bad_box clip clips it",
-            "clip",
-            "1 box reached out of its picture, and was clipped",
-            1,
-        ),
         (with_note(bbox=[60, 40, 6, 10], area=60), "", "clip", "1 box reached out of its picture, and was clipped", 1),
     ],
 )

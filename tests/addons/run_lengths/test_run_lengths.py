@@ -167,24 +167,6 @@ def test_an_object_without_a_shape_makes_its_image_a_reject(jobs: Jobs, coco: di
     assert built.file_reasons == {"0.png": "annotation 1 has [] for segmentation; no mask is drawn"}
 
 
-@pytest.mark.parametrize("category", [0, 300])
-def test_a_category_that_is_no_value_stops_the_job_and_names_the_flag(
-    jobs: Jobs, coco: dict[str, Any], category: int
-) -> None:
-    coco["categories"][0]["id"] = category
-    coco["categories"].pop()
-    for one in coco["annotations"]:
-        one["category_id"] = category if one["category_id"] == 3 else 8
-    flag = "--mask_dtype uint16" if category else "--mask_values classes+1"
-    jobs.refuse(
-        COCO_RUNS,
-        f"the class 'ant' has the id {category}…give {flag}",
-        files={**PICTURES, "images/a.json": json.dumps(coco)},
-    )
-    built = jobs.build(f"{COCO_RUNS} {flag}")
-    assert built.manifest.features[-2].class_names[category or 1] == "ant"
-
-
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [

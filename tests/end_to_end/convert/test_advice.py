@@ -68,6 +68,23 @@ def _masked(mask: np.ndarray, suffix: str = "") -> dict[str, Any]:
     return {"1.png": _encode(_pixels(0)), f"../m/1{suffix}.png": _encode(mask)}
 
 
+def _coco(*boxes: list[int], category: int = 1) -> dict[str, Any]:
+    """Return an image of 16 x 12 pixels, and what COCO says of the objects in it."""
+    shape = {"image_id": 1, "category_id": category, "segmentation": [[0, 0, 8, 0, 8, 6, 0, 6]]}
+    content = {
+        "images": [{"id": 1, "file_name": "1.png", "width": 16, "height": 12}],
+        "annotations": [shape | {"id": number, "bbox": box} for number, box in enumerate(boxes, 1)],
+        "categories": [{"id": category, "name": "a"}],
+    }
+    return {"1.png": ONE, "i.json": json.dumps(content)}
+
+
+def _mapped(mode: str) -> dict[str, Any]:
+    """Return a JPEG, and a function that gives its image another mode."""
+    text = f"def f(row):\n    return {{**row, 'image': row['image'].convert({mode!r})}}\n"
+    return {"1.jpg": _encode(EYE * 255, "JPEG"), "../f.py": text}
+
+
 def _rows(text: str) -> dict[str, Any]:
     return {"1.png": _encode(_pixels(0)), "2.png": _encode(np.eye(12, 16, dtype=np.uint8)), "m.csv": text}
 
@@ -102,6 +119,22 @@ def _masks(*values: int) -> Callable[[Built], bool]:
 
 def _boxes(number: int) -> Callable[[Built], bool]:
     return lambda built: [len(row["objects/bbox"]) for row in built.examples() if "objects/bbox" in row] == [number]
+
+
+def _have_boxes(*edges: list[int]) -> Callable[[Built], None]:
+    """Return a check that these are all boxes, in pixels: top, left, bottom, right."""
+    return lambda built: np.testing.assert_allclose(
+        np.concatenate([row["objects/bbox"] for row in built.examples()]) * [12, 16, 12, 16], edges, atol=1e-4
+    )
+
+
+def _name_the_value(value: int) -> Callable[[Built], bool]:
+    return lambda built: _masks(0, value)(built) and built.manifest.features[-2].class_names[value] == "a"
+
+
+def _have_an_eye(built: Built) -> bool:
+    (row,) = built.examples(decode_images=True)
+    return np.abs(row["image"] - np.stack([EYE * 255] * 3, -1).astype(int)).max() < 50  # a JPEG is not exact
 
 
 def _along_a_row(built: Built) -> bool:
@@ -141,6 +174,7 @@ QUOTED = {"a.tsv": "t\ty\n" + "".join(f"w{n}\tz\n" for n in range(30)) + '"x0\n0
 WORDS = "".join(f"{chr(97 + n)}w,so\n" for n in range(20))
 TEXTS = {mark: WORDS.replace(",", mark).split() for mark in (";", "||", "^", "~", "¦")}
 EYE = np.eye(12, 16, dtype=np.uint8)
+FOLDERS = {"images/1.png": ONE, "masks/1.png": _encode(EYE)}
 COLORS = {"../given.txt": "background #000000\nobject #ffffff\n"}
 RUNS = {"1.png": ONE, "2.png": TWO, "../rl.csv": "ImageId,EncodedPixels\n1.png,1 4\n"}
 LOPSIDED = {f"{name}/{n}.png": TWO for name, count in (("a", 12), ("b", 3)) for n in range(count)}
@@ -151,6 +185,10 @@ FILE_COLUMN = parquet(pa.table({"x": [{"bytes": ONE, "path": "a.png"}]}))
 DEALT = {f"{split}/a.csv": f"u,t\n1,1\n{split},1\n" for split in ("train", "test")}
 SHADES = "".join(f"c{n} #{n:06x}\n" for n in range(300))
 MANY_COLORS = _masked(EYE * 255) | {"../given.txt": f"{SHADES}white #ffffff\n"}
+SHAPES = [("rectangle", [[1, 1], [5, 5]]), ("point", [[1, 1]])]
+CLIPPED = _have_boxes(*[[1, 1, 4, 4]] * 5, [8, 10, 11, 16])
+NAMED = {"imagePath": "1.png", "shapes": [{"label": "a", "shape_type": kind, "points": at} for kind, at in SHAPES]}
+COCO, ALPHA = "images --coco in/i.json", np.dstack([_pixels(0), _pixels(1)[..., 0]])
 BOX = "file_name,label,x1,y1,x2,y2\n1.png,a,1,1,4,4\n"
 MANIFEST = "images --manifest in/m.csv --max_reject_fraction 0.5"
 SPECIAL = {"b.txt": f"w4 {END} w5"}
@@ -259,6 +297,11 @@ CASES: list[tuple[Any, ...]] = [
     ("images", _turned(), "an EXIF orientation…--image_format jpeg turns them upright", _are_of(16, 12, 3)),
     ("images", _images("tif", "TIFF"), "a TIFF, which TensorFlow…--image_format jpeg or png makes", _are_of(12, 16, 3)),
     ("images", _images("webp", "WEBP", lossless=True), "TFDS cannot decode… of the images, ", _have_pixels),
+    ("images", {"1.gif": _encode(EYE, "GIF", transparency=1)}, " with a transparent colour…; --", _have_an_eye),
+    ("images --resize 16x12", {"a/0.tif": _encode(ALPHA, "TIFF")}, "; 1 is a TIFF whose…--image_bands", _have_pixels),
+    ("images --resize 16x12", {"1.tif": _encode(ALPHA[..., :2], "TIFF")}, "1 image has transparent pixels"),  # none
+    ("images --map f.py:f", _mapped("RGBA"), "mode RGBA as JPEG…; --image_format png stores it", _have_an_eye),
+    ("images --map f.py:f", _mapped("F"), "cannot write mode F as JPEG"),  # none
     ("images", _images("png", "PNG", ("2", "10")) | NAMES, "ids follow the sorted names: class", _follow_the_file),
     ("images", {"a/1.png": ONE, "a/2.png": TWO}, "; --folders label makes it a class", _labels("a", "a")),
     ("images --max_reject_fraction 0", PNG | {"a/2.png": b"bad"}, "not an image…publishes the others", _have_pixels),
@@ -270,6 +313,15 @@ CASES: list[tuple[Any, ...]] = [
     ("images --masks m", _masked(EYE * 255) | COLORS, "only the values 0 and 255; --mask_colors", _masks(0, 1)),
     ("images --masks m", _masked(EYE.astype("u2") * 300), "; --mask_dtype uint16 takes", _masks(0, 300)),
     ("images --masks m", _masked(EYE, "_m"), "none of the images has…; give --mask_pattern ", _masks(0, 1)),
+    (
+        "images --input in --masks in/masks",
+        FOLDERS,
+        "is in --input in…so its masks would be",
+        _masks(0, 1),
+        _masks(0, 1),
+    ),
+    (f"{COCO} --masks_of coco", _coco([1, 1, 3, 3], category=300), "give --mask_dtype uint16", _name_the_value(300)),
+    (f"{COCO} --masks_of coco", _coco([1, 1, 3, 3], category=0), "give --mask_values", _name_the_value(1)),
     ("images --run_lengths rl.csv --max_reject_fraction .5", RUNS, "give --unlisted_masks empty", _masks(0, 1)),
     ("arrays", {"a.npz": _npz(np.arange(4))}, "no arrays in…several arrays, whose rows", _splits(4)),
     ("audio", {"1.wav": wav(bits=24)}, "refuses 1 of the files…--decode_audio stores float32 samples", bool),
@@ -312,18 +364,31 @@ CASES: list[tuple[Any, ...]] = [
     ("csv", {"train.csv": "n\n1\n", "test.csv": "n\n2\n"}, "are called as splits are", _splits(1, 1)),
     ("images --masks m --mask_colors given.txt", MANY_COLORS, "--mask_colors has …classes; give", _masks(0, 300)),
     (MANIFEST, _rows(BOX), "look like the edges of a box, and", _boxes(1)),
+    (COCO, _coco(*[[1, 1, 3, 3]] * 5, [10, 8, 9, 3]), " reaches out of…--on_bad_box clip clips", CLIPPED),
+    (COCO, _coco([1, 1, 3, 3], [5, 5, 0, 3]), " is empty…--on_bad_box drop leaves the", _have_boxes([1, 1, 4, 4])),
+    (
+        "images --annotations in",
+        {"1.png": ONE, "1.json": json.dumps(NAMED)},
+        "of the kind point, which has no box; …--unread_objects drop leaves",
+        _have_boxes([1, 1, 5, 5]),
+    ),
     (ROW_OF, _rows(f"{BOX}1.png,a,2,2,5,5\n"), "with a box in 'x1'", _boxes(2)),
     ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
 ]
-PLACES = {"--labels_file": "given.txt", "--splits": "train=0.5,test=0.5"}  # what only the user knows
 FILLED = {"VALUE": "7", "FILE": "given.txt", "COLUMN": "id", "FOLDER": "in/train"}
+PLACES = {  # what only the user knows
+    "--labels_file": "given.txt",
+    "--splits": "train=0.5,test=0.5",
+    "--input": "in/images",
+    "--mask_pattern": "images/{stem}={stem}",
+}
 _COMMANDS = ("csv", "jsonl", "parquet", "images", "audio", "arrays", "text")
 SWITCHES = {
     f"--{one.name}" for kind in _COMMANDS for one in KINDS[kind].options if one.type is bool and not one.flag.parse
 }
 
 
-_WORDS = "does|reads|has|deals|for|gives|if|is|names|one|sets|splits|cuts|and|which"
+_WORDS = "does|reads|has|deals|for|gives|if|is|names|one|sets|splits|cuts|and|which|the"
 _VALUE = re.compile(rf" (?!(?:{_WORDS})\b|--)('[^']*'|\"[^\"]*\"|[^\s']\S*)")
 
 
@@ -345,7 +410,7 @@ def find_remedies(sentence: str) -> list[list[tuple[str, str | None]]]:
             given = None
         elif flag not in SWITCHES and not given:
             given = PLACES.get(flag, "")
-        if before.endswith(("more than ", "that ")) or (given == "" and flag not in SWITCHES):
+        if before.endswith(("more than ", "that ", "same ")) or (given == "" and flag not in SWITCHES):
             continue  # a mention
         between = sentence[start : found.start()]
         prefix = [*remedies[-1]] if between == " and names: " else prefix
@@ -398,12 +463,8 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 """
 # Advice that no case follows yet
 UNFOLLOWED = """
---on_bad_box clip clips|--on_bad_box drop|
---stack x needs one|--unread_objects drop|; --image_format png|--image_bands 1,2,3
---labels_file gives|give --annotations|give --file_root
-give --mask_dtype uint16|--shape 64,64|not .npy, but
---labels_file names.txt|--stack 'xs|is in --input x, so|--label NAME
-with a transparent
+--stack x needs one|--labels_file gives|give --annotations|give --file_root|--shape 64,64|not .npy, but
+--labels_file names.txt|--stack 'xs|--label NAME
 """
 ADVICE = re.compile(r"\bgive (?:\w+ )?--|[;:,] --\w|^['\"]?--\w+(?: [^ ;]+)? [a-z]+s\b|(?:or|if|and), --")
 

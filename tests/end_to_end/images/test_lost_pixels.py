@@ -230,12 +230,3 @@ def test_a_damaged_tiff_is_no_array(jobs: Jobs) -> None:
     (reason,) = built.reasons.values()
     assert list(built.reasons) == ["2.tif"]
     assert reason.startswith("a TIFF that tifffile does not decode")
-
-
-def test_transparent_colours_of_gifs_are_counted(images: ImageJobs) -> None:
-    files = {f"a/{number}.gif": gif(1, transparency=200) + bytes(number) for number in (0, 1)}
-
-    said = "2 images are GIFs with a transparent colour, which TensorFlow decodes as black; --image_format png"
-    assert said in images.start(files).out
-    result = images.start({}, "--image_format png --overwrite")
-    assert "2 images have transparent pixels, which are stored as white\n" in result.out

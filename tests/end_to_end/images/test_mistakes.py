@@ -95,7 +95,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --input in/images --masks arrays": "no image in that folder; an array…makes a PNG of a mask",
             "images --input in/images --masks in/other": "none of the images has a mask there…named 'a/0'…'x.png'",
             "images --input in/images --masks 'in/mas*'": "--masks in/mas*: expected a folder, not a glob",
-            "images --input in/images --masks in/images/a": "--masks in/images/a is in --input in/images…next to a/",
             "images --input in/images --masks in/masks --verify none": "--verify none contradicts --masks in/masks",
             "images --masks_seen stored": "--masks_seen stored is about the masks of --masks or --mask_column",
             "images --mask_column mask": "--mask_column mask is about a --manifest…--masks is the folder",

@@ -174,7 +174,8 @@ def join_export(
             problem = f"it is annotated {len(places[name])} times: in {' and in '.join(dict.fromkeys(places[name]))}"
         problem = problem or image.problem
         if not problem and image.boxless and not drops_boxless:
-            problem = f"an object in it is of the kind {image.boxless[0]}, which has no box"
+            remedy = "--unread_objects drop leaves out such objects alone"
+            problem = f"an object in it is of the kind {image.boxless[0]}, which has no box; {remedy}"
         if not problem and has_classes and any(item.label is None for item in image.objects):
             problem = "an object in it has no class"
         if problem:

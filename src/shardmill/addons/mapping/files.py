@@ -34,6 +34,7 @@ from shardmill.transforms.workers.rejects import RejectsWriter
 
 _FILES_AT_ONCE = 64
 _LARGE = 1 << 30  # bytes: so that a sample of files is run twice, and not all
+_MODES_OF_PNG = {"1", "I", "I;16", "L", "LA", "P", "RGB", "RGBA"}  # of Pillow's images, which it writes as PNG
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _with_image(row: dict[str, Any], feature: str, given: Any, data: bytes, qual
     try:
         value.save(out, kind, **({"quality": quality} if kind == "JPEG" else {}))
     except (OSError, ValueError) as error:
-        remedy = "; --image_format png stores it" if kind == "JPEG" else ""
+        remedy = "; --image_format png stores it" if kind == "JPEG" and value.mode in _MODES_OF_PNG else ""
         raise FunctionError(f"column {feature!r}: an image cannot be written as {kind}: {error}{remedy}") from None
     return {**row, feature: out.getvalue()}
 
