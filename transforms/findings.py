@@ -233,7 +233,7 @@ class Remarks(Finding):
     rows: dict[str, Occurrences] = field(default_factory=dict)
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
-        for text, (count, (name, line)) in self.rows.items():
+        for text, (count, (name, line)) in sorted(self.rows.items(), key=lambda row: (row[1].first, row[0])):
             remark = text.split("\n")[-1 if count > 1 else 0]
             yield f"{count:,} {remark}; the first is {describe_place(name, line)}"
 
@@ -269,7 +269,7 @@ class LabelLists(Finding):
             elif number and kind == REPEATED_CLASS:
                 times = "once" if number == 1 else f"{number:,} times"
                 yield f"a class of {label!r} is named again in its row {times}, and counts once there"
-        for label, separator in self.separators.items():
+        for label, separator in sorted(self.separators.items()):
             if not self.counts.get((label, SEVERAL_CLASSES)):
                 yield f"no row has several values of {label!r}: is {separator!r} the separator between them?"
 
@@ -300,7 +300,7 @@ _MAX_LISTED_COLUMNS = 20  # columns that a sentence lists
 class MissingTexts(Finding):
     """The texts that were taken as missing values."""
 
-    rank: ClassVar[int] = 7
+    rank: ClassVar[int] = 8
     counts: dict[tuple[str, str], int] = field(default_factory=dict)  # by column and text
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
@@ -432,7 +432,7 @@ class OddValues(MergeableValue):
 class OddTexts(Finding):
     """The values that are not numbers in columns of text of typed files, and numbers among texts."""
 
-    rank: ClassVar[int] = 8
+    rank: ClassVar[int] = 9
     columns: dict[str, OddValues] = field(default_factory=dict)
 
     def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
@@ -442,7 +442,7 @@ class OddTexts(Finding):
             others = odd.present - sum(found.number for found in odd.remarks.values())
             most = 1 if odd.numbers >= MOST_NUMBERS * odd.present else MOST_NUMBERS  # these have better advice
             spelled = odd.remarks if others <= (1 - most) * odd.present else {}
-            for text, (count, (file, line)) in spelled.items():
+            for text, (count, (file, line)) in sorted(spelled.items()):
                 what, remedy = text.split("\n")
                 advice = f"; {remedy}" if flags.missing else ""
                 if others and advice:
@@ -485,7 +485,7 @@ class Rounded(MergeableValue):
 class RoundedNumbers(Finding):
     """The numbers that float32 changes, and those that are spelled with another minus."""
 
-    rank: ClassVar[int] = 9
+    rank: ClassVar[int] = 10
     columns: dict[str, Rounded] = field(default_factory=dict)
 
     def notices(self, flags: TableFlags, rows: int) -> list[str]:

@@ -4,20 +4,26 @@ import copy
 import pickle
 import sys
 from functools import reduce
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import shardmill.pipelines.jobs.record_graphs  # noqa: F401  # defines all findings about rows
+from shardmill.errors import UserError
 from shardmill.transforms import findings as finding
 from shardmill.transforms.columns.conversion import FloatSample
 from shardmill.transforms.columns.types import EXACT_FLOAT32
 from shardmill.transforms.layout.options import TableOptions
+from shardmill.transforms.records.images import ObjectChanges
+from tests.test_architecture import PATHS
 
-# Without the classes that `slots=True` has replaced
+for module, path in PATHS.items():
+    if "(Finding)" in path.read_text():
+        import_module(module)
+# All of the package, add-ons' too, without the classes that `slots=True` has replaced
 DEFINED = [
     kind for kind in finding.Finding.__subclasses__() if getattr(sys.modules[kind.__module__], kind.__name__) is kind
 ]
@@ -25,13 +31,30 @@ KINDS = sorted(DEFINED, key=lambda kind: kind.rank)
 NUMBERS = st.lists(st.floats(EXACT_FLOAT32, EXACT_FLOAT32 * 2), max_size=5)
 SAMPLES = NUMBERS.map(lambda values: FloatSample(np.array(values, np.float64)).reduce())
 TEXTS = st.sampled_from(["", "a", "b", "line\nlines"])
-st.register_type_strategy(finding.Rounded, st.builds(finding.Rounded, st.integers(0, 5), TEXTS, st.none() | SAMPLES))
-st.register_type_strategy(int, st.integers(0, 5))
-st.register_type_strategy(str, TEXTS)
-st.register_type_strategy(
-    finding.Occurrences,
-    st.builds(finding.Occurrences, st.integers(0, 5), st.tuples(st.sampled_from("ab"), st.integers(0, 5))),
-)
+COUNTS = st.integers(0, 5)
+PLACES = st.tuples(st.sampled_from("ab"), COUNTS)
+RECORDS = st.tuples(TEXTS, COUNTS, COUNTS, COUNTS)
+FOUND = st.builds(finding.Occurrences, COUNTS, PLACES)
+ODD = ("odd", "spaced", "signed", "mixed", "date")
+FIRSTS = st.fixed_dictionaries(dict.fromkeys(ODD, st.tuples(TEXTS, COUNTS, TEXTS)))
+BOXES = st.dictionaries(st.sampled_from(["clipped", "dropped", "cropped"]), COUNTS)
+REMARKS = st.dictionaries(st.sampled_from(["is odd\nremedy", "is even\nremedy"]), FOUND)
+# Of types, and of findings whose fields belong together
+STRATEGIES: dict[Any, st.SearchStrategy[Any]] = {
+    int: COUNTS,
+    str: TEXTS,
+    finding.Occurrences: FOUND,
+    finding.JoinedRows: st.builds(
+        finding.JoinedRows, COUNTS, COUNTS, first=RECORDS, inner=st.builds(finding.Occurrences, COUNTS, RECORDS)
+    ),
+    finding.Rounded: st.builds(finding.Rounded, COUNTS, TEXTS, st.none() | SAMPLES),
+    finding.OddValues: st.builds(
+        finding.OddValues, COUNTS, COUNTS, COUNTS, firsts=FIRSTS, remarks=REMARKS, present=COUNTS
+    ),
+    ObjectChanges: st.builds(ObjectChanges, BOXES, st.dictionaries(TEXTS, COUNTS)),
+}
+for kind, strategy in STRATEGIES.items():
+    st.register_type_strategy(kind, strategy)
 ANY = st.one_of(*(st.from_type(kind) for kind in KINDS))
 SOME = st.lists(ANY, max_size=6).map(
     lambda found: reduce(finding.Findings.merge, map(finding.Findings.of, found), finding.Findings())
@@ -45,7 +68,6 @@ def comparable(found: finding.Findings) -> Any:
 
 
 @given(SOME, SOME, SOME)
-@settings(deadline=None)
 def test_findings_are_a_monoid(one: finding.Findings, other: finding.Findings, third: finding.Findings) -> None:
     before = copy.deepcopy([one, other, third])
 
@@ -56,19 +78,30 @@ def test_findings_are_a_monoid(one: finding.Findings, other: finding.Findings, t
     assert list(map(comparable, before)) == [comparable(found) for found in (one, other, third)]
 
 
+def notices_of(found: finding.Finding) -> list[str]:
+    """The notices, or why the input is refused."""
+    try:
+        return list(found.notices(TableOptions("--input x"), 9))
+    except UserError as error:
+        return [str(error)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_found_says_nothing(kind: type[finding.Finding]) -> None:
-    assert list(kind().notices(TableOptions("--input x"), 1)) == []
+@given(st.data())
+def test_notices_do_not_depend_on_the_order_of_merging(kind: type[finding.Finding], data: st.DataObject) -> None:
+    one, other = (data.draw(st.from_type(kind)) for _ in range(2))
+
+    assert notices_of(kind()) == []
+    assert notices_of(one.merge(other)) == notices_of(other.merge(one))
 
 
 @given(SOME)
-@settings(deadline=None)
 def test_findings_are_pickled(found: finding.Findings) -> None:
     assert comparable(pickle.loads(pickle.dumps(found))) == comparable(found)
 
 
 def test_ranks_are_distinct() -> None:
-    assert len({kind.rank for kind in KINDS}) == len(KINDS) > 8
+    assert len({kind.rank for kind in KINDS}) == len(KINDS) > 12
 
 
 def test_notices_are_ordered_by_rank() -> None:

@@ -103,7 +103,7 @@ _CHANGES = {
 
 def box_notices(boxes: Mapping[str, int]) -> list[str]:
     """Return notices of boxes that were changed, by kind of change."""
-    changes = [(number, *_CHANGES[change]) for change, number in boxes.items() if number]
+    changes = [(number, *_CHANGES[change]) for change, number in sorted(boxes.items()) if number]
     return [f"{plural(number, one, several)} {what}" for number, one, several, what in changes]
 
 

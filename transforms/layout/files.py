@@ -284,7 +284,7 @@ def _check_not_empty(summary: InputSummary, options: FileLayoutOptions) -> None:
         hint = (
             "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
         )
-        unknown = {kind: name for kind, (_, name) in summary.skipped.items() if is_unknown_file(kind)}
+        unknown = {kind: name for kind, (_, name) in sorted(summary.skipped.items()) if is_unknown_file(kind)}
         foreign = [_describe_foreign(options.root, kind, name) for kind, name in unknown.items()]
         reasons = [*skipped_notices(summary), *([] if options.kind.exclude or (foreign and all(foreign)) else [hint])]
         reasons += [what for what in foreign if not any(what in reason for reason in reasons)]

@@ -155,9 +155,9 @@ def _parse_cell(text: bytes | None) -> Any:
 class ObjectChanges(Finding):
     """The changed boxes and dropped properties of objects in images."""
 
-    rank: ClassVar[int] = 10
+    rank: ClassVar[int] = 11
     boxes: dict[str, int] = field(default_factory=dict)  # changed boxes by kind of change
     dropped: dict[str, int] = field(default_factory=dict)  # objects by property
 
     def notices(self, flags: TableFlags, rows: int) -> list[str]:
-        return [*box_notices(dict(sorted(self.boxes.items()))), *ignored_value_notices(self.dropped)]
+        return [*box_notices(self.boxes), *ignored_value_notices(self.dropped)]

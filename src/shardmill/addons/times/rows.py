@@ -118,11 +118,11 @@ def _read_form(form: str, text: bytes) -> Row:
 class TimeChanges(Finding):
     """The times that were converted to numbers."""
 
-    rank: ClassVar[int] = 6
+    rank: ClassVar[int] = 7
     units: dict[str, str] = field(default_factory=dict)  # by column
     naive: dict[str, int] = field(default_factory=dict)  # values without a zone, by column
     cut: dict[str, int] = field(default_factory=dict)  # values that are more exact than the unit, by column
-    counts: dict[str, Counter[str]] = field(default_factory=dict)  # years of the numbers that count the unit, by column
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)  # numbers that count the unit, by column and year
 
     @classmethod
     def of_column(cls, name: str, times: Times, good: Flags) -> Self:
@@ -130,18 +130,19 @@ class TimeChanges(Finding):
         naive, cut = int(times.is_naive[good].sum()), int(times.is_rounded[good].sum())
         counts = times.values.filter(pa.array(good & times.is_count & ~times.is_invalid))
         years = counts.to_numpy().astype(f"datetime64[{times.unit}]").astype("datetime64[Y]").astype(str)
-        return cls({name: times.unit}, {name: naive}, {name: cut}, {name: Counter(years.tolist())})
+        by_year = {(name, year): number for year, number in Counter(years.tolist()).items()}
+        return cls({name: times.unit}, {name: naive}, {name: cut}, by_year)
 
     def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
-        for name, unit in self.units.items():
-            if naive := self.naive[name]:
+        for name, unit in sorted(self.units.items()):
+            if naive := self.naive.get(name):
                 were = plural(naive, "value without a zone was", "values without a zone were")
                 yield f"column {name!r}: {were} taken for UTC"
-            if cut := self.cut[name]:
+            if cut := self.cut.get(name):
                 have = plural(cut, "value is", "values are")
                 yield f"column {name!r}: {have} more exact than {unit}; the whole {unit} before is stored"
-            if years := self.counts[name]:
-                were = plural(years.total(), "number was", "numbers were")
+            if years := {year: number for (column, year), number in self.counts.items() if column == name}:
+                were = plural(sum(years.values()), "number was", "numbers were")
                 yield f"column {name!r}: {were} taken for times of the years {min(years)} to {max(years)}"
 
 
