@@ -4,12 +4,14 @@ import builtins
 import dataclasses
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shardmill.addons.masks.options import MaskOptions
+from shardmill.errors import UserError
 from shardmill.pipelines.config import imagefolder
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import RecordsKind
@@ -35,7 +37,7 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("command", "values"), list(cases()))
-def test_a_constructor_does_no_io(command: str, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constructor_does_no_io(command: str, values: dict[str, Any]) -> None:
     kind = KINDS[command]
     fixed: dict[str, Any] = {"spec": kind.spec} if isinstance(kind, RecordsKind) else {}
 
@@ -43,12 +45,28 @@ def test_a_constructor_does_no_io(command: str, values: dict[str, Any], monkeypa
         return kind.config(**values, **fixed, output="s3://bucket/out", name="n")
 
     made = make()  # imports all that it needs
-    with monkeypatch.context() as patch:
-        for module, name in ((os, "stat"), (os, "lstat"), (os, "listdir"), (os, "scandir"), (builtins, "open")):
-            patch.setattr(module, name, refuse)
+    with without_io():
+        assert make() == made
+
+
+def test_only_options_that_say_so_read_files() -> None:
+    """Constructors parse the others; --input is in the test above."""
+    options = {(option.owner, option.field): option for kind in KINDS.values() for option in kind.options}
+    for option in (option for option in options.values() if not option.flag.reads_file and option.field != "input"):
+        for manager in (nullcontext(), without_io()):  # the first call imports all that it needs
+            with manager, suppress(UserError):
+                option.parse("/nowhere/in.json")
+
+
+@contextmanager
+def without_io() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("stat", "lstat", "listdir", "scandir", "open"):
+            patch.setattr(os, name, refuse)
+        patch.setattr(builtins, "open", refuse)
         patch.setattr(clients, "object_store", refuse)
         patch.setattr(storage, "object_store", refuse)
-        assert make() == made
+        yield
 
 
 def refuse(*arguments: object, **_: object) -> Any:

@@ -164,6 +164,7 @@ class TokenOptions(AddOnOptions):
         None,
         "Hugging Face tokenizer.json that turns texts into the feature input_ids",
         parse=read_tokenizer,
+        reads_file=True,
         metavar="FILE",
     )
     tokenize: str | None = newer_flag(
