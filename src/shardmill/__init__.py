@@ -7,7 +7,7 @@ Functions are imported when they are first used. Each command of the command lin
 * `rebuild`: build a new version by a recipe if anything changed.
 * `verify`: re-read a dataset and check every shard.
 * `index`: write the position of each record, for random access.
-* `inspect`, `report`, `diff`: look at a version, or compare two.
+* `inspect`, `view`, `report`, `diff`: look at a version or at any records, or compare two versions.
 * `versions`, `tag`, `rollback`, `accept`, `retain`: list, name, select, accept and delete versions.
 
 Functions that read import no Beam, and only `load` and `feature_spec` import TensorFlow:

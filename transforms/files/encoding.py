@@ -143,6 +143,7 @@ class FileEncoder(ABC):
     def count(self, files: Sequence[Encoded], labels: Counter[int], spans: RecordSpans) -> SplitStats:
         """Return the statistics of encoded files; `labels` counts the files of each class id, `spans` names them."""
 
+    @abstractmethod
     def describe(
         self, summary: InputSummary, layout: Any, stats: Sequence[SplitStats] = (), for_tfds: bool = True
     ) -> tuple[Features, Sequence[str]]:
@@ -150,7 +151,6 @@ class FileEncoder(ABC):
 
         `summary` and `layout` are those of the input; `for_tfds` is False if TFDS does not read the data set.
         """
-        raise NotImplementedError
 
     def remember(self, encoded: Encoded) -> str:
         """Return the text that lets a later build restore this file without reading it; "" by default."""

@@ -5,6 +5,7 @@ import io
 import os
 import time
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -69,7 +70,7 @@ class TruncatedError(OSError):
         self.is_cut = is_cut  # the file ends too early; if not, it is damaged
 
 
-class _Member:
+class _Member(ABC):
     """A decompressor of one gzip, bzip2 or zstd member; a compressed file may hold several."""
 
     needs_input = True  # False if it holds output back
@@ -87,8 +88,8 @@ class _Member:
     def unused_data(self) -> bytes:
         return self._stream.unused_data
 
-    def decompress(self, data: bytes) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def decompress(self, data: bytes) -> bytes: ...
 
 
 class _Zlib(_Member):

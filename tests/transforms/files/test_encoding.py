@@ -1,15 +1,13 @@
 """Order, rejects, labels, names and further columns of all kinds of files, with the smallest possible kind."""
 
 import errno
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shardmill.data.features import NO_RENAMES, Feature, Renames
+from shardmill.data.features import Feature
 from shardmill.data.tfrecord import OVERHEAD
 from shardmill.errors import JobError
 from shardmill.metadata.labels import ClassNames
@@ -19,7 +17,7 @@ from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files import encoding
 from shardmill.transforms.files.arrays import ArrayEncoder, ArrayType
 from shardmill.transforms.files.audio import AudioEncoder
-from shardmill.transforms.files.encoding import Encoded, FileEncoder, TextFileEncoder, TextStats, file_features
+from shardmill.transforms.files.encoding import Encoded, TextFileEncoder, TextStats, file_features
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
 from shardmill.transforms.inputs.folders import CLASSES
@@ -34,23 +32,15 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Shouting(FileEncoder):
+class Shouting(TextFileEncoder):
     feature = "shout"
-    refusal = Refused
-
-    root: str
-    renames: Renames = NO_RENAMES
+    refusal = Refused  # type: ignore[assignment]
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         data = storage.read_bytes(path) if data is None else data
         if data.startswith(b"#"):
             raise Refused("a comment")
         return Encoded(data.upper())
-
-    def count(self, files: Sequence[Encoded], labels: Counter[int], spans: encoding.RecordSpans) -> TextStats:
-        stats = TextStats(labels=labels)
-        stats.lengths.add(len(file.value) for file in files)
-        return stats
 
 
 def planned(names: list[str], line: int | None = None, size: int = 7) -> Any:
