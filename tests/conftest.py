@@ -12,6 +12,7 @@ from tests.support.command import Result, Run
 from tests.support.image_jobs import ImageJobs
 from tests.support.jobs import Jobs
 from tests.support.quick_beam import quicken_beam
+from tests.support.record_files import write_all_layouts
 
 # On a machine that is busy an example may take any time, and so may making one.
 settings.register_profile("shardmill", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,6 +54,12 @@ def jobs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     """`jobs.build("csv --label kind", files={"a.csv": …})` in this process and in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return Jobs(tmp_path, run)
+
+
+@pytest.fixture(scope="session")
+def layouts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """TFRecord files of each layout."""
+    return write_all_layouts(tmp_path_factory.mktemp("layouts"))
 
 
 @pytest.fixture(params=[True, False], ids=["compiled", "python"])

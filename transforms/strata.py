@@ -72,7 +72,7 @@ def divide_groups(splits: Fractions, stratify_by: str, gathered: Grouped) -> Div
     table = np.bincount(classes * parts + best[groups], counts, len(names) * parts).reshape(-1, parts)
     notices = tuple(_describe_evenness(splits, stratify_by, names, table, np.bincount(classes)))
     cuts = GroupCuts(keys[best != drawn], best[best != drawn], thresholds)
-    divided = (Division(int(sum(each)), 0, cuts, notices=notices) for each in table)
+    divided = (Division(int(sum(each)), cuts, notices=notices) for each in table)
     return OrderedDict(zip(names, divided, strict=True))  # no dict, of which Beam would encode the cuts for each class
 
 

@@ -254,8 +254,7 @@ def build_verify(
     """Build the graph: one element per shard, and a report of all faults written to `path`."""
     shards = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
     if progress_folder is not None:
-        examples, size_bytes = (sum(getattr(shard, what) for _, shard in shards) for what in ("examples", "size_bytes"))
-        report_plan(progress_folder, examples, size_bytes)
+        report_plan(progress_folder, sum(shard.examples for _, shard in shards))
     verify = verification.VerifyShards(
         dataset, decode, verification.read_index_list(dataset), progress_folder=progress_folder
     )

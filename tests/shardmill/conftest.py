@@ -24,6 +24,11 @@ def rows_compressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_rows(tmp_path_factory.mktemp("compressed"), "--num_shards", 4, "--compression", "gzip")
 
 
+@pytest.fixture(scope="session")
+def indexed_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_rows(tmp_path_factory.mktemp("indexed"), "--num_shards", 4, "--index")
+
+
 @pytest.fixture(params=["rows_in_four_shards", "rows_compressed"], ids=["none", "gzip"])
 def rows_of_each_compression(request: pytest.FixtureRequest) -> Path:
     directory = request.getfixturevalue(request.param)

@@ -55,7 +55,7 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
     own(directory, attempt)
     temporary.mkdir(exist_ok=True)
     divisions: Divisions = {
-        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)]))
+        split: Division(10 * number, to_cuts([(index, 0) for index in range(1, number)]))
         for split, number in counts.items()
     }
     shards = []

@@ -180,21 +180,31 @@ def image_tree(labels: Iterable[str], each: int, suffix: str = "jpg", image_form
 
 
 @dataclass(frozen=True)
-class Contents:
-    """A data set, read back whole.
+class WholeDataset:
+    """A data set, read back whole."""
+
+    dataset: Dataset
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.dataset.directory)
+
+    def rejects(self) -> list[dict[str, Any]]:
+        """The lines in rejects/."""
+        return rejects_of(self.directory)
+
+
+@dataclass(frozen=True)
+class Contents(WholeDataset):
+    """A data set of files.
 
     Attributes:
       records: serialized examples by file name, each in the list of its split's order.
       splits: file names by split, in the order of shards and records.
     """
 
-    dataset: Dataset
     records: dict[str, list[bytes]]
     splits: dict[str, list[str]]
-
-    @property
-    def directory(self) -> Path:
-        return Path(self.dataset.directory)
 
     @property
     def split_of(self) -> dict[str, str]:
@@ -210,10 +220,6 @@ class Contents:
         """The class name of file `name`."""
         (feature,) = (feature for feature in self.dataset.manifest.features if feature.name == "label")
         return feature.class_names[self.example(name)["label"][0]]  # type: ignore[index]
-
-    def rejects(self) -> list[dict[str, Any]]:
-        """The lines in rejects/."""
-        return rejects_of(self.directory)
 
 
 def rejects_of(directory: Path) -> list[dict[str, Any]]:

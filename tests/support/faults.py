@@ -22,6 +22,14 @@ _CHANGES = frozenset(["open", "write", "fsync", "close", "replace", "link", "rem
 _LOOKS = frozenset(["read", "walk", "scandir", "lstat", "stat", "fstat"])
 
 
+def rename_nine(sources: list[str], destinations: list[str], **_: object) -> None:
+    """Rename the first nine files, and fail."""
+    for source, destination in zip(sources[:9], destinations, strict=False):
+        os.makedirs(os.path.dirname(destination), exist_ok=True)
+        os.replace(source, destination)
+    raise OSError("stopped")
+
+
 class Faults:
     """Counts operations; at number `at`, from 0, `strike` is called in its place."""
 

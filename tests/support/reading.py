@@ -117,10 +117,16 @@ class CountedFiles(LocalFiles):
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
         with self.lock:
-            self.ranges.append((path, start, size))
+            self.ranges.append((Path(path).name, start, size))
         with self.open(path) as file:
             file.seek(start)
             return file.read(size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __setstate__(self, _: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
 
 
 def read_index(directory: Path | str, files: Files | None = None) -> dict[str, SplitIndex] | None:

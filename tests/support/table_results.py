@@ -18,28 +18,23 @@ import pyarrow.parquet as pq
 from shardmill.data.example import decode_example
 from shardmill.data.tfrecord import frame_record
 from shardmill.pipelines import cli
-from shardmill.reading.dataset import Dataset, open_dataset
-from tests.support.command import rejects_of, tree_bytes
+from shardmill.reading.dataset import open_dataset
+from tests.support.command import WholeDataset, tree_bytes
 from tests.support.encoded import encode_example
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
-    """A data set, read back whole.
+class Table(WholeDataset):
+    """A data set of rows.
 
     Attributes:
       splits: the examples of each split in the order of shards and records: a scalar as int, float or bytes, a list as
         a list.
     """
 
-    dataset: Dataset
     splits: dict[str, list[Row]]
-
-    @property
-    def directory(self) -> Path:
-        return Path(self.dataset.directory)
 
     @property
     def rows(self) -> list[Row]:
@@ -64,10 +59,6 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """A feature of every example that has it."""
         return [row[name] for row in self.rows if name in row]
-
-    def rejects(self) -> list[Row]:
-        """The lines in rejects/."""
-        return rejects_of(self.directory)
 
     def stats(self, split: str = "train") -> Row:
         """Statistics by feature."""

@@ -135,12 +135,11 @@ _INTERVAL = 0.2  # seconds between two writes of one worker's file
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Examples and bytes written so far and planned in total (0 before planning ends), and records staged before."""
+    """Examples and bytes written so far, examples planned (0 before planning ends), and records staged before."""
 
     examples: int = 0
     size_bytes: int = 0
     planned_examples: int = 0
-    planned_bytes: int = 0
     staged: int = 0
 
 
@@ -178,9 +177,9 @@ def find_reporter(folder: str, counter: str = "examples") -> ProgressReporter:
     return ProgressReporter(folder, counter)
 
 
-def report_plan(folder: str, examples: int, size_bytes: int) -> None:
-    """Report the planned number of examples and bytes."""
-    _write(os.path.join(folder, "plan.json"), {"planned_examples": examples, "planned_bytes": size_bytes})
+def report_plan(folder: str, examples: int) -> None:
+    """Report the planned number of examples."""
+    _write(os.path.join(folder, "plan.json"), {"planned_examples": examples})
 
 
 def read_progress(folder: str) -> Progress:

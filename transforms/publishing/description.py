@@ -98,7 +98,11 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         file_format=options.codec.file_format,
         features=mark_labels(features, options.configuration),
         splits=tuple(
-            SplitEntry(split, tuple(map(_make_shard_entry, shards)), sum(shard.rejected for shard in shards))
+            SplitEntry(
+                split,
+                tuple(ShardEntry(str(of.name), of.examples, of.size_bytes, f"{of.crc32c:08x}") for of in shards),
+                sum(shard.rejected for shard in shards),
+            )
             for split, shards in by_split.items()
         ),
         input={
@@ -131,10 +135,6 @@ def describe_build(record: BuildRecord, manifest: bytes, index: FileIndex | None
     if index is None:
         return described
     return replace(described, notices=described.notices + index.notices, reused=index.reused, read=index.read)
-
-
-def _make_shard_entry(shard: ShardInfo) -> ShardEntry:
-    return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
 
 
 def make_metadata_files(

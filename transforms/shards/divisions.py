@@ -135,7 +135,6 @@ class Division:
     """The division of one group of records, such as a split, into parts, such as shards."""
 
     examples: int
-    size_bytes: int
     cuts: Cuts  # keys at which parts begin
     shares: tuple[ShardShare, ...] = ()  # each part's share of records that are cut; () if records are whole
     notices: tuple[str, ...] = ()  # about all groups, if their parts are not as even as they should be
@@ -155,10 +154,7 @@ def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[i
     cuts: dict[Any, list[tuple[int, int]]] = {group: [] for group in histograms}
     for group, pair in picked:
         cuts[group].append(pair)
-    return {
-        group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group]))
-        for group, counted in histograms.items()
-    }
+    return {group: Division(counted.total, to_cuts(cuts[group])) for group, counted in histograms.items()}
 
 
 def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts: int, by_bytes: bool) -> Division:
@@ -168,7 +164,7 @@ def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts:
     weights = np.bincount(which, sizes, len(every)).astype(np.int64)
     ranks = balance.byte_cuts(weights, parts) if by_bytes else balance.example_cuts(len(every), parts)
     cuts = to_cuts((key, 0) for key in every[np.array(ranks, np.int64)].tolist())
-    return Division(len(every), int(sizes.sum()), cuts)
+    return Division(len(every), cuts)
 
 
 DISPUTED = None  # the group of the keys that several groups have
@@ -200,12 +196,12 @@ def divide_distinct_keys(ranks_of: "RanksOf", gathered: Grouped) -> Divisions:
     distinct = {group: np.unique(keys) for group, (keys, *_) in gathered.items()}
     every, counts = np.unique(np.concatenate([*distinct.values(), np.empty(0, np.uint64)]), return_counts=True)
     disputed = every[counts > 1]
-    divisions = {DISPUTED: Division(len(disputed), 0, to_cuts((key, 0) for key in disputed.tolist()))}
+    divisions = {DISPUTED: Division(len(disputed), to_cuts((key, 0) for key in disputed.tolist()))}
     for group, keys in distinct.items():
         kept = np.setdiff1d(keys, disputed, assume_unique=True)
         ranks = [rank for rank in ranks_of(group, len(kept), 0) if rank < len(kept)]
         cuts = to_cuts((key, 0) for key in kept[np.array(ranks, np.int64)].tolist())
-        divisions[group] = Division(len(kept), 0, cuts)
+        divisions[group] = Division(len(kept), cuts)
     return divisions
 
 
@@ -214,7 +210,7 @@ def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts
     order = np.lexsort((ties, keys))
     at = order[np.array(balance.byte_cuts(sizes[order], parts), np.int64)]
     cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
-    return Division(len(sizes), int(sizes.sum()), cuts)
+    return Division(len(sizes), cuts)
 
 
 def divide_into_parts(

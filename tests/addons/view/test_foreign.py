@@ -16,14 +16,9 @@ from shardmill.filesystem import LocalFiles
 from tests.support.command import Run, check_mistake
 from tests.support.encoded import encode_example
 from tests.support.later import Later
-from tests.support.record_files import trip, write_all_layouts, write_records
+from tests.support.record_files import trip, write_records
 
 tf = Later("tensorflow")
-
-
-@pytest.fixture(scope="module")
-def layouts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_all_layouts(tmp_path_factory.mktemp("layouts"))
 
 
 # What `inspect` has to say of each layout

@@ -25,13 +25,8 @@ from shardmill.filesystem import LocalFiles
 from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
 from tests.support.encoded import encode_example
 from tests.support.reading import make
-from tests.support.record_files import detection, hostile, trip, write_all_layouts, write_records
+from tests.support.record_files import detection, hostile, trip, write_records
 from tests.support.tokenizer_files import TEXTS, tokenizer_json
-
-
-@pytest.fixture(scope="module")
-def layouts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_all_layouts(tmp_path_factory.mktemp("layouts"))
 
 
 class Page:

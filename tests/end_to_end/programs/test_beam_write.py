@@ -53,6 +53,12 @@ def shards_of(output: Path) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if ".tfrecord" in name}
 
 
+def records_of(lines: Path, folder: Path) -> list[bytes]:
+    convert("jsonl", lines, folder / "first")
+    shard = folder / "first/d/1.0.0/d-train.tfrecord-00000-of-00001"
+    return list(PLAIN_CODEC.read_records(shard.open("rb"), "first"))
+
+
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of ROWS as JSON lines."""
@@ -168,10 +174,7 @@ def test_images_and_objects_are_written_as_of_parquet(tmp_path: Path) -> None:
 
 
 def test_examples_are_written_as_reshard_does(lines: Path, tmp_path: Path) -> None:
-    convert("jsonl", lines, tmp_path / "first")
-    records = list(
-        PLAIN_CODEC.read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first")
-    )
+    records = records_of(lines, tmp_path)
     expected = convert("reshard", tmp_path / "first" / "d" / "1.0.0", tmp_path / "command", key="id", num_shards=3)
 
     assert write(records[::-1], tmp_path / "pipeline", key="id", num_shards=3) == expected
@@ -323,10 +326,7 @@ def test_a_function_changes_rows_alike_however_they_are_divided(
 
 
 def test_a_function_changes_examples(lines: Path, tmp_path: Path) -> None:
-    convert("jsonl", lines, tmp_path / "first")
-    records = list(
-        PLAIN_CODEC.read_records((tmp_path / "first/d/1.0.0/d-train.tfrecord-00000-of-00001").open("rb"), "first")
-    )
+    records = records_of(lines, tmp_path)
     write(records, tmp_path / "made", map=lambda row: {"n": row["id"][0], "word": row["word"][0].upper()})
     made = shardmill.examples(tmp_path / "made" / "d" / "1.0.0", "train")
     assert sorted((row["n"], row["word"]) for row in made) == [(n, f"W{n % 7}".encode()) for n in range(700)]

@@ -16,6 +16,7 @@ from shardmill.transforms.publishing import lease
 from shardmill.transforms.stores import storage
 from tests.support.builds import contents
 from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files, write_old_files
+from tests.support.faults import rename_nine
 from tests.support.framed_records import tfrecord2idx
 from tests.support.nights import recipe, rows, write
 from tests.support.reading import make, make_images, read_index
@@ -163,15 +164,9 @@ def test_verify_reports_a_damaged_index(
 def test_an_interrupted_publication_is_completed_with_its_index(
     source: Path, indexed: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop_early(sources: list[str], destinations: list[str], **_: object) -> None:
-        for source, destination in zip(sources[:9], destinations, strict=False):
-            os.makedirs(os.path.dirname(destination), exist_ok=True)
-            os.replace(source, destination)
-        raise OSError("stopped")
-
     flags = ("csv", "--input", source, "--output", tmp_path, "--name", "n", *FLAGS, "--index")
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "rename", stop_early)
+        patch.setattr(storage, "rename", rename_nine)
         assert "stopped; the next run, or `shardmill verify --repair" in run(*flags).err
     assert len(index_of(tmp_path / "n/1.0.0")) == 3  # of eight; the shards were renamed before
     assert run("verify", "--repair", tmp_path / "n/1.0.0").status == 0

@@ -10,14 +10,8 @@ from tests.addons.view.test_view import Page
 from tests.end_to_end.stores.test_reading import environment_of
 from tests.support.buckets import Bucket
 from tests.support.command import Run, local_files
-from tests.support.record_files import write_all_layouts
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def layouts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_all_layouts(tmp_path_factory.mktemp("layouts"))
 
 
 @pytest.mark.parametrize("layout", ["od", "tfx", "zlib", "spark", "bad.tfrecord"])

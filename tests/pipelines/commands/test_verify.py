@@ -70,12 +70,12 @@ def test_progress(built: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_line_of_progress_names_phase_rate_and_time_left() -> None:
-    counts = Progress(300, 6_000_000, 1200, 24_000_000)
+    counts = Progress(300, 6_000_000, 1200)
     assert progress_line("n, verify", counts, 5, 3, "verifying") == (
         "n, verify: 5 s, verifying 300 of 1,200 examples (100 examples/s, 2 MB/s, 9 s left)"
     )
-    assert progress_phase(Progress(9, 1, 9, 1), "verifying") == "verifying"
-    assert progress_phase(Progress(9, 1, 9, 1)) == "publishing"
+    assert progress_phase(Progress(9, 1, 9), "verifying") == "verifying"
+    assert progress_phase(Progress(9, 1, 9)) == "publishing"
 
 
 def test_one_line_a_fault(directory: Path, run: Run) -> None:

@@ -3,7 +3,6 @@
 import os
 import pickle
 import resource
-import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -15,40 +14,18 @@ import pytest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.filesystem import LocalFiles
 from shardmill.reading import shard_cache
 from shardmill.reading.source import Source
-from tests.support.reading import ROWS, copy, flip, make_rows, shards
+from tests.support.reading import ROWS, CountedFiles, copy, flip, make_rows, shards
 
 PART = 1000  # bytes, in these tests
-
-
-class Store(LocalFiles):
-    """Files that count the ranges that are read."""
-
-    def __init__(self) -> None:
-        self.ranges: list[tuple[str, int, int]] = []
-        self.lock = threading.Lock()
-
-    def read_range(self, path: str, start: int, size: int) -> bytes:
-        with self.lock:
-            self.ranges.append((Path(path).name, start, size))
-        with self.open(path) as file:
-            file.seek(start)
-            return file.read(size)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-    def __setstate__(self, _: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
 
 
 class Remote:
     """A store, whose files are not taken for local ones."""
 
     def __init__(self) -> None:
-        self.store = Store()
+        self.store = CountedFiles()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "store":

@@ -236,11 +236,6 @@ def test_a_shard_that_disappears_while_others_are_read(rows_in_four_shards: Path
 # Slices of data sets with an index
 
 
-@pytest.fixture(scope="module")
-def indexed_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_rows(tmp_path_factory.mktemp("indexed"), "--num_shards", 4, "--index")
-
-
 @pytest.mark.slow
 def test_a_slice_is_read_from_its_first_record_on(
     indexed_rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

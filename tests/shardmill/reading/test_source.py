@@ -36,11 +36,6 @@ from tests.support.reading import FILLS, ROWS, CountedFiles, copy, flip, make, m
 tf = Later("tensorflow")
 
 
-@pytest.fixture(scope="module")
-def indexed_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_rows(tmp_path_factory.mktemp("indexed"), "--num_shards", 4, "--index")
-
-
 @pytest.fixture(params=["rows_in_four_shards", "indexed_rows"], ids=["no index", "index"])
 def rows(request: pytest.FixtureRequest) -> Path:
     directory = request.getfixturevalue(request.param)
@@ -516,7 +511,7 @@ def test_neighbours_are_read_in_one_request(rows: Path, monkeypatch: pytest.Monk
     assert len(files.ranges) == 2  # of two shards
     files.ranges.clear()
     assert_same(source.__getitems__([3, 99, 0, 3, 24]), [expected[number] for number in (3, 99, 0, 3, 24)])
-    assert sorted(Path(path).name[-14:] for path, *_ in files.ranges) == ["00000-of-00004", "00003-of-00004"]
+    assert sorted(name[-14:] for name, *_ in files.ranges) == ["00000-of-00004", "00003-of-00004"]
 
     monkeypatch.setattr(shard_ranges, "GAP_BYTES", 0)
     files.ranges.clear()

@@ -20,7 +20,7 @@ from shardmill.transforms.workers.elements import GatherFn
 
 
 def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:
-    running.report_plan(str(tmp_path), 100, 5000)
+    running.report_plan(str(tmp_path), 100)
     together = threading.Barrier(3)  # so that no thread gets the identifier of one that has ended
 
     def work() -> None:
@@ -36,7 +36,7 @@ def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
 
-    assert running.read_progress(str(tmp_path)) == running.Progress(60, 900, 100, 5000)
+    assert running.read_progress(str(tmp_path)) == running.Progress(60, 900, 100)
 
 
 def test_files_under_way_are_not_read(tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_files_under_way_are_not_read(tmp_path: Path) -> None:
     ("counts", "phase", "line"),
     [
         (running.Progress(), "listing and planning", "flowers: 7 s, listing and planning"),
-        (running.Progress(0, 0, 1000, 10**6), "writing", "flowers: 7 s, writing 0 of 1,000 examples"),
+        (running.Progress(0, 0, 1000), "writing", "flowers: 7 s, writing 0 of 1,000 examples"),
         (
-            running.Progress(500, 10**7, 1000, 10**8),
+            running.Progress(500, 10**7, 1000),
             "writing",
             "flowers: 7 s, writing 500 of 1,000 examples (100 examples/s, 2 MB/s, 5 s left)",
         ),
         (
-            running.Progress(1000, 10**8, 1000, 10**8),
+            running.Progress(1000, 10**8, 1000),
             "publishing",
             "flowers: 7 s, publishing 1,000 of 1,000 examples (200 examples/s, 20 MB/s, 0 s left)",
         ),
@@ -71,12 +71,12 @@ def test_lines_of_a_log(counts: running.Progress, phase: str, line: str) -> None
 def test_no_rate_before_there_is_one() -> None:
     assert display.progress_rate(running.Progress(), 5.0) == ""
     assert display.progress_rate(running.Progress(5, 5), 0.0) == ""
-    assert display.progress_line("f", running.Progress(5, 5, 10, 10), 1.0, 0.0) == "f: 1 s, writing 5 of 10 examples"
+    assert display.progress_line("f", running.Progress(5, 5, 10), 1.0, 0.0) == "f: 1 s, writing 5 of 10 examples"
 
 
 def test_a_display_without_a_terminal_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with display.ProgressDisplay(str(tmp_path), "flowers") as shown:
-        running.report_plan(str(tmp_path), 10, 100)
+        running.report_plan(str(tmp_path), 10)
         shown.update()
 
     assert capsys.readouterr().err == ""

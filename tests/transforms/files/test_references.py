@@ -150,7 +150,7 @@ def test_keep_order_is_that_of_lines_or_names(lines: bool) -> None:
 
 def test_distribute_gives_each_shard_one_slice() -> None:
     (batch,) = batches(rows(100, key=lambda index: index), 100)
-    divisions = {"train": Division(80, 0, to_cuts([(50, 0)])), "test": Division(20, 0, to_cuts([]))}
+    divisions = {"train": Division(80, to_cuts([(50, 0)])), "test": Division(20, to_cuts([]))}
 
     shards = list(distribute(batch, divisions))
 

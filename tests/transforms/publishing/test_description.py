@@ -46,7 +46,7 @@ def shard(split: str, index: int, count: int, labels: Mapping[int, int], rejecte
 
 
 def division(examples: int, parts: int) -> Division:
-    return Division(examples, 100 * examples, to_cuts([(index, 0) for index in range(1, parts)]))
+    return Division(examples, to_cuts([(index, 0) for index in range(1, parts)]))
 
 
 def made_of(build: description.Build, shards: list[ShardInfo]) -> description.Build:

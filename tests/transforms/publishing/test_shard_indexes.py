@@ -1,6 +1,5 @@
 """The index of a version as it is published: what attempts that follow each other make of the same pieces."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from shardmill.transforms.publishing.shard_indexes import index_folder
 from shardmill.transforms.shards.sources import IndexPiece
 from shardmill.transforms.stores import storage
 from tests.support.builds import FEATURES, build, contents, options
+from tests.support.faults import rename_nine
 from tests.support.framed_records import framed
 from tests.support.reading import read_index
 
@@ -47,14 +47,8 @@ def test_an_attempt_completes_what_the_one_before_has_begun(
 ) -> None:
     made = indexed_build(directory)
 
-    def rename_some(sources: list[str], destinations: list[str], **_: object) -> None:
-        for source, destination in zip(sources[:9], destinations, strict=False):
-            os.makedirs(os.path.dirname(destination), exist_ok=True)
-            os.replace(source, destination)
-        raise OSError("stopped")
-
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "rename", rename_some)
+        patch.setattr(storage, "rename", rename_nine)
         with pytest.raises(JobError, match="stopped"):
             publish(made, FEATURES, options(tmp_path))
     assert any(name.startswith("index/") for name in contents(directory))

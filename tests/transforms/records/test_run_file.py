@@ -159,7 +159,7 @@ def test_slices_of_any_runs_merge_to_the_same_shards(
     cuts = {
         split: data.draw(st.lists(st.sampled_from([key for key, _ in rows]), max_size=2)) for split in ("train", "test")
     }
-    divisions = {split: Division(0, 0, to_cuts(keys)) for split, keys in cuts.items()}
+    divisions = {split: Division(0, to_cuts(keys)) for split, keys in cuts.items()}
     slices: dict[tuple[str, int], list[run_files.Slice]] = {}
     for run_number in set(place):
         mine = [row for row, where in zip(rows, place, strict=True) if where == run_number]
@@ -194,7 +194,7 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
             str(tmp_path / str(number)), run_files.KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"])
         )
         ((_, values),) = run_files.slice_run(
-            run, {"train": Division(20_000, 0, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))}
+            run, {"train": Division(20_000, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))}
         )
         batches.append(convert_batch([[value] for value in values], run_files.SLICE))
     _, tasks = RunShards(116_000).plan(batches)
@@ -337,7 +337,7 @@ def some(records: run_files.KeyedRecords, start: int, stop: int) -> run_files.Ke
 
 
 def shard_bytes(runs: list[run_files.Run], segment_bytes: int) -> list[bytes]:
-    divisions = {split: Division(0, 0, to_cuts([(2**63, 0)])) for split in NAMES}
+    divisions = {split: Division(0, to_cuts([(2**63, 0)])) for split in NAMES}
     slices: dict[tuple[str, int], list[run_files.Slice]] = {}
     for run in runs:
         for shard, part in run_files.slice_run(run, divisions):

@@ -90,7 +90,7 @@ def write(source: FileShards, output: Path) -> tuple[ShardInfo, int]:
     """The one shard, and how many files Beam was told to have been reused."""
     output.mkdir()
     pipeline = beam.Pipeline(runner=make_runner(PipelineOptions([])))
-    divisions = pipeline | "Divisions" >> beam.Create([{"train": Division(len(NAMES), 0, to_cuts([]))}])
+    divisions = pipeline | "Divisions" >> beam.Create([{"train": Division(len(NAMES), to_cuts([]))}])
     shards = pipeline | "Shards" >> beam.Create([(("train", 0), [planned()])])
     written = shards | WriteShards(str(output), "n", source, divisions, str(output))
     _ = written["shards"] | beam.Map(lambda info: (output / "info").write_bytes(pickle.dumps(info)))
@@ -138,7 +138,7 @@ def test_a_piece_says_where_records_lie_and_the_next_build_takes_them(tmp_path: 
 
 
 FILES = 40
-DIVISIONS = {"train": Division(30, 0, to_cuts([(15, 0)])), "test": Division(FILES - 30, 0, to_cuts([]))}
+DIVISIONS = {"train": Division(30, to_cuts([(15, 0)])), "test": Division(FILES - 30, to_cuts([]))}
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ class Packing:
         first, each = divide_tokens(token_counts(sizes[order]), self.block, shards)
         at = order[np.array(first, np.int64)]
         cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
-        return Division(sum(share.examples for share in each), int(sizes.sum()), cuts, tuple(each))
+        return Division(sum(share.examples for share in each), cuts, tuple(each))
 
     def make_shards(self, layout: TableLayout) -> PackedShards:
         return PackedShards(self.block, self.name)
