@@ -112,13 +112,7 @@ def _have(columns: str, *rows: Any) -> Callable[[Built], bool]:
 
 
 def _masks(*values: int) -> Callable[[Built], bool]:
-    return lambda built: (
-        {*np.concatenate([row["mask"].ravel() for row in built.examples(decode_images=True)])} == {*values}
-    )
-
-
-def _boxes(number: int) -> Callable[[Built], bool]:
-    return lambda built: [len(row["objects/bbox"]) for row in built.examples() if "objects/bbox" in row] == [number]
+    return lambda built: {one for row in built.examples(decode_images=True) for one in row["mask"].flat} == {*values}
 
 
 def _have_boxes(*edges: list[int]) -> Callable[[Built], None]:
@@ -196,6 +190,9 @@ LATIN = {"a.txt": "é".encode("cp1252"), "b.txt": "y"}
 METADATA = {"metadata.csv": "file_name,label\n" + "".join(f"{name},c\n" for name in PNG)}
 OUTSIDE = {"../o.png": TWO, "2.png->../o.png": "", "1.png": ONE, "m.csv": "file_name,label\n1.png,a\n2.png,b\n"}
 SPLITS = "--splits train=0.5,test=0.5"
+KITTI = {"label_2/a.txt": "Car 0.0 0 -1.57 3 2 12 10 1.5 1.6 3.7 1.0 1.5 9.0 -1.56\n", "image_2/a.png": ONE}
+UNBOXED = '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [], "categories": [{"id": 1, "name": "c"}]}'
+BOTH = {"annotations/x_train.json": UNBOXED, "train/a.png": ONE, "images/a.png": TWO}
 BESIDE = {"train/a.csv": "n\n1\n", "b.csv": "n\n2\n", "c/d.csv": "n\n"}
 SIDES = [(PNG[f"a/{2 * n}.png"], PNG[f"b/{2 * n + 1}.png"]) for n in range(3)]
 PARTS = {f"{n}/{side}.png": image for n, both in enumerate(SIDES) for side, image in zip(("left", "right"), both)}
@@ -353,6 +350,8 @@ CASES: list[tuple[Any, ...]] = [
         _have("image", *NAMED_AFTER.values()),
     ),
     ("csv", BESIDE, "but files and 'c' next…; give --splits…--input FOLDER, the folder of one", _splits(1, 1), [1]),
+    ("images --annotations kitti=in", KITTI, "give --annotations", _have_boxes([2, 3, 10, 12])),
+    ("images --coco in/annotations/x_train.json", BOTH, "give --file_root", _have("image", ONE), _have("image", TWO)),
     ("images --annotations imagenet=in", PNG, "these are images in folders; give --input", _labels(*"aaaabbbb")),
     (ROW_OF, TWICE, "is an example; …keeps the first row of each file", _splits(1)),
     (f"{ROW_OF} --on_duplicate_key fail", TWICE, "; expected one for each", _splits(1)),
@@ -363,7 +362,7 @@ CASES: list[tuple[Any, ...]] = [
     ("csv --sequence_by u --order_by t", DEALT, "; --splits deals whole sequences out", _splits(0, 3)),
     ("csv", {"train.csv": "n\n1\n", "test.csv": "n\n2\n"}, "are called as splits are", _splits(1, 1)),
     ("images --masks m --mask_colors given.txt", MANY_COLORS, "--mask_colors has …classes; give", _masks(0, 300)),
-    (MANIFEST, _rows(BOX), "look like the edges of a box, and", _boxes(1)),
+    (MANIFEST, _rows(BOX), "look like the edges of a box, and", _have_boxes([1, 1, 4, 4])),
     (COCO, _coco(*[[1, 1, 3, 3]] * 5, [10, 8, 9, 3]), " reaches out of…--on_bad_box clip clips", CLIPPED),
     (COCO, _coco([1, 1, 3, 3], [5, 5, 0, 3]), " is empty…--on_bad_box drop leaves the", _have_boxes([1, 1, 4, 4])),
     (
@@ -372,7 +371,7 @@ CASES: list[tuple[Any, ...]] = [
         "of the kind point, which has no box; …--unread_objects drop leaves",
         _have_boxes([1, 1, 5, 5]),
     ),
-    (ROW_OF, _rows(f"{BOX}1.png,a,2,2,5,5\n"), "with a box in 'x1'", _boxes(2)),
+    (ROW_OF, _rows(f"{BOX}1.png,a,2,2,5,5\n"), "with a box in 'x1'", _have_boxes([1, 1, 4, 4], [2, 2, 5, 5])),
     ("csv --max_reject_fraction .7", {"a.csv.gz": b"garbage", "b.csv": "n\n1\n"}, "or leave them out, or give", [1]),
 ]
 FILLED = {"VALUE": "7", "FILE": "given.txt", "COLUMN": "id", "FOLDER": "in/train"}
@@ -463,7 +462,7 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 """
 # Advice that no case follows yet
 UNFOLLOWED = """
---stack x needs one|--labels_file gives|give --annotations|give --file_root|--shape 64,64|not .npy, but
+--stack x needs one|--labels_file gives|--shape 64,64|not .npy, but
 --labels_file names.txt|--stack 'xs|--label NAME
 """
 ADVICE = re.compile(r"\bgive (?:\w+ )?--|[;:,] --\w|^['\"]?--\w+(?: [^ ;]+)? [a-z]+s\b|(?:or|if|and), --")

@@ -404,7 +404,7 @@ def _find_problem(format_: str, path: str) -> str:
         given = re.search(r"give (--.+?) in place of", advice or "")
         return f"shardmill reads this itself; give {given[1] if given else _OWN[format_]} in place of --annotations"
     if format_ in _REPLACED:
-        return f"give --annotations {_REPLACED[format_]}={path}"
+        return f"shardmill reads this itself; give --annotations {_REPLACED[format_]}={path}"
     if format_ in _FOLDERS:
         return f"these are images in folders; give --input {path} in place of --annotations"
     if format_ in _ELSEWHERE:
