@@ -96,7 +96,7 @@ class DocumentsFormat(LinesFormat):
             if formats.is_long_text(len(held)):
                 yield formats.empty_rows(types, [formats.reject_long(name, line, len(held))])
                 held, is_lost = b"", True
-        if held:
+        if held or (self.is_whole_file and not is_lost):
             yield self._rows(held, line, name, types)
 
     @property
@@ -126,11 +126,13 @@ class DocumentsFormat(LinesFormat):
         documents = self._separate(data) if self.separator or self.is_whole_file else _paragraphs(data)
         starts, stops = np.array(documents.starts, np.int64), np.array(documents.stops, np.int64)
         lines = first_line + np.searchsorted(spans.find(data, _LF), starts)
-        kept, rejects = np.ones(len(starts), bool), []
-        is_valid = is_utf8(data)
-        for row, (start, stop) in enumerate(
-            zip(documents.starts, documents.stops, strict=True) if not is_valid else ()
-        ):
+        kept, rejects = np.ones(len(starts), bool), list[Reject]()
+        if self.is_whole_file and not documents.starts:
+            rejects.append(
+                Reject(name, None, STAGE, f"the file {'holds nothing but white space' if data else 'is empty'}")
+            )
+        bounds = zip(starts.tolist(), stops.tolist(), strict=True)
+        for row, (start, stop) in enumerate(() if is_utf8(data) else bounds):
             try:
                 data[start:stop].decode()
             except UnicodeDecodeError as error:
@@ -149,10 +151,10 @@ class DocumentsFormat(LinesFormat):
         return Rows(to_batch(arrays, len(numbers)), numbers, rejects, findings)
 
     def _separate(self, data: bytes) -> _Documents:
-        """Return the documents between separators; what is behind the last one counts only if it has text."""
+        """Return the documents between separators; the last one counts only if it has text."""
         documents, separator = _Documents([], [], 0), self.separator.encode()
-        position = empty = 0
-        for part in data.split(separator) if separator else [data]:
+        position, parts = 0, data.split(separator) if separator else [data]
+        for part in parts:
             text = part.strip()
             if text and max(text[0], text[-1]) >= 0x80:  # which may be white space, too
                 text = text.decode(errors="surrogateescape").strip().encode(errors="surrogateescape")
@@ -163,10 +165,8 @@ class DocumentsFormat(LinesFormat):
                 stop = len(part) if stop < 0 else stop - part[:stop].endswith(b"\r")
                 documents.starts.append(position + start)
                 documents.stops.append(position + stop)
-            else:
-                empty += 1
             position += len(part) + len(separator)
-        return documents._replace(empty=empty - (not text and not self.is_whole_file))
+        return documents._replace(empty=len(parts) - len(documents.starts) - (not text))
 
 
 def _paragraphs(data: bytes) -> _Documents:
