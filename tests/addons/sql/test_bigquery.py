@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam.internal.gcp import auth
 from apache_beam.io.gcp.internal.clients import bigquery as clients
 
 import shardmill
@@ -83,6 +84,7 @@ def server(bucket: GoogleBucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bi
 
     with serve(BigQuery(AVRO, ROWS, put)) as found:
         monkeypatch.setattr(clients.BigqueryV2, "BASE_URL", found.url)
+        monkeypatch.setattr(auth._Credentials, "_credentials_init", False)  # an earlier test may have found none
         yield found
 
 
