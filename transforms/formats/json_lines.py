@@ -43,9 +43,11 @@ from shardmill.transforms.encodings import encoding_name
 from shardmill.transforms.findings import (
     Findings,
     IgnoredNames,
+    Occurrences,
     OddTexts,
     OddValues,
     PassedOver,
+    Remarks,
     RoundedNumbers,
     Undecodable,
     first_names,
@@ -53,7 +55,7 @@ from shardmill.transforms.findings import (
 )
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.format import BOX, OBJECTS, STAGE, BlockRef, Keys, Rows
-from shardmill.transforms.formats.line_blocks import Piece, count_lines, examine_bytes, invalid_byte
+from shardmill.transforms.formats.line_blocks import Piece, examine_bytes, invalid_byte
 from shardmill.transforms.formats.lines import LinesFormat
 
 _TEXT_TYPES = {str, bytes, NoneType}
@@ -102,8 +104,7 @@ class JsonObjects:
         nested: dict[str, NestedValues] = {}
         for name in names:
             values = self.column_values(name)
-            is_parallel = self._is_parallel(name)
-            if is_parallel:
+            if is_parallel := self._is_parallel(name):
                 values = _replace_nulls(values)
             try:
                 column = conversion.column_type(values)
@@ -164,10 +165,9 @@ class JsonObjects:
         """Return the numbers and booleans among the values of a column of texts; None if there are none."""
         if column.dtype != "bytes" or column.is_time:
             return None
-        if set(map(type, values)) <= {list}:
-            if set(map(type, chain.from_iterable(values))) <= {str, bytes}:
-                return None
-        elif column.length is None and set(map(type, values)) <= _TEXT_TYPES:
+        are_lists = set(map(type, values)) <= {list}
+        kinds = set(map(type, chain.from_iterable(values) if are_lists else values))
+        if kinds <= _TEXT_TYPES and (are_lists or column.length is None):
             return None
         rows = [row for row, value in enumerate(values) if not set(map(type, leaf_values(value))) <= _TEXT_TYPES]
         if not rows:
@@ -185,14 +185,12 @@ class JsonObjects:
         if self._is_parallel(name):
             item = self.fill.get(name, missing_item)
             for row, count in enumerate(self._lengths_of(name)):
-                if count and values[row] is None:
-                    values[row] = [item] * count
-                elif count:
-                    values[row] = [item if found is None else found for found in values[row] or ()]
-        if name in self.fill:
-            fill = self.fill[name]
-            return [fill if value is None else value for value in values]
-        return values
+                if count:
+                    found = values[row]
+                    found = [None] * count if found is None else found
+                    values[row] = [item if value is None else value for value in found]
+        fill = self.fill.get(name)
+        return values if fill is None else [fill if value is None else value for value in values]
 
     def _transpose(self) -> Mapping[str, Sequence[Any]]:
         """Return the values of each column if all objects have the same keys in the same order; else no columns."""
@@ -247,6 +245,13 @@ class JsonObjects:
         numbers = self.line_numbers[remaining]
         return replace(self, objects=objects, lines=lines, line_numbers=numbers, rejects=merged, lengths=lengths)
 
+    def remark_repeats(self, values: Iterable[dict[str, Any]]) -> "JsonObjects":
+        """Add a remark about the lines whose objects, `values`, name a key again; return these objects."""
+        rows = [row for row, (line, value) in enumerate(zip(self.lines, values)) if _repeats_key(line, value)]
+        for first in self.line_numbers[rows[:1]].tolist():
+            self.findings.add(Remarks({REPEATED_KEYS: Occurrences(len(rows), (self.name, first))}))
+        return self
+
     def _infer_by_value(
         self, name: str, values: Sequence[Any], refused: dict[int, str], nested: dict[str, NestedValues]
     ) -> ColumnType | None:
@@ -258,8 +263,7 @@ class JsonObjects:
                 refused.setdefault(row, str(error))
                 if isinstance(value, dict | list):
                     first = (self.name, int(self.line_numbers[row]), preview_value(value))
-                    found_here = {name: NestedValues(1, first, _has_objects(value))}
-                    merged(nested, found_here)
+                    merged(nested, {name: NestedValues(1, first, _has_objects(value))})
                 continue
             types = merged(types, {name: found}) if found is not None else types
         return types.get(name)
@@ -306,8 +310,7 @@ class ObjectFields:
     """The field names and classes of the objects in some samples' images."""
 
     _keys: set[str] = field(default_factory=set)
-    _ids: set[str] = field(default_factory=set)
-    _names: set[str] = field(default_factory=set)
+    _classes: dict[bool, set[str]] = field(default_factory=dict)  # ids (True) and names (False)
     _locations: dict[bool | None, str] = field(default_factory=dict)  # of the first ids, names, or neither
 
     def add(self, value: Any, location: str) -> str | None:
@@ -318,12 +321,9 @@ class ObjectFields:
             self._keys.update(item)
             label = item.get(formats.label_key(item))
             for name in label if isinstance(label, list) else [label]:
-                if isinstance(name, str):
-                    self._names.add(name)
-                    self._locations.setdefault(False, location)
-                elif type(name) is int:  # True is one, too
-                    self._ids.add(str(name))
-                    self._locations.setdefault(True, location)
+                if type(name) in (str, int):  # no bool
+                    self._classes.setdefault(type(name) is int, set()).add(str(name))
+                    self._locations.setdefault(type(name) is int, location)
         if not value or (isinstance(value, dict) and not value.get(BOX) and not value.get(formats.label_key(value))):
             return None
         return orjson.dumps(value).decode()
@@ -333,17 +333,14 @@ class ObjectFields:
         """The metadata of the column of objects; None if no sample has objects."""
         if not self._keys:
             return None
-        kinds: list[bool | None] = [numbered for numbered, seen in ((True, self._ids), (False, self._names)) if seen]
-        keys = tuple(sorted(self._keys))
-        found = [
-            DeclaredObjects(keys, kind, varies_by_row=True, location=self._locations[kind]) for kind in kinds or [None]
-        ]
+        keys, kinds = tuple(sorted(self._keys)), self._classes or (None,)
+        found = (DeclaredObjects(keys, kind, varies_by_row=True, location=self._locations[kind]) for kind in kinds)
         return DeclaredColumn("bbox", objects=frozenset(found))
 
     @property
     def classes(self) -> frozenset[str] | None:
         """The names or ids of classes, as texts; None if there are too many."""
-        found = frozenset(self._ids | self._names)
+        found = frozenset().union(*self._classes.values())
         return found if len(found) <= MAX_VALUES else None
 
 
@@ -502,9 +499,6 @@ def _hint(line: bytes) -> str:
 
 def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> JsonObjects:
     """Parse the lines of `piece`, which belongs to file `name`, as objects."""
-    if not piece.data or piece.data.isspace():
-        findings = Findings.of(PassedOver({"blank line": count_lines(piece.data)}), piece.remarks)
-        return JsonObjects(name, [], [], np.zeros(0, np.int64), fill, [], findings)
     lines = piece.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -515,7 +509,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
         objects = []
     if objects and set(map(type, objects)) == {dict}:
         findings = Findings.of(Undecodable(has_utf8=not piece.data.isascii()), piece.remarks)
-        return JsonObjects(name, objects, lines, numbers, fill, [], findings)
+        return JsonObjects(name, objects, lines, numbers, fill, [], findings).remark_repeats(objects)
     rows, objects, rejects, blank, encodings = [], [], [], 0, Undecodable()
     for row, line in enumerate(lines):
         if not line or line.isspace():
@@ -543,4 +537,18 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
             reason += formats.describe_cut_end(piece.data)
         rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
     findings = Findings.of(encodings, PassedOver({"blank line": blank}), piece.remarks)
-    return JsonObjects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, findings)
+    kept = [lines[row] for row in rows]
+    return JsonObjects(name, objects, kept, numbers[rows], fill, rejects, findings).remark_repeats(objects)
+
+
+REPEATED_KEYS = "object names a key again, and the last counts\nobjects name a key again, and the last counts"
+
+
+def _repeats_key(line: bytes, value: dict[str, Any]) -> bool:
+    ends = line.count(b'":')  # of keys, and in few texts; to parse again in Python takes ten times as long
+    if ends == len(value) or ends == orjson.dumps(value).count(b'":'):
+        return False
+    repeats: list[int] = []
+    with suppress(ValueError, RecursionError):
+        json.loads(line, object_pairs_hook=lambda pairs: repeats.append(len(pairs) - len(dict(pairs))))
+    return any(repeats)

@@ -250,11 +250,6 @@ def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableO
             notices.append(
                 f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"
             )
-        elif column is not None and name not in options.types and column.dtype == "bytes" != inferred.types[name].dtype:
-            notices.append(
-                f"column {name!r} is text: its numbers, such as 1E10, have exponents but no sign and no decimal point,"
-                f" as codes have; --types {name}=float32 makes numbers of them"
-            )
     features = tuple(column.feature(name, inferred.rows) for name, column in types.items() if column.present)
     return Columns(types, features, tuple(notices))
 

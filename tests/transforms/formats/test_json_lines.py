@@ -14,8 +14,9 @@ from shardmill.transforms.columns.arrow import parse_fill
 from shardmill.transforms.columns.conversion import convert_value
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.columns.types import ColumnError, ColumnType, Inferred, value_type
-from shardmill.transforms.findings import merged
-from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from shardmill.transforms.findings import Remarks, merged
+from shardmill.transforms.formats.format import BlockRef
+from shardmill.transforms.formats.json_lines import REPEATED_KEYS, JsonLinesFormat
 from tests.support.format_files import Row, Types, file_ref, infer, read
 from tests.support.json_strategies import VALUES
 
@@ -168,10 +169,15 @@ def test_values_that_fit_a_type_that_was_given(tmp_path: Path, value: str, colum
     assert table(tmp_path, f'{{"x": {value}}}', types={"x": column})[1:] == ([{"x": expected}], [])
 
 
-def test_of_a_key_given_twice_the_last_counts(tmp_path: Path) -> None:
-    assert table(tmp_path, '{"x": 1, "x": 2}')[1] == [{"x": 2}]
-    (row,) = table(tmp_path, '{"x": 1e19, "x": 1e19}')[1]
-    assert row == {"x": float(np.float32(1e19))}
+@pytest.mark.parametrize(
+    "bad", ['{"x": 1, "x": 2}', '{"x" : 1, "x" : 2}', '{"x":"\\":","x":2}', '{"z":{"y":1,"y":1},"x":2}']
+)
+@pytest.mark.parametrize("good", [["{}"], ['{"x":"\\":\\":"}', '{"x":1,"z":{"x":1}}', "", "[]"]])
+def test_of_a_key_given_twice_the_last_counts_which_is_said(tmp_path: Path, bad: str, good: list[str]) -> None:
+    file = file_ref(tmp_path, "\n".join([*good, bad]).encode())
+    (rows,) = JsonLinesFormat(1000).read(BlockRef(file, 0, file.size_bytes), {"x": ColumnType("bytes", None, 1)})
+    assert rows.batch["x"].to_pylist()[-1] == b"2"
+    assert rows.findings.find(Remarks).rows == {REPEATED_KEYS: (1, ("file.txt", len(good) + 1))}
 
 
 def test_only_the_columns_asked_for_matter(tmp_path: Path) -> None:
