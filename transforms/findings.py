@@ -104,9 +104,6 @@ class Occurrences(NamedTuple):
         return Occurrences(self.number + other.number, min(self.first, other.first))
 
 
-TableFlags = Any  # layout.options.TableOptions, of a floor above this one: what sentences about rows depend on
-
-
 class Finding(MergeableValue):
     """Base of what is found in some rows: a dataclass whose defaults mean that nothing was found.
 
@@ -121,8 +118,11 @@ class Finding(MergeableValue):
         """True if several rows have one place in the input."""
         return False
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
-        """Return the notices of a job of so many `rows`, good or bad; raise a UserError if they are wrong as read."""
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
+        """Return the notices of a job of so many `rows`, good or bad; raise a UserError if they are wrong as read.
+
+        `flags` are the job's TableOptions, of a floor above this one.
+        """
         return ()
 
 
@@ -162,7 +162,7 @@ class Findings(dict[type[Finding], Finding]):
             both.add(finding)
         return both
 
-    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+    def notices(self, flags: Any, rows: int) -> list[str]:
         """Return the notices about all `rows`, by rank."""
         ordered = sorted(self.values(), key=lambda finding: finding.rank)
         return [notice for finding in ordered for notice in finding.notices(flags, rows)]
@@ -178,7 +178,7 @@ class Undecodable(Finding):
     neither: int = 0  # other rows
     first: tuple[str, int, str] | None = None  # file, line and text of the first row that could be cp1252
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
         """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""
         if self.first is not None and not (self.has_utf8 or self.neither or flags.encoding):
             are = "1 row is" if self.cp1252 == 1 else f"{self.cp1252:,} rows are"
@@ -202,7 +202,7 @@ class JoinedRows(Finding):
     first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
     inner: Occurrences | None = None  # other records whose lines, but the first and last, all have the fields of a row
 
-    def notices(self, flags: TableFlags | None = None, rows: int = 0) -> list[str]:
+    def notices(self, flags: Any | None = None, rows: int = 0) -> list[str]:
         is_common = self.first is not None and 2 * self.suspects >= self.several
         if self.inner is not None and not is_common:
             count, (name, begin, end, fields) = self.inner
@@ -232,7 +232,7 @@ class Remarks(Finding):
     # By text, with the first row by file and line. A text of two lines has one for a single row and one for several.
     rows: dict[str, Occurrences] = field(default_factory=dict)
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
         for text, (count, (name, line)) in sorted(self.rows.items(), key=lambda row: (row[1].first, row[0])):
             remark = text.split("\n")[-1 if count > 1 else 0]
             yield f"{count:,} {remark}; the first is {describe_place(name, line)}"
@@ -245,7 +245,7 @@ class PassedOver(Finding):
     rank: ClassVar[int] = 4
     counts: dict[str, int] = field(default_factory=dict)
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
         return [f"passed over {plural(count, noun)}" for noun, count in sorted(self.counts.items()) if count]
 
 
@@ -261,7 +261,7 @@ class LabelLists(Finding):
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     separators: dict[str, str] = field(default_factory=dict)  # of classes in a text, by label
 
-    def notices(self, flags: TableFlags | None = None, rows: int = 0) -> Iterator[str]:
+    def notices(self, flags: Any | None = None, rows: int = 0) -> Iterator[str]:
         for (label, kind), number in sorted(self.counts.items()):
             if number and kind == NO_CLASS:
                 subject = plural(number, "example has", "examples have")
@@ -303,7 +303,7 @@ class MissingTexts(Finding):
     rank: ClassVar[int] = 8
     counts: dict[tuple[str, str], int] = field(default_factory=dict)  # by column and text
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
         columns: dict[str, list[str]] = {}
         for (column, text), count in sorted(self.counts.items()):
             columns.setdefault(column, []).append(f"{text!r} {plural(count, 'time')}")
@@ -324,7 +324,7 @@ class MixedZones(Finding):
     times: int = 0
     zoned: int = 0  # of these, those with a zone
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+    def notices(self, flags: Any, rows: int) -> Iterator[str]:
         if 0 < self.zoned < self.times:
             were = plural(self.times - self.zoned, "value without a zone was", "values without a zone were")
             yield f"--order_by {self.column}: {were} taken for UTC among {self.zoned:,} with a zone"
@@ -364,7 +364,7 @@ class OddValues(MergeableValue):
         """The values that are numbers."""
         return self.present - self.count - self.codes
 
-    def describe_dates(self, name: str, rows: int, flags: TableFlags) -> str:
+    def describe_dates(self, name: str, rows: int, flags: Any) -> str:
         """Return the notice about a column of text that is mostly dates; "" for other columns."""
         most = max(self.dates.values(), default=0)
         if not most or most < MOST_NUMBERS * self.present:
@@ -388,7 +388,7 @@ class OddValues(MergeableValue):
             f" first {value!r} ({describe_place(file, line, unit)}); {remedy}"
         )
 
-    def describe(self, name: str, rows: int, flags: TableFlags) -> str:
+    def describe(self, name: str, rows: int, flags: Any) -> str:
         """Return the notice about a column of text that is mostly numbers."""
         if not flags.missing:  # no flag of typed formats removes spaces
             places = sorted(place for kind, place in self.firsts.items() if kind in ("odd", "spaced"))
@@ -435,7 +435,7 @@ class OddTexts(Finding):
     rank: ClassVar[int] = 9
     columns: dict[str, OddValues] = field(default_factory=dict)
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
         for name, odd in sorted(self.columns.items()):
             if flags.schema is not None or name in (*flags.types, *flags.image, *flags.flagged):
                 continue
@@ -488,7 +488,7 @@ class RoundedNumbers(Finding):
     rank: ClassVar[int] = 10
     columns: dict[str, Rounded] = field(default_factory=dict)
 
-    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+    def notices(self, flags: Any, rows: int) -> list[str]:
         notices, merged = [], []
         for name, found in sorted(self.columns.items()):
             schema = None if flags.schema is None else f"BYTES in {flags.schema_name}"
@@ -528,5 +528,5 @@ class IgnoredNames(Finding):
     rank: ClassVar[int] = 12
     names: frozenset[str] = merged_by(first_names, default=frozenset())
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterable[str]:
+    def notices(self, flags: Any, rows: int) -> Iterable[str]:
         return flags.extra_column_notices(sorted(self.names))

@@ -17,12 +17,12 @@ from shardmill.transforms.files.image_features import box_notices
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
 from shardmill.transforms.files.image_headers import plain_sizes
 from shardmill.transforms.files.image_objects import ObjectEncoder, object_features
-from shardmill.transforms.findings import Finding, TableFlags
+from shardmill.transforms.findings import Finding
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.annotations import Object, find_unknown_classes, plan_objects, read_planned_objects
 from shardmill.transforms.inputs.manifest_files import build_objects_batch, check_image_size
 from shardmill.transforms.layout.objects import LABEL, RowObjects
-from shardmill.transforms.layout.options import ignored_value_notices
+from shardmill.transforms.layout.options import TableOptions, ignored_value_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.image_options import PictureOptions
 from shardmill.transforms.statistics.images import image_metadata_array
@@ -159,5 +159,5 @@ class ObjectChanges(Finding):
     boxes: dict[str, int] = field(default_factory=dict)  # changed boxes by kind of change
     dropped: dict[str, int] = field(default_factory=dict)  # objects by property
 
-    def notices(self, flags: TableFlags, rows: int) -> list[str]:
+    def notices(self, flags: TableOptions, rows: int) -> list[str]:
         return [*box_notices(self.boxes), *ignored_value_notices(self.dropped)]

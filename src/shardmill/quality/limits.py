@@ -1,7 +1,7 @@
 """Limits that checks compare with, and the results of checks."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -70,18 +70,16 @@ class Limits:
 
     def check_maximum(self, value: float, floor: float = 0.0) -> tuple[Severity, float | None]:
         """Judge a value that should be small: return its severity and the threshold; up to `floor` is chance."""
-        if self.error is not None and value > max(self.error, floor):
-            return "error", self.error
-        if self.warn is not None and value > max(self.warn, floor):
-            return "warn", self.warn
-        return "ok", self.error if self.warn is None else self.warn
+        return self._judge(lambda limit: value > max(limit, floor))
 
     def check_minimum(self, value: float, floor: float | None = None) -> tuple[Severity, float | None]:
         """Judge a value that should be large: return its severity and the threshold; down to `floor` is chance."""
-        floor = math.inf if floor is None else floor
-        if self.error is not None and value < min(self.error, floor):
+        return self._judge(lambda limit: value < (limit if floor is None else min(limit, floor)))
+
+    def _judge(self, is_beyond: Callable[[float], bool]) -> tuple[Severity, float | None]:
+        if self.error is not None and is_beyond(self.error):
             return "error", self.error
-        if self.warn is not None and value < min(self.warn, floor):
+        if self.warn is not None and is_beyond(self.warn):
             return "warn", self.warn
         return "ok", self.error if self.warn is None else self.warn
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from shardmill.text import plural
-from shardmill.transforms.findings import Finding, TableFlags
+from shardmill.transforms.findings import Finding
 
 Place = tuple[str, int]  # file and line; of rows without an order, the beginning of the row, or nothing, and 0
 
@@ -58,7 +58,7 @@ class MapCalls(Finding):
     def shares_places(self) -> bool:
         return bool(self.several)
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+    def notices(self, flags: Any, rows: int) -> Iterator[str]:
         if self.left_out:
             count = f"{self.left_out:,} of {plural(self.records, 'record')}"
             yield f"{self.function} left out {count}{_describe_first(self.first_left_out)}"

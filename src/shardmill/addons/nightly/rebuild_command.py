@@ -84,10 +84,8 @@ def load_for_rebuild(
     """Load the recipes to rebuild; raise a UserError if an option is about one data set and there are several."""
     day = flags.date or datetime.now(UTC).date()
 
-    def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
-        return configure_stores([*words, *rest], parser)
-
-    with reach_stores(()):  # by which recipes in object stores are read
+    reach_stores = partial(configure_stores, parser, rest)
+    with reach_stores():  # by which recipes in object stores are read
         recipes = load_recipes(paths, parse_set(flags.set), day, os.environ, reach_stores)
     if flags.version is not None and len(recipes) > 1:
         raise errors.UserError(
@@ -131,7 +129,7 @@ def _finish(
             log.error(f"{recipe.name}: {built.error}", exit_status=status)
             return "failed", status
         return "unchanged" if built.record.status == "unchanged" else "to be built", status
-    with configure_stores([*recipe.beam, *rest], parser):  # where the page of the build may be
+    with configure_stores(parser, rest, recipe.beam):  # where the page of the build may be
         _report_end(recipe, built, flags, status)
     notify_webhook(recipe, built.record, log.warn)
     return built.record.status, status
@@ -157,7 +155,7 @@ def follow_recipe(
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
-    with configure_stores(words, parser):  # which loading it has checked
+    with configure_stores(parser, rest, recipe.beam):  # which loading it has checked
         if words:
             from shardmill.pipelines.jobs.runner import runner_warning
 
@@ -323,7 +321,7 @@ def follow_to_end(recipe: Recipe, flags: RebuildOptions, rest: Sequence[str], pa
     parent = storage.join(recipe.output, recipe.name)
     directory, kept = (storage.join(folder, record.version) for folder in (parent, f"{parent}/{file_names.FAILED}"))
     if status == "checks_failed":
-        with configure_stores([*recipe.beam, *rest], parser):
+        with configure_stores(parser, rest, recipe.beam):
             directory = kept if storage.exists(storage.join(kept, file_names.MANIFEST)) else directory
     return Rebuilt(status, directory, record, tuple(messages), built.error)
 
@@ -362,8 +360,9 @@ def _report_invalid(name: str, error: errors.UserError | errors.JobError, flags:
     return ("mistaken" if isinstance(error, errors.UserError) else "failed"), error.exit_status
 
 
-def configure_stores(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
-    """Configure access to object stores with Beam's options; without any, Beam is not imported."""
+def configure_stores(parser: Parser, rest: Sequence[str], words: Sequence[str] = ()) -> AbstractContextManager[None]:
+    """Configure access to object stores with Beam's options, `words` and `rest`; without any, Beam is not imported."""
+    words = [*words, *rest]
     if not words:
         return nullcontext()
     from shardmill.pipelines.jobs.runner import check_runner_options

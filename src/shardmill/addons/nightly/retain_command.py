@@ -3,9 +3,9 @@
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from shardmill.addons.nightly.rebuild_command import configure_stores
@@ -138,10 +138,8 @@ def retain_versions(
     """Delete expired versions, see `shardmill.retain`; yield messages, or an error, with the data set's name."""
     path = path.rstrip("/") or "/"
 
-    def reach_stores(words: Sequence[str]) -> AbstractContextManager[None]:
-        return configure_stores([*words, *rest], parser)
-
-    with reach_stores(()):
+    reach_stores = partial(configure_stores, parser, rest)
+    with reach_stores():
         if not _is_of_recipes(path):
             messages = retain_in_folder(path, given, dry_run=dry_run)
             yield path, [*messages, *_explain(given, "give --min_versions and --max_age")]

@@ -22,7 +22,7 @@ from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import Flags, as_text
 from shardmill.transforms.columns.types import ColumnType, DeclaredColumn, Inferred
 from shardmill.transforms.features.rows import RowAddOn, RowBatch
-from shardmill.transforms.findings import Finding, TableFlags
+from shardmill.transforms.findings import Finding
 from shardmill.transforms.layout.columns import Columns
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.times import EXAMPLE, Moments, choose, parse_moments
@@ -133,7 +133,7 @@ class TimeChanges(Finding):
         by_year = {(name, year): number for year, number in Counter(years.tolist()).items()}
         return cls({name: times.unit}, {name: naive}, {name: cut}, by_year)
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+    def notices(self, flags: TableOptions, rows: int) -> Iterator[str]:
         for name, unit in sorted(self.units.items()):
             if naive := self.naive.get(name):
                 were = plural(naive, "value without a zone was", "values without a zone were")

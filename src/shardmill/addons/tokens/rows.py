@@ -19,9 +19,10 @@ from shardmill.flag_values import quote
 from shardmill.text import describe_place, plural
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.features.rows import Flags, RowAddOn, RowBatch, Written
-from shardmill.transforms.findings import Finding, Findings, Occurrences, TableFlags, merged_by
+from shardmill.transforms.findings import Finding, Findings, Occurrences, merged_by
 from shardmill.transforms.inputs.folders import quote_names
 from shardmill.transforms.layout.columns import Columns, suggest_column
+from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class TokenCuts(Finding):
     tokenizer: str = ""  # name of its file
     special_as_text: bool = False  # True if --special_tokens text is given
 
-    def notices(self, flags: TableFlags, rows: int) -> Iterator[str]:
+    def notices(self, flags: TableOptions, rows: int) -> Iterator[str]:
         if self.special:
             special = sorted(self.special.items())
             tokens = ", ".join(f"{t!r} {plural(n, 'time')} (first: {describe_place(*at)})" for t, (n, at) in special)
