@@ -317,9 +317,8 @@ def describe_files_plan(plan: FilesDryRun, config: FilesConfig) -> str:
             f" {format_range(size_bytes, human_size)}"
         )
     lines += _describe_classes(plan, config)
-    if config.analysis is not None:
-        lines += config.analysis.describe(plan.features, config.source)
-    return plan.describe(config, [plural(plan.summary.records, "file"), human_size(plan.summary.size_bytes)], lines)
+    counted = [plural(plan.summary.records, "file"), human_size(plan.summary.size_bytes)]
+    return plan.describe(config, counted, lines, plan.features)
 
 
 def files_work(plan: FilesDryRun, config: FilesConfig) -> JobWork:

@@ -327,9 +327,7 @@ def describe_records_plan(plan: graph_steps.RecordsDryRun, config: RecordsConfig
     lines += [f"  {_describe_feature(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
-    if config.analysis is not None:
-        lines += config.analysis.describe(plan.layout.features, config.source)
-    return plan.describe(config, counted, lines)
+    return plan.describe(config, counted, lines, plan.layout.features)
 
 
 def _describe_feature(feature: Feature) -> str:

@@ -155,13 +155,14 @@ class DryRun:
     layout: Any
     rejects: list[RejectsPart]
 
-    def describe(self, config: JobConfig, counted: Sequence[str], body: Sequence[str]) -> str:
-        """Return the plan as text: `counted` are the amounts of input, `body` is about splits and features."""
+    def describe(self, config: JobConfig, counted: Sequence[str], body: Sequence[str], features: Features) -> str:
+        """Return the plan as text: `counted` are the amounts of input, `body` is about splits and `features`."""
         lines = [
             f"Dry run: nothing is written. Would write {config.directory}",
             f"Input: {config.source}: {', '.join(counted)}",
             *dry_run_rejects(self.rejects),
             *body,
+            *([] if config.analysis is None else config.analysis.describe(features, config.source)),
         ]
         return "\n".join(map(to_printable, [*lines, *(f"NOTE: {notice}" for notice in self.layout.notices)]))
 
