@@ -19,7 +19,7 @@ from shardmill.pipelines.jobs.registry import KINDS
 from tests.shardmill.test_log import NO_MESSAGES, texts
 from tests.support.jobs import Built, Jobs
 from tests.support.reading import plain
-from tests.support.sounds import wav
+from tests.support.sounds import scipy_samples, wav
 from tests.support.table_results import parquet
 from tests.support.tokenizer_files import END, tokenizer_json
 from tests.test_architecture import PATHS
@@ -139,6 +139,15 @@ def _splits(*sizes: int) -> Callable[[Built], bool]:
     return lambda built: sorted(built.splits.values()) == [*sizes]
 
 
+def _have_samples(built: Built) -> None:
+    np.testing.assert_array_equal(built.examples()[0]["audio"], scipy_samples(wav(bits=24)).ravel())
+
+
+def _are_grouped(built: Built) -> bool:
+    """Return True if each split holds both files of some names without the last six characters."""
+    return all(len(names) == 2 * len({name[:-6] for name in names}) > 0 for names in built.contents.splits.values())
+
+
 def _are_of(*shape: int) -> Callable[[Built], bool]:
     return lambda built: {row["image"].shape for row in built.examples(decode_images=True)} == {shape}
 
@@ -156,6 +165,7 @@ IDS = {
 IRIS = "".join(f"{5 + n / 10:.1f},{3 + n % 7 / 10:.1f},setosa\n" for n in range(20))
 ROWS = "".join(f"{n},{n / 2}\n" for n in range(20))
 HALVES = [n / 2 for n in range(20)]
+SPACED = [f"row{n} {n} {n / 2}" for n in range(20)]
 COPIES = {f"{label}/{number}.wav": wav(number=1) for label in "ab" for number in range(4)}
 DIGITS = "".join(f'{{"d": "{n}"}}\n' for n in range(12))
 NUMBERED = {"a.jsonl": DIGITS, "../given.txt": "".join(f"{n}\n" for n in range(12))}
@@ -193,6 +203,8 @@ SPLITS = "--splits train=0.5,test=0.5"
 KITTI = {"label_2/a.txt": "Car 0.0 0 -1.57 3 2 12 10 1.5 1.6 3.7 1.0 1.5 9.0 -1.56\n", "image_2/a.png": ONE}
 UNBOXED = '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [], "categories": [{"id": 1, "name": "c"}]}'
 BOTH = {"annotations/x_train.json": UNBOXED, "train/a.png": ONE, "images/a.png": TWO}
+FILES = _have("image mask", (ONE, _encode(EYE)))
+IDS_LISTED = _frames("{}_{}.png") | {"m.csv": "\n".join(["file_name", *_frames("{}_{}.png")])}
 BESIDE = {"train/a.csv": "n\n1\n", "b.csv": "n\n2\n", "c/d.csv": "n\n"}
 SIDES = [(PNG[f"a/{2 * n}.png"], PNG[f"b/{2 * n + 1}.png"]) for n in range(3)]
 PARTS = {f"{n}/{side}.png": image for n, both in enumerate(SIDES) for side, image in zip(("left", "right"), both)}
@@ -249,23 +261,23 @@ CASES: list[tuple[Any, ...]] = [
     ("csv --max_reject_fraction .5", DIFFERING, "headers differ…; --on_other_columns union takes the", [1, 1], [2]),
     ("csv --key id --on_duplicate_key fail", "id,x\nk,1\nk,1\nk,1\nl,2\n", "another value in each", [1, 2]),
     *(
-        ("parquet", parquet(pa.table({"x": array, "n": [1]})), NESTED, *((bool,) * 3))
-        for array in (
-            pa.array([{"a": 1, "b": "x"}]),
-            pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
-            pa.array([[{"a": 1}, {"a": 2}]]),
+        ("parquet", parquet(pa.table({"n": [1], "x": array})), NESTED, [last], [text], [1])
+        for array, last, text in (
+            (pa.array([{"a": 1, "b": "y"}]), "y", '{"a":1,"b":"y"}'),
+            (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), [1], '{"a":1}'),
+            (pa.array([[{"a": 1}, {"a": 2}]]), [1, 2], '[{"a":1},{"a":2}]'),
         )
     ),
-    ("csv --header first", "n,x\n" + ROWS.replace("\n", ",1\n"), "place of --header first", bool, bool),
-    ("csv --header first", "n,x\n" + ROWS.replace(",", ";"), "place of --header first", bool),
-    ("csv --max_reject_fraction .9", QUOTED, " within quotes that have the …; --quote '' makes", bool),
+    ("csv --header first", "n,x\n" + ROWS.replace("\n", ",1\n"), "place of --header first", [1] * 20, [1] * 20),
+    ("csv --header first", "n,x\n" + ROWS.replace(",", ";"), "place of --header first", HALVES),
+    ("csv --max_reject_fraction .9", QUOTED, " within quotes that have the …; --quote '' makes", [*"z" * 30, "y"]),
     ("csv", {"x=7/a.csv": "n\n1\n"}, "which are no columns; --hive_partitioning reads", [7]),
     ("csv", "n::x\na::b\nc::d\n", "the header is one column…if that separates columns", ["b", "d"], ["a::b", "c::d"]),
     *(
         ("csv", f"n{mark}x\n" + WORDS.replace(",", mark), "the header is one column", ["so"] * 20, TEXTS[mark])
         for mark in TEXTS
     ),
-    ("csv", "n x\n" + "".join(f"row{n} {n} {n / 2}\n" for n in range(20)), " and names: ", HALVES, HALVES, bool),
+    ("csv", "n x\n" + "\n".join(SPACED), " and names: ", HALVES, HALVES, SPACED),
     ("csv --columns n,x", ROWS.replace(",", "|"), "the rows have ", HALVES),
     ("csv", "n x\n1 2\n3 4\n", "between spaces; give --delimiter", [2, 4], ["1 2", "3 4"]),
     ("csv", '"n" "x"\n1 2\n3 4\n', "between spaces; give --delimiter", [2, 4], ["1 2", "3 4"]),
@@ -301,8 +313,9 @@ CASES: list[tuple[Any, ...]] = [
     ("images", _images("png", "PNG", ("2", "10")) | NAMES, "ids follow the sorted names: class", _follow_the_file),
     ("images", {"a/1.png": ONE, "a/2.png": TWO}, "; --folders label makes it a class", _labels("a", "a")),
     ("images --max_reject_fraction 0", PNG | {"a/2.png": b"bad"}, "not an image…publishes the others", _have_pixels),
-    (f"images {SPLITS}", _frames("a/{}_{}.png"), "and files of one id may be in several splits; --group_by", bool),
-    (f"images {SPLITS} --folders any", _frames("a/v{}/{}.png"), "several splits; --group_by folder", bool),
+    (f"images {SPLITS} --split_seed 2", _frames("a/{}_{}.png"), "files of one id may be in several", _are_grouped),
+    (f"{MANIFEST} {SPLITS} --split_seed 2", IDS_LISTED, "files of one id may be in several", _are_grouped),
+    (f"images {SPLITS} --folders any", _frames("a/v{}/{}.png"), "several splits; --group_by folder", _are_grouped),
     (f"audio {SPLITS}", COPIES, "equal content in…keeps equals in one split", _splits(0, 8)),
     (f"images {SPLITS} --split_seed 15", LOPSIDED, "examples in one split only…spreads each class", _splits(7, 8)),
     ("images --splits train=.8,test=.2 --split_seed 1", LOPSIDED | {"b/2.png": "?"}, "in one split only"),  # none
@@ -320,11 +333,11 @@ CASES: list[tuple[Any, ...]] = [
     (f"{COCO} --masks_of coco", _coco([1, 1, 3, 3], category=0), "give --mask_values", _name_the_value(1)),
     ("images --run_lengths rl.csv --max_reject_fraction .5", RUNS, "give --unlisted_masks empty", _masks(0, 1)),
     ("arrays", {"a.npz": _npz(np.arange(4))}, "no arrays in…several arrays, whose rows", _splits(4)),
-    ("audio", {"1.wav": wav(bits=24)}, "refuses 1 of the files…--decode_audio stores float32 samples", bool),
+    ("audio", {"1.wav": wav(bits=24)}, "refuses 1 of the files…--decode_audio stores float32 samples", _have_samples),
     (MANIFEST, _rows("file_name;label\n1.png;a\n"), "has no column file_name…; --delimiter ", _labels("a")),
     (MANIFEST, _rows("id,label\n1.png,a\n"), "has no column file_name…… gives the one with the na", _labels("a")),
     (MANIFEST, _rows("1.png,a\n"), "has no column file_name…; if line 1 is a row, give --columns", _labels("a")),
-    (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), bool),
+    (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), FILES),
     ("text --tokenizer t.json --pack_to 2", STORIES, "--record paragraph or", [*PAIRS, [201, 5], [6, 201]], STREAM),
     ("text --tokenizer t.json", STORIES | SPECIAL, "; --special_tokens text", [[2], [3], [4], [5, 0, 6]]),
     ("text --input in/a.csv", {"a.csv": "n\n1\n"}, "of tables are texts…--record line keeps texts", ["n", "1"]),
@@ -411,7 +424,7 @@ def find_remedies(sentence: str) -> list[list[tuple[str, str | None]]]:
         if before.endswith(("more than ", "that ", "same ")) or (given == "" and flag not in SWITCHES):
             continue  # a mention
         between = sentence[start : found.start()]
-        prefix = [*remedies[-1]] if between == " and names: " else prefix
+        prefix = [*remedies[-1]] if between == " and names: " else [] if ", if " in between else prefix
         if between not in (" ", " in place of ", " (and ", " and names: "):
             remedies.append([*prefix])
         remedies[-1].append((flag, given))

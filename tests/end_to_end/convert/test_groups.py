@@ -161,7 +161,6 @@ def test_groups_of_files_are_compared_in_nfc(jobs: Jobs, flags: str, mark: str, 
 
 # Three pictures of each of 12 patients, by name, in two classes
 PATIENTS = {f"{number % 2}_p{number:02}-{scan}.png": image(number) for number in range(12) for scan in range(3)}
-_OF_PATIENT = r"--group_by '(?P<group>\D*\d[^-_ ]*)[-_ ].*'"
 _OF_MANIFEST = "--manifest in/table.csv"
 
 
@@ -184,16 +183,3 @@ def test_files_are_grouped_by_a_part_of_their_names(jobs: Jobs, where: str, flag
     assert split_of.keys() == PATIENTS.keys()
     assert len({(name.partition("-")[0], split) for name, split in split_of.items()}) == 12
     assert set(split_of.values()) == {"train", "test"}
-
-
-@pytest.mark.parametrize("where", ["--input in --exclude '*.csv'", _OF_MANIFEST])
-def test_ids_in_names_are_noticed_and_the_pattern_groups_them(jobs: Jobs, where: str) -> None:
-    table = "".join(["file_name\n", *(f"{name[2:]}\n" for name in PATIENTS)])
-    files = {**{name[2:]: data for name, data in PATIENTS.items()}, "table.csv": table}
-    drawn = jobs.build(f"images {where}", *_SPLITS, files=files)
-    (notice,) = (notice for notice in drawn.notices if notice.startswith("names begin with ids"))
-    assert _OF_PATIENT in notice
-    grouped = jobs.build(f"images {where} {_OF_PATIENT} --overwrite", *_SPLITS)
-    assert not any(notice.startswith("names begin with ids") for notice in grouped.notices)
-    split_of = grouped.contents.split_of
-    assert len({(name.partition("-")[0], split) for name, split in split_of.items()}) == 12
