@@ -156,8 +156,6 @@ def check_array_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> A
 def _describe_other(data: bytes) -> str:
     if not data:
         return "the file is empty"
-    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "not .npy, but .npz or another archive; --stacked makes each row of a .npz file's arrays an example"
     if data.startswith(b"\x80") and data[1:2] <= b"\x05":
         return "not .npy, but a pickle, which may run code and is never loaded; save the array with numpy.save"
     if what := describe_foreign(data):
@@ -202,7 +200,7 @@ def make_array_layout(summary: InputSummary, options: FileLayoutOptions, arrays:
             head = file.read(HEADER_BYTES)
             found = read_header(tiff_to_npy(head + file.read()) if is_tiff(head) else head).type
     except (NpyError, FileNotFoundError) as error:
-        remedy = "" if str(error).startswith(("not .npy, but", "an array of dtype")) else f"; {_REMEDY}"
+        remedy = "" if str(error).startswith(("not .npy, but", "an array of")) else f"; {_REMEDY}"
         raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}{remedy}") from None
     except OSError as error:
         raise_if_store_failed(error, uri or arrays.root)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from glob import escape
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
@@ -363,9 +364,10 @@ def numbered_notices(features: Features) -> list[str]:
     found = Counter(name[1] for name in names if name)
     return [
         f"{number:,} columns are called {name!r} and a number, and each is a feature; --stack"
-        f" '{name.strip('_.- ') or 'value'}s={name}[0-9]*' makes one feature of them"
+        f" {assign(stack, pattern)} makes one feature of them"
         for name, number in found.items()
-        if number > _LEAST_NUMBERED
+        for stack, pattern in [(f"{name.strip('_.- ') or 'value'}s", f"{escape(name)}[0-9]*")]
+        if _LEAST_NUMBERED < number == sum(item.name == stack or fnmatchcase(item.name, pattern) for item in features)
     ]
 
 
@@ -444,7 +446,7 @@ def _classes(feature: Feature, declared: DeclaredColumn, options: TableOptions) 
             f"{options.classes.source} has {len(given_names):,} names, but {name!r} has {most}; give all names"
         )
     if given_names is None and declared_names is None and declared.num_classes > MAX_VALUES:
-        said = f"{name!r} has ids up to {declared.num_classes - 1:,}: more than classes can be, so they stay numbers"
+        said = f"{name!r} has ids up to {declared.num_classes - 1:,}, too many without names, so they stay numbers"
         return feature, [f"{said}; --label {quote(name)} --labels_file names.txt names their classes"]
     check_label_name(name)
     names = given_names or declared_names

@@ -210,8 +210,8 @@ def label_map_notices(options: TableOptions) -> list[str]:
     path, names = found
     if not options.label_columns:
         return [
-            f"{path} names {len(names):,} ids of classes; --label NAME, such as --label image/object/class/label, says"
-            " which feature holds them"
+            f"{path} names {len(names):,} ids of classes; --label, such as --label image/object/class/label, says which"
+            " feature holds them"
         ]
     return [f"the names of the classes are those of {path}"] if options.classes.labels == names else []
 

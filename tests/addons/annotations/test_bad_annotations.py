@@ -151,23 +151,17 @@ def test_annotations_of_which_none_has_an_id_are_numbered(jobs: Jobs, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("change", "reason", "flag", "notice", "objects"),
+    ("change", "flag", "notice", "objects"),
     [
-        (
-            with_note(bbox=None, segmentation=[]),
-            "annotation 2 has null for bbox",
-            "drop",
-            "1 annotation without a box: left",
-            0,
-        ),
-        (with_note(bbox=[60, 40, 6, 10], area=60), "", "clip", "1 box reached out of its picture, and was clipped", 1),
+        (with_note(bbox=None, segmentation=[]), "drop", "1 annotation without a box: left", 0),
+        (with_note(bbox=[60, 40, 6, 10], area=60), "clip", "1 box reached out of its picture, and was clipped", 1),
     ],
 )
 def test_a_bad_box_is_a_reject_or_its_object_is_left_out(
-    jobs: Jobs, tmp_path: Path, change: Change, reason: str, flag: str, notice: str, objects: int
+    jobs: Jobs, tmp_path: Path, change: Change, flag: str, notice: str, objects: int
 ) -> None:
     write(tmp_path, changed(change))
-    assert [found[: len(reason)] for found in jobs.build(_COCO).reasons.values()] == [reason] * bool(reason)
+    assert [found[:30] for found in jobs.build(_COCO).reasons.values()] == ["annotation 2 has null for bbox"][objects:]
     made = jobs.build(f"{_COCO} --on_bad_box {flag}")
     assert made.rejects == []
     assert any(notice in one for one in made.notices)
@@ -429,9 +423,6 @@ def test_boxes_of_another_unit_or_order_stop_the_job(jobs: Jobs, tmp_path: Path,
     else:
         jobs.refuse(
             line, "4 of 4 boxes, such as in…0.png', reach out of their pictures: are they corners…--on_bad_box clip"
-        )
-        assert (
-            "4 boxes reached out of their pictures, and were clipped" in jobs.build(f"{line} --on_bad_box clip").notices
         )
 
 

@@ -122,8 +122,6 @@ def test_what_no_mask_holds_is_a_reject(jobs: Jobs) -> None:
         "2.png": "mask: a png of 16 bits with colours or transparency: make it gray, of one channel",
         "3.png": f"mask: a mask with the value 131070, {whole}",
     }
-    without = "a mask with the value 65535, where a pixel's is a whole number from 0 to 255; --mask_dtype uint16 takes"
-    jobs.fail(f"{LINE} --output other", without)
 
 
 def test_columns_annotations_and_reuse_take_them(jobs: Jobs, tmp_path: Path) -> None:

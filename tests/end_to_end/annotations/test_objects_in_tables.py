@@ -65,8 +65,6 @@ def test_they_are_the_objects_of_image_files(tmp_path: Path, form: str) -> None:
 
 def test_ids_without_names_are_called_by_their_numbers(jobs: Jobs) -> None:
     built = jobs.build(f"parquet --input {write_parquet(jobs.folder / 'rows.parquet', 'ids')}")
-
-    assert "classes of objects have no names but their ids, 0 to 2; --labels_file gives them names" in built.notices
     assert feature_of(built.directory, "label").class_names == ("0", "1", "2")
 
 
@@ -254,7 +252,6 @@ def test_ids_without_names_and_a_class_beside(jobs: Jobs) -> None:
 
     built = jobs.build("webdataset", files={"a.tar": tar(members)})
 
-    assert "classes of objects have no names but their ids, 0 to 5; --labels_file gives them names" in built.notices
     found = sorted((int(row["label"]), row["objects/label"].tolist()) for row in built.examples())
     assert found == [(0, []), (1, [5])]
 

@@ -166,10 +166,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images": "no images in…1 .npy file…an array, which `shardmill arrays` reads",
         },
     ),
-    (
-        {"cat/!.npy": "oops", "cat/a.npy": ARRAY},
-        {"arrays": "'cat/!.npy', the first file by name, does not say what the arrays are: not .npy…--shape"},
-    ),
 ]
 
 

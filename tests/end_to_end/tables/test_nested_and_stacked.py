@@ -204,21 +204,7 @@ def test_values_that_do_not_fit(jobs: Jobs) -> None:
 
     assert built.splits == {"train": 38}
     assert "column 'pixel5': 256 is not 0 to 255 (uint8)" in built.said
-    said = "column 'pixel2' has no value, and --stack image needs one in each row; --fill pixel2=0 supplies it"
-    assert said in built.said
-    assert jobs.build(f"{line} --fill pixel2=0 --output b").splits == {"train": 39}
     values[:, 4] = "x"
     said = "column 'pixel4' holds bytes; expected integers; leave it out with --drop pixel4"
     jobs.refuse(f"{line} --output c", said, files=rows_of("csv", values))
     assert {len(example["image"]) for example in jobs.build(f"{line} --drop pixel4 --output d").examples()} == {11}
-
-
-def test_many_numbered_columns_are_told(jobs: Jobs) -> None:
-    header, row = ",".join(f"emb_{n}" for n in range(128)), ",".join(f"{n / 7:.3f}" for n in range(128))
-    built = jobs.build("csv", files={"rows.csv": "\n".join([f"id,{header}", *(f"{n},{row}" for n in range(5))])})
-
-    assert len(built.examples()[0]) == 129
-    assert "128 columns are called 'emb_' and a number, and each is a feature; " in built.said
-    flags = built.said.split("and each is a feature; ")[1].split(" makes one")[0]
-    built = jobs.build(f"csv {flags} --output b")
-    assert (set(built.examples()[0]), "and each is a feature" in built.said) == ({"id", "embs"}, False)

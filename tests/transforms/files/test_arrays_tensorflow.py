@@ -105,7 +105,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "DICOM": (bytes(128) + b"DICM", "not .npy, but a DICOM image, which pydicom reads; save the array with numpy.save"),
     "text": (b"hello\nworld", "not .npy: it begins with 'hello\\nworld'"),
     "a JPEG": (b"\xff\xd8\xff\xe0" + bytes(100), "not .npy: it begins with '\\xff\\xd8\\xff\\xe0"),
-    "npz": (ZIPPED.getvalue(), "not .npy, but .npz or another archive"),
+    "npz": (ZIPPED.getvalue(), "not .npy, but a zip archive; save the array with numpy.save"),
     "a pickle": (pickle.dumps(Bomb()), "not .npy, but a pickle"),
     "magic alone": (GOOD[:6], UNREADABLE),
     "half a header": (GOOD[:40], UNREADABLE),

@@ -17,7 +17,7 @@ from shardmill.transforms.findings import Findings, merged
 from shardmill.transforms.formats.format import KeyColumn
 from shardmill.transforms.inputs.folders import NO_ROLES, FolderRoles
 from shardmill.transforms.inputs.summary import InputSummary, summarize_files
-from shardmill.transforms.layout.columns import wanted_columns
+from shardmill.transforms.layout.columns import numbered_notices, wanted_columns
 from shardmill.transforms.layout.labels import labels_file_names
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout, make_line_layout, make_record_layout, make_table_layout
@@ -337,3 +337,9 @@ def test_the_file_of_names_beside_a_schema_is_called_in_either_way() -> None:
     assert labels_file_names(flat) == "a.labels.txt"
     assert labels_file_names(nested) == "b.c.labels.txt or b-c.labels.txt"
     assert labels_file_names(replace(nested, sequence="b")) == "b-c.labels.txt"
+
+
+def test_a_stack_is_advised_where_it_takes_numbered_columns_alone() -> None:
+    columns = tuple(Feature(f"x{number}", "int64") for number in range(101))
+    found = [bool(numbered_notices((*columns, Feature(other, "int64")))) for other in ("y", "x1_mean", "xs")]
+    assert found == [True, False, False]
