@@ -59,6 +59,7 @@ from shardmill.transforms.formats.line_blocks import Piece, examine_bytes, inval
 from shardmill.transforms.formats.lines import LinesFormat
 
 _TEXT_TYPES = {str, bytes, NoneType}
+REPEATED_KEYS = "object names a key again, and the last counts\nobjects name a key again, and the last counts"
 
 
 class ColumnRows(Sequence[dict[str, Any]]):
@@ -185,9 +186,8 @@ class JsonObjects:
         if self._is_parallel(name):
             item = self.fill.get(name, missing_item)
             for row, count in enumerate(self._lengths_of(name)):
-                if count:
-                    found = values[row]
-                    found = [None] * count if found is None else found
+                found = [None] * count if values[row] is None else values[row]
+                if count and isinstance(found, list):
                     values[row] = [item if value is None else value for value in found]
         fill = self.fill.get(name)
         return values if fill is None else [fill if value is None else value for value in values]
@@ -245,9 +245,13 @@ class JsonObjects:
         numbers = self.line_numbers[remaining]
         return replace(self, objects=objects, lines=lines, line_numbers=numbers, rejects=merged, lengths=lengths)
 
-    def remark_repeats(self, values: Iterable[dict[str, Any]]) -> "JsonObjects":
+    def remark_repeats(self, values: Sequence[dict[str, Any]]) -> "JsonObjects":
         """Add a remark about the lines whose objects, `values`, name a key again; return these objects."""
-        rows = [row for row, (line, value) in enumerate(zip(self.lines, values)) if _repeats_key(line, value)]
+        text = b"".join(self.lines)
+        with suppress(TypeError):  # of nesting that orjson reads, and does not write
+            if text.count(b'"') == orjson.dumps(values).count(b'"') and b"\\u0022" not in text:
+                return self  # no quote is missing; to parse again in Python takes ten times as long
+        rows = [row for row, line in enumerate(self.lines) if _repeats_key(line)]
         for first in self.line_numbers[rows[:1]].tolist():
             self.findings.add(Remarks({REPEATED_KEYS: Occurrences(len(rows), (self.name, first))}))
         return self
@@ -541,13 +545,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
     return JsonObjects(name, objects, kept, numbers[rows], fill, rejects, findings).remark_repeats(objects)
 
 
-REPEATED_KEYS = "object names a key again, and the last counts\nobjects name a key again, and the last counts"
-
-
-def _repeats_key(line: bytes, value: dict[str, Any]) -> bool:
-    ends = line.count(b'":')  # of keys, and in few texts; to parse again in Python takes ten times as long
-    if ends == len(value) or ends == orjson.dumps(value).count(b'":'):
-        return False
+def _repeats_key(line: bytes) -> bool:
     repeats: list[int] = []
     with suppress(ValueError, RecursionError):
         json.loads(line, object_pairs_hook=lambda pairs: repeats.append(len(pairs) - len(dict(pairs))))

@@ -17,6 +17,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import plural, shorten
 from shardmill.transforms.columns.arrow import slices, to_batch
 from shardmill.transforms.columns.types import ColumnNames, ColumnType, ColumnTypes, DeclaredColumn, Inferred, ValuesOf
+from shardmill.transforms.findings import IgnoredNames
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats import tar_samples
 from shardmill.transforms.formats.format import OBJECTS, BlockRef, UnreadableError
@@ -161,7 +162,7 @@ class TarFormat(formats.RecordFormat):
             if self.locates_images:
                 can_refer = is_local(block.file.path) and not is_compressed(block.file.name) and block.file.revision
                 ordered |= _locate_images(spans if can_refer else {}, list(types), len(rows.lines))
-            yield replace(rows, batch=to_batch(ordered, len(rows.lines)))
+            yield replace(rows, batch=to_batch(ordered, len(rows.lines)), findings=rows.findings.without(IgnoredNames))
 
     def objects(self, block: BlockRef) -> Iterator[JsonObjects | Reject]:
         """Yield the samples of a block as objects, some at a time, with their images as bytes."""
@@ -217,7 +218,7 @@ class TarFormat(formats.RecordFormat):
                 elif part[0] == "class":
                     found.classes.add(column)
         rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), formats.parse_fills(self.fill), rejects)
-        return replace(found, objects=rows.remark_repeats(map(orjson.loads, lines)))
+        return replace(found, objects=rows.remark_repeats([*map(orjson.loads, lines)]))
 
 
 class _Inference(ObjectsInference):

@@ -422,7 +422,8 @@ def _check_rejects(build: description.Build, options: description.PublishOptions
     """Raise JobError if too much was rejected, after writing all rejects next to the version directory."""
     rejects, number, matched = build.rejects, build.rejects.records, build.records
     needed = reject_flag(number, matched, options.max_reject_fraction)
-    if damaged := rejects.losses.failure(options.on_damaged_file, needed if number < matched else None):
+    damaged = rejects.losses.failure(options.on_damaged_file, needed if number < matched else None)
+    if damaged and (number < matched or number == rejects.losses.records):
         problem = f"{damaged}; all rejects are"
     elif not number or (number < matched and not needed):
         return
@@ -430,11 +431,11 @@ def _check_rejects(build: description.Build, options: description.PublishOptions
         limit = f"more than --max_reject_fraction {options.max_reject_fraction} allows"
         most = rejects.most_frequent
         assert most is not None
-        remedy = f";{reject_flag(number, matched, 0)} publishes the others" if number < matched else ""
+        more = damaged or f"{reject_flag(number, matched, 0)[1:]} publishes the others" * (number < matched)
         times = f"{'at least ' if rejects.is_lower_bound else ''}{most.rejects} time{'' if most.rejects == 1 else 's'}"
         problem = (
             f"{number} of {matched} records were rejected, {limit if number < matched else 'none is left'}; "
-            f"most often ({times}): {most.text}, such as {most.source!r}{remedy}; all are"
+            f"most often ({times}): {most.text}, such as {most.source!r}{'; ' * bool(more)}{more}; all are"
         )
     write_stream(options.failed_rejects, rejects.chunks(), rejects.size_bytes)
     raise JobError(f"{problem} in {options.failed_rejects}; nothing was published")

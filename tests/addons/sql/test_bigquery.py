@@ -84,7 +84,8 @@ def server(bucket: GoogleBucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bi
 
     with serve(BigQuery(AVRO, ROWS, put)) as found:
         monkeypatch.setattr(clients.BigqueryV2, "BASE_URL", found.url)
-        monkeypatch.setattr(auth._Credentials, "_credentials_init", False)  # an earlier test may have found none
+        none_yet = {"_credentials_init": False, "_credentials": None}  # an earlier test may have found none
+        monkeypatch.setattr(auth, "_Credentials", type("Credentials", (auth._Credentials,), none_yet))
         yield found
 
 

@@ -169,10 +169,20 @@ def test_values_that_fit_a_type_that_was_given(tmp_path: Path, value: str, colum
     assert table(tmp_path, f'{{"x": {value}}}', types={"x": column})[1:] == ([{"x": expected}], [])
 
 
+DEEP = f'{{"x":1,"z":{"[" * 300}{"]" * 300}}}'  # which orjson reads, and does not write
+
+
 @pytest.mark.parametrize(
-    "bad", ['{"x": 1, "x": 2}', '{"x" : 1, "x" : 2}', '{"x":"\\":","x":2}', '{"z":{"y":1,"y":1},"x":2}']
+    "bad",
+    [
+        '{"x": 1, "x":2}',
+        '{"x" : 1, "x":2}',
+        '{"x":"\\":","x":2}',
+        '{"z":{"y":1,"y":1},"x":2}',
+        '{"x":1,"x":"2","z":"\\u0022\\u0022"}',
+    ],
 )
-@pytest.mark.parametrize("good", [["{}"], ['{"x":"\\":\\":"}', '{"x":1,"z":{"x":1}}', "", "[]"]])
+@pytest.mark.parametrize("good", [[], [DEEP], ['{"x":"\\":\\":"}', '{"x":1,"z":{"x":1}}', "", "[]"]])
 def test_of_a_key_given_twice_the_last_counts_which_is_said(tmp_path: Path, bad: str, good: list[str]) -> None:
     file = file_ref(tmp_path, "\n".join([*good, bad]).encode())
     (rows,) = JsonLinesFormat(1000).read(BlockRef(file, 0, file.size_bytes), {"x": ColumnType("bytes", None, 1)})
