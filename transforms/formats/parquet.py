@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -112,27 +112,23 @@ class OpenedParquet:
                     self._parquet = self._open(footer)
             with self._source.checking("its schema: "):
                 self._schema = self._parquet.schema_arrow
-            ends = list(accumulate((_leaves(field.type) for field in self._schema), initial=0))
-            self._leaves = dict(zip(self._schema.names, map(range, ends, ends[1:]), strict=False))
             formats.check_unique_names(file.name, self._schema.names)
-            self._intervals = {
-                field.name
-                for field in self._schema
-                if pa.types.is_fixed_size_binary(field.type)
-                and self._parquet.schema.column(self._leaves_of(field.name)[0]).converted_type == "INTERVAL"
-            }
-            types = {name: self._schema.field(name).type for name in self._schema.names}
+            self._leaves: dict[str, dict[int, str]] = {name: {} for name in self._schema.names}
+            of_leaves = ((field.name, path) for field in self._schema for path in _leaf_paths(field.name, field.type))
+            for place, (name, path) in enumerate(of_leaves):
+                self._leaves[name][place] = path
+            leaves = list(map(self._parquet.schema.column, range(len(self._parquet.schema))))
+            types = {field.name: field.type for field in self._schema}
+            fixed = {name for name, kind in types.items() if pa.types.is_fixed_size_binary(kind)}
+            self._intervals = fixed.intersection(leaf.path for leaf in leaves if leaf.converted_type == "INTERVAL")
             self._columns = self._flatten_types(types)
             self.columns = tuple(self._columns)
             self.parallel = {name for name, column in self._columns.items() if column.is_parallel}
             self.declared = formats.declared_columns(self._schema)
-            leaves = map(self._parquet.schema.column, range(len(self._parquet.schema)))
-            int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+            int96 = {place for place, leaf in enumerate(leaves) if leaf.physical_type == "INT96"}
             for name, column in self._columns.items():
-                described = _describe_conversion(name, column.kind, of_file.get(name))
-                if name in int96:
-                    message = f"column {name!r} holds times of Parquet's INT96, which are read to a microsecond"
-                    described = DeclaredColumn("text", message=message)
+                is_int96 = bool(int96) and not int96.isdisjoint(self._leaves_of(name))
+                described = _describe_conversion(name, column.kind, of_file.get(name), is_int96)
                 if described is not None and name not in self.declared:
                     self.declared[name] = described
             if (of_objects := formats.declared_objects(self._schema)) is not None:
@@ -192,7 +188,7 @@ class OpenedParquet:
         if name not in self.columns:
             return ""
         kind, declared = self._columns[name].kind, self.declared.get(name)
-        if not self._encrypted.isdisjoint(self._leaves_of(self._columns[name].source)):
+        if not self._encrypted.isdisjoint(self._leaves[self._columns[name].source]):
             return "encrypted, and there is no key; decrypt the file, or leave the column out"
         if declared is not None and declared.kind == "audio":
             return (
@@ -237,21 +233,19 @@ class OpenedParquet:
 
     def null_count(self, block: BlockRef, name: str) -> int | None:
         """Return how many rows of a row group have no value in a column; None for lists, or if that is not stored."""
-        kind = self._columns[name].kind if name in self.columns else pa.null()
+        if name not in self.columns:
+            return None
+        kind = self._columns[name].kind
         if formats.object_fields(kind):
             return 0  # no object is a value, too
-        if arrow.is_list(arrow.storage_type_of(kind)) or (
-            name in self.columns and self._schema.get_field_index(name) < 0
-        ):
-            return None
-        if name in self.columns and self._schema.field(name).type != kind:
+        place = self._schema.get_field_index(name)
+        if arrow.is_list(arrow.storage_type_of(kind)) or place < 0 or self._schema.field(place).type != kind:
             return None
         leaves = self._leaves_of(name)
-        if not leaves or leaves[0] in self._encrypted:
+        if leaves[0] in self._encrypted:
             return None
         leaf = leaves[kind.get_field_index("bytes")] if formats.is_hf_file(kind) else leaves[0]
-        chunk = self.metadata.row_group(block.offset).column(leaf)
-        statistics = chunk.statistics if chunk.is_stats_set else None
+        statistics = self.metadata.row_group(block.offset).column(leaf).statistics
         return statistics.null_count if statistics is not None and statistics.has_null_count else None
 
     def size_bytes(self, group: int) -> int:
@@ -260,8 +254,9 @@ class OpenedParquet:
         readable = (chunks.column(leaf) for leaf in range(chunks.num_columns) if leaf not in self._encrypted)
         return sum(chunk.total_compressed_size for chunk in readable)
 
-    def _leaves_of(self, name: str) -> range:
-        return self._leaves.get(name, range(0))
+    def _leaves_of(self, name: str) -> list[int]:
+        leaves = self._leaves[self._columns[name].source]
+        return [leaf for leaf, path in leaves.items() if f"{path}.".startswith(f"{name}.")]
 
     def batches(self, block: BlockRef, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """Yield the row group in batches of the columns `names`, without those the file lacks."""
@@ -315,6 +310,8 @@ class OpenedParquet:
 
     def declare_order(self, block: BlockRef, name: str, values: pa.Array) -> dict[str, DeclaredColumn]:
         """Return the classes of an ordered category or an Enum in their order, by column; {} for other columns."""
+        while arrow.is_list(values.type):
+            values = values.values
         kind = values.type
         if not (pa.types.is_dictionary(kind) and kind.ordered and arrow_scalar_type(kind.value_type) == "bytes"):
             return {}
@@ -398,10 +395,7 @@ class _ArrowSource:
 
     def close(self) -> None:
         self.closed = True
-        if self._stream is None:
-            self.file.close()
-        else:
-            self._stream.close()
+        (self.file if self._stream is None else self._stream).close()
 
     def _call(self, method: str, *arguments: int) -> Any:
         try:
@@ -416,7 +410,7 @@ _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index withou
 _EXTENSION_NAME = b"ARROW:extension:name"
 
 
-def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -> DeclaredColumn | None:
+def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None, is_int96: bool) -> DeclaredColumn | None:
     """Describe what is stored of a column whose type says more than its feature; None for most columns.
 
     `field` is the column in the file, None if it is a field of one.
@@ -428,7 +422,9 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
     while arrow.is_list(item):
         item = arrow.storage_type_of(item).value_type
     message = unit = ""
-    if field is not None and isinstance(field.type, pa.FixedShapeTensorType):
+    if is_int96:
+        message = "holds times of Parquet's INT96, which are read to a microsecond"
+    elif field is not None and isinstance(field.type, pa.FixedShapeTensorType):
         order = field.type.permutation
         if order is not None and list(order) != sorted(order):
             shape = f"they have the shape {','.join(map(str, field.type.shape))} as they are stored"
@@ -445,12 +441,16 @@ def _describe_conversion(name: str, kind: pa.DataType, field: pa.Field | None) -
     return DeclaredColumn("text", message=f"column {name!r} {message}", unit=unit) if message else None
 
 
-def _leaves(kind: pa.DataType) -> int:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _leaves(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return _leaves(kind.value_type)
-    return sum(_leaves(kind.field(index).type) for index in range(kind.num_fields)) or 1
+def _leaf_paths(name: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the name that each leaf of a column has with --flatten."""
+    kind = arrow.storage_type_of(kind)
+    if arrow.is_list(kind):
+        yield from _leaf_paths(name, kind.value_type)
+    elif pa.types.is_struct(kind) or pa.types.is_map(kind):
+        for field in [kind.key_field, kind.item_field] if pa.types.is_map(kind) else kind:
+            yield from _leaf_paths(f"{name}.{field.name}", field.type)
+    else:
+        yield name
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,8 @@ def test_a_finding_is_one_of_a_manifest_s_column(jobs: Jobs, form: str) -> None:
 
 
 ORDERED = pa.DictionaryArray.from_arrays([0, 2, 1], ["low", "mid", "high"], ordered=True)
+LISTED = pa.ListArray.from_arrays([0, 1, 3], ORDERED)
+IN_STRUCT = pa.table({"x": range(3), "s": pa.StructArray.from_arrays([ORDERED], ["y"])})
 NOT_UTF8 = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
 MARKED, UNGROUPED = "1 line begins with a byte order mark", "1 row has no value in column 'u' of --group_by"
 SAID = [  # a command, its data, words about it, and the values of the last column in order
@@ -181,6 +183,8 @@ SAID = [  # a command, its data, words about it, and the values of the last colu
     ("jsonl --types x=float32", '{"x": ["12345678.5-"]}\n{"x": ["2"]}\n', "has 1 negative number", [[-12345678], [2]]),
     ("text", "\ufeffa\nb\n\ufeffc\n", MARKED, ["a", "b", "c"]),
     ("parquet --label y", parquet(pa.table({"y": ORDERED})), "the ids of 'y' follow the order", [0, 2, 1]),
+    ("parquet --label y", parquet(pa.table({"y": LISTED})), "the ids of 'y' follow the order", [[0], [2, 1]]),
+    ("parquet --label s.y --flatten", parquet(IN_STRUCT), "the ids of 's.y' follow the order", [0, 2, 1]),
     ("csv --types y=bytes --label y", "n,y\n1,1\n1,10\n1,2\n", "ids follow the sorted names", [0, 1, 2]),
     ("parquet --max_reject_fraction 1", parquet(pa.table({"s": NOT_UTF8})), "b'\\xff' is not utf-8", ["a", "b"]),
     ("csv --splits a=1 --group_by u", "n,u\n1,José\n2,Jose\u0301\n3,\n", "1 row has a key or group", None),

@@ -20,14 +20,17 @@ def seconds(date: str) -> int:
 
 def test_int96_is_read_in_microseconds(jobs: Jobs) -> None:
     column = pa.array(DATES).cast(pa.timestamp("us"))
-    file = parquet(pa.table({"id": range(5), "t": column}), use_deprecated_int96_timestamps=True)
-    built = jobs.build("parquet --key id", files={"a.parquet": file})
+    kind = pa.list_(pa.struct({"t": pa.list_(pa.timestamp("ns")), "n": pa.int64()}))
+    lists = pa.array([[{"t": [1_700_000_000_123_456_789], "n": 1}]] * 5, kind)
+    columns = {"id": range(5), "t": column, "l": lists.flatten().field("t"), "s": lists.flatten(), "j": lists}
+    file = parquet(pa.table(columns), use_deprecated_int96_timestamps=True)
+    built = jobs.build("parquet --key id --flatten --json_columns j", files={"a.parquet": file})
     texts = {row["id"]: row["t"].decode() for row in built.table.rows}
     assert texts == dict(enumerate(column.cast(pa.string()).to_pylist()))
-    said = "column 't' holds times of Parquet's INT96, which are read to a microsecond"
-    assert [notice for notice in built.notices if "'t' holds" in notice] == [said]
+    said = "column '{}' holds times of Parquet's INT96, which are read to a microsecond"
+    assert [notice for notice in built.notices if "INT96" in notice] == [said.format(n) for n in ("t", "l", "s.t", "j")]
 
-    built = jobs.build("parquet --key id --timestamp t=s --output b")
+    built = jobs.build("parquet --key id --timestamp t=s --drop l,s,j --output b")
     assert {row["id"]: row["t"] for row in built.table.rows} == {n: seconds(date) for n, date in enumerate(DATES)}
 
 
