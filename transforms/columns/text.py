@@ -542,8 +542,6 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     """Return the canonical text of each value, null for missing values; items of a list are joined by commas."""
     column = decode_array(column)
     kind = column.type
-    if pa.types.is_null(kind):
-        return pa.nulls(len(column), pa.large_binary())
     if is_list(kind):
         return _list_key_texts(column)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
@@ -551,14 +549,14 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     if pa.types.is_floating(kind):
         return _float_key_texts(column)
     if pa.types.is_fixed_size_binary(kind):
-        return _canonical_texts(_binary(column.cast(pa.binary())))
+        return canonical_texts(_binary(column.cast(pa.binary())))
     is_text = kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
     is_time = pa.types.is_temporal(kind) and not pa.types.is_duration(kind)
     texts = _binary(column if is_text else time_texts(column) if is_time else column.cast(pa.string()))
     if is_time:  # the unit of a file shows in nothing but zeros
         whole = pc.replace_substring_regex(texts, rf"\.0+({_ZONE})\z", r"\1")
         return pc.replace_substring_regex(whole, rf"(\.[0-9]*[1-9])0+({_ZONE})\z", r"\1\2")
-    return _canonical_texts(texts)
+    return canonical_texts(texts)
 
 
 def key_texts_of_values(values: Sequence[Any]) -> pa.LargeBinaryArray:
@@ -579,8 +577,6 @@ def without_leading_zeros(texts: pa.Array) -> pa.Array:
 
 
 def _value_text(value: Any) -> bytes:
-    if isinstance(value, bool):
-        return b"true" if value else b"false"
     if isinstance(value, bytes):
         return value
     return value.encode() if isinstance(value, str) else repr(value).encode()
@@ -611,7 +607,8 @@ def _float_key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     return _binary(pc.if_else(pa.array(integers), whole, texts))
 
 
-def _canonical_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def canonical_texts(column: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Return texts with numbers and booleans in the spelling of `key_texts`."""
     if not count_non_digits(text_buffers(column)[0]):  # digits alone are themselves
         return column
     odd = pc.match_substring_regex(column, rf"\A(?:{_DECIMAL}|{_WORD})\z")

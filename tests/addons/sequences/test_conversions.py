@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from shardmill.addons.sequences.rows import Sequences
 from shardmill.data.example import decode_example
 from tests.support.command import Run, image, tree_bytes
 from tests.support.jobs import Jobs, check_sentence
-from tests.support.table_results import Table, encode_rows
+from tests.support.table_results import Table, encode_rows, parquet
 
 COLUMNS = ("user", "t", "x", "word", "kind")
 BY = "--sequence_by user --order_by t"
@@ -138,6 +139,25 @@ def test_every_format_of_tables(command: str, jobs: Jobs) -> None:
     records = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
     rows = encode_rows(command, records, **({"row_group_size": 50} if command == "parquet" else {}))
     assert _found(jobs.build(f"{command} {BY} --label kind", files={f"a.{command}": rows}).table) == _expected()
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_ids_of_texts_are_compared_as_they_are_stored(command: str, jobs: Jobs) -> None:
+    """Those of one key, such as 1.1 and 1.10, are of one split; of Unicode forms, that of keys counts."""
+    pairs = ["1.1", "1.10", "12e3", "12000", "True", "true", "+49151", "49151", "1.2.3", "1.2.30", "é", "e\u0301"]
+    rows = encode_rows(command, [{"id": each, "t": place} for place, each in enumerate([*pairs, *pairs])])
+    for flags in ("--splits a=0.5,b=0.5", "--splits a=0.5,b=0.5 --label id --output classes"):
+        table = jobs.build(f"{command} {BOTH} {flags}", files={f"a.{command}": rows}).table
+        found = {row["t"][0]: (row["t"], split) for split, rows in table.splits.items() for row in rows}
+        expected = {place: [place, place + 12] for place in range(10)} | {10: [10, 11, 22, 23]}
+        assert {first: times for first, (times, _) in found.items()} == expected
+        assert all(found[place][1] == found[place + 1][1] for place in range(0, 8, 2))
+
+
+def test_times_of_two_units_are_one_id(jobs: Jobs) -> None:
+    ids = {unit: pa.array([5, 6], pa.timestamp("s")).cast(pa.timestamp(unit)) for unit in ("s", "us")}
+    jobs.write({f"{unit}.parquet": parquet(pa.table({"id": each, "t": [1, 2]})) for unit, each in ids.items()})
+    assert sorted(row["t"] for row in jobs.build(f"parquet {BOTH}").table.rows) == [[1, 1], [2, 2]]
 
 
 def test_neither_files_nor_blocks_nor_threads_nor_workers_show(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,8 +120,7 @@ def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """
     none = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_int64(column.type):
-        values = column.fill_null(0).to_numpy()
-        return values.view(np.uint64) ^ _SIGN, none
+        return column.fill_null(0).to_numpy().view(np.uint64) ^ _SIGN, none
     if pa.types.is_floating(column.type):
         floats = column.cast(pa.float64()).fill_null(0).to_numpy() + 0.0  # of both zeros one
         bits = floats.view(np.uint64)

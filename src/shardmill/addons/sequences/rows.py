@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardmill.addons.sequences.options import SequenceOptions
 from shardmill.addons.sequences.records import order_keys, row_records, row_widths
@@ -17,8 +18,9 @@ from shardmill.flag_values import assign, quote
 from shardmill.text import FIRST_UNORDERED, plural, shown_line
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
-from shardmill.transforms.columns.text import misfit_reason, parse_exact_floats, parse_values
+from shardmill.transforms.columns.text import canonical_texts, misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import ColumnType, Inferred
+from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.features.rows import EncodedRows, RowAddOn, RowBatch, Written
 from shardmill.transforms.findings import MixedZones
 from shardmill.transforms.formats.format import key_column_name
@@ -110,11 +112,9 @@ class Sequences(RowAddOn):
         rows.reject(rows.is_missing(time), lambda _: f"{no_time} has no value")
         if dtypes.get(time) == "float32" and layout.types[time].dtype == "bytes":  # of more digits than float32
             texts = times.cast(pa.binary())
-            values, misfits = parse_values(texts, "float32")
-            wrong = np.zeros(len(texts), bool)
-            wrong[misfits] = True
-            rows.reject(wrong, lambda row: f"{no_time}: {misfit_reason(texts[row].as_py(), 'float32')}")
+            values, _ = parse_values(texts, "float32")
             rows.set_column(time, values)
+            rows.reject(rows.is_missing(time), lambda row: f"{no_time}: {misfit_reason(texts[row].as_py(), 'float32')}")
             rows.counters.append(partial(find_rounded_texts, time, texts, values))
             times = parse_exact_floats(texts)
         order, timeless = order_keys(times)
@@ -141,7 +141,12 @@ class Sequences(RowAddOn):
 
     def encode(self, batch: pa.RecordBatch, helpers: Mapping[str, pa.Array], layout: TableLayout) -> EncodedRows:
         features = batch.select([feature.name for feature in layout.features])
-        ids = helpers[self.id]
+        ids, texts = helpers[self.id], features[self.id]
+        if self.id in layout.class_names:
+            texts = pa.array(layout.class_names[self.id].names).take(texts).cast(pa.large_binary())
+        if pa.types.is_large_binary(texts.type):  # 1.1 and 1.10 are one key, and two ids; times of other units are one
+            texts = to_nfc(texts)
+            ids = pc.if_else(pc.equal(canonical_texts(texts), ids), texts, ids)
         values = (ids, features.columns, row_widths(layout.features))
         lines = batch[_ROW_LINE]
         if len(lines) and shown_line(lines[0].as_py()) is None:  # rows of one time are in the order of their content

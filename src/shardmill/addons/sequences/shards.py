@@ -96,8 +96,7 @@ class SequenceShards:
             for sequence, reason in sorted(reasons.items())
             for row in rows[starts[sequence] : starts[sequence] + lengths[sequence]].tolist()
         ]
-        good = np.ones(len(starts), bool)
-        good[list(reasons)] = False
+        good = ~np.isin(np.arange(len(starts)), list(reasons))
         batch = batch.filter(pa.array(good))
         ties = mix(keys[rows][starts] + mix(ids[rows][starts].astype(np.uint64)))[good]
         stats = TableStats.from_batch(batch, ties, self.labels, self.target)
