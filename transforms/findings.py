@@ -415,8 +415,9 @@ class OddValues(MergeableValue):
         if self.count:
             file, line, value = self.firsts["odd"]
             remedies = [f"{strip}{types[1:]}{flags.reject_flag(self.count, rows)} rejects such rows"]
-            if flags.missing and self.distinct is not None and not any(map(str.isdigit, "".join(self.distinct))):
-                texts = [text.strip() for text in sorted(self.distinct)] if strip else sorted(self.distinct)
+            distinct = None if self.has_lists else self.distinct
+            if flags.missing and distinct is not None and not any(map(str.isdigit, "".join(distinct))):
+                texts = [text.strip() for text in sorted(distinct)] if strip else sorted(distinct)
                 argument = quote(*texts, *filter(None, flags.missing))
                 them = "them" if len(texts) > 1 else "it"
                 also = types if self.signed else ""

@@ -219,7 +219,8 @@ class FloatSample:
         stored = sample.values.astype(np.float32)
         first = np.flatnonzero(stored[1:] == stored[:-1])
         if not len(first):
-            return ""
+            lost = sample.values[(stored == 0) & (sample.values != 0)].tolist()
+            return f"numbers such as {_number_text(lost[0])} become 0" if lost else ""
         count, (one, other) = len(first) << sample.level, sample.values[first[0] : first[0] + 2].tolist()
         numbers = "1 stored number replaces" if count == 1 else f"{count:,} stored numbers each replace"
         text = f"{stored[first[0]]:.0f}" if abs(stored[first[0]]) >= _EXACT else str(stored[first[0]])
@@ -234,8 +235,7 @@ def _at_level(values: npt.NDArray[np.float64], level: int) -> npt.NDArray[np.flo
 
 
 def _in_sample(numbers: npt.NDArray[np.float32], level: int) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = numbers.view(np.uint32) * _HASH_FACTOR < np.uint32(1 << (32 - level))
-    return found
+    return np.asarray(numbers.view(np.uint32) * _HASH_FACTOR < np.uint32(1 << (32 - level)))
 
 
 def sample_limit(columns: int) -> int:
@@ -269,8 +269,7 @@ def sample_numbers(
 
 
 def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    finite: npt.NDArray[np.float64] = values[np.abs(values) <= _LARGEST] + 0.0
-    return finite
+    return np.asarray(values[np.abs(values) <= _LARGEST] + 0.0)
 
 
 def find_rounded_texts(name: str, texts: pa.Array, floats: pa.Array, good: Flags) -> RoundedNumbers:
@@ -295,19 +294,23 @@ def rounded_texts(texts: pa.Array, numbers: pa.Array, limit: int, spelled: pa.Ar
     `spelled` the texts before a NumberStyle rewrote them.
     """
     lengths, signed = np.diff(text_buffers(texts)[1]), find_signed(texts if spelled is None else spelled, numbers)
-    if pa.types.is_integer(numbers.type) or not len(lengths) or (longest := lengths.max()) < _SHORT:
+    if pa.types.is_integer(numbers.type) or not len(lengths):
         return Rounded(signed=signed)
     texts, narrow = lead_with_minus(texts), numbers.to_numpy(zero_copy_only=False)
+    is_tiny = (narrow == 0).any() and pc.any(pc.match_substring(texts.view(pa.string()), "e", ignore_case=True)).as_py()
+    longest, short = lengths.max(), 0 if is_tiny else _SHORT
+    if longest < short:
+        return Rounded(signed=signed)
 
     def read(rows: npt.NDArray[np.int64] | None) -> np.ndarray:
         if rows is None and len(texts) <= _FEW_ROWS:
-            found, is_long = texts, lengths > _SHORT
+            found, is_long = texts, lengths > short
         else:
             found = pc.unique(texts) if rows is None else texts.take(pa.array(rows))
-            is_long = np.diff(text_buffers(found)[1]) > _SHORT
+            is_long = np.diff(text_buffers(found)[1]) > short
         return found.view(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)[is_long]
 
-    sample = sample_numbers(narrow, read, limit) if longest > _SHORT else None
+    sample = sample_numbers(narrow, read, limit) if longest > short else None
     large = np.flatnonzero(_are_large(narrow))
     if not len(large):
         return Rounded(sample=sample, signed=signed)

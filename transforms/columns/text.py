@@ -263,8 +263,7 @@ def _spelling_of_decimals(column: pa.Array, codes: npt.NDArray[np.uint8], offset
 
 
 def _floats_of(decimals: pa.Array) -> npt.NDArray[np.float64]:
-    numbers: npt.NDArray[np.float64] = decimals.view(pa.string()).cast(pa.float64()).to_numpy()
-    return numbers
+    return np.asarray(decimals.view(pa.string()).cast(pa.float64()).to_numpy())
 
 
 def _has_large(numbers: npt.NDArray[np.float64]) -> bool:
@@ -353,8 +352,7 @@ _SHOWN_BYTES = 400
 
 
 def _flags(booleans: pa.Array) -> Flags:
-    flags: Flags = booleans.to_numpy(zero_copy_only=False).copy()
-    return flags
+    return np.array(booleans.to_numpy(zero_copy_only=False))
 
 
 def count_non_digits(codes: npt.NDArray[np.uint8]) -> int:
@@ -671,9 +669,10 @@ class NumberStyle:
 def split_lists(texts: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """Split texts such as `1 2 3` or `[0.5, 1]`; return all parts as binary, and their number in each text.
 
-    Brackets around a list and quotes around a part are left out. A space separates at any white space.
+    A pair of brackets around a list and quotes around a part are left out. A space separates at any white space.
     """
-    trimmed = pc.ascii_trim(pc.fill_null(texts, b"").view(pa.string()), characters=" \t\r\n[](){}")
+    trimmed = pc.ascii_trim(pc.fill_null(texts, b"").view(pa.string()), characters=" \t\r\n")
+    trimmed = pc.ascii_trim(pc.replace_substring_regex(trimmed, _BRACKETS, r"\1\2\3"), characters=" \t\r\n")
     if separator.strip(" ") == "":
         lists = pc.ascii_split_whitespace(trimmed)
     else:
@@ -714,7 +713,9 @@ def parse_lists(texts: pa.Array, column: ColumnType, separator: str) -> tuple[pa
     return pa.LargeListArray.from_arrays(offsets, values, mask=mask), reasons
 
 
-_LIST = r"\s*[\[(]? *{number}(?:{separator}{number})+ *[\])]?\s*"
+_BRACKETS = r"^\[([^\[\]]*)\]$|^\(([^()]*)\)$|^\{([^{}]*)\}$"  # a pair around a text without such brackets
+_ITEMS = r" *{number}(?:{separator}{number})+ *"
+_LIST = rf"\s*(?:{_ITEMS}|\[{_ITEMS}\]|\({_ITEMS}\))\s*"
 _STORED = "values of column {!r} are {}, stored as texts\n{}"
 _CURRENCY = "(?:[$£€¥]|CHF|EUR|GBP|USD)"
 _MONEY = rf"[+-]?{_CURRENCY}? ?[+-]?[0-9][0-9.,' ]*(?:[%‰]|CR|DR|{_CURRENCY})?"

@@ -55,8 +55,7 @@ class RowBatch:
 
     def is_missing(self, name: str) -> Flags:
         """Return the rows without a value in a column."""
-        missing: Flags = self.batch[name].is_null().to_numpy(zero_copy_only=False)
-        return missing
+        return np.asarray(self.batch[name].is_null().to_numpy(zero_copy_only=False))
 
     def find(self) -> Findings:
         """Return the findings in the good rows."""

@@ -668,8 +668,7 @@ class PlainImages:
     @property
     def is_read(self) -> NDArray[np.bool_]:
         """True for each file that was read."""
-        found: NDArray[np.bool_] = self.rows["inode"] != 0
-        return found
+        return np.asarray(self.rows["inode"] != 0)
 
     @property
     def statuses(self) -> NDArray[np.int64]:

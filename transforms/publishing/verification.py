@@ -497,8 +497,7 @@ def _check_features(data: bytes, manifest: Manifest) -> Iterator[str]:
 def _index_features(content: dict[str, Any]) -> dict[str, Any]:
     if "translation" in content:
         return dict.fromkeys(content["translation"]["languages"], content["pythonClassName"])
-    entries: dict[str, Any] = content["featuresDict"]["features"]
-    return entries
+    return dict(content["featuresDict"]["features"])
 
 
 def _check_schema(data: bytes, manifest: Manifest) -> Iterator[str]:

@@ -402,7 +402,7 @@ class BinColumns:
         middle = self.low / 2 + self.high / 2
         first, width = middle[starts], middle[self.bounds[1:] - 1] - middle[starts]
         is_wide = sizes > MAX_BUCKETS
-        width[~is_wide] = 1
+        width[~is_wide | (width == 0)] = 1  # of different numbers that are one float64
         even = np.floor((middle - first[feature]) / width[feature] * MAX_BUCKETS)
         group = np.where(is_wide[feature], np.clip(even, 0, MAX_BUCKETS - 1).astype(np.int64), group)
         # By counts, where a bucket of these would hold over half

@@ -83,8 +83,7 @@ class Value:
 
     def flag(self) -> bool:
         """Return the value as a boolean."""
-        found: bool = self._checked(bool, "true or false")
-        return found
+        return bool(self._checked(bool, "true or false"))
 
     def wrong(self, expected: str) -> ValueError:
         """Return the error for a value that differs from what was `expected`."""

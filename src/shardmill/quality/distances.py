@@ -167,8 +167,7 @@ def _cut_divergences(shares: FloatArray) -> FloatArray:
     """Return the divergence of the numbers below and above each bound, given the shares below, shape (n,)."""
     whole = shares + (1 - shares)
     bits = _divergence_terms(shares / whole).sum(axis=0) + _divergence_terms((1 - shares) / whole).sum(axis=0)
-    found: FloatArray = np.where(shares[0] == shares[1], 0.0, np.clip(bits / 2, 0.0, 1.0))
-    return found
+    return np.asarray(np.where(shares[0] == shares[1], 0.0, np.clip(bits / 2, 0.0, 1.0)))
 
 
 def _find_nearest(low: FloatArray, high: FloatArray, other_low: FloatArray, other_high: FloatArray) -> FloatArray:

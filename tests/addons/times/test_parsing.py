@@ -97,6 +97,7 @@ def test_forms_of_strptime() -> None:
         *(1700000000250, 20240131000),
         None,
     ]
+    parse_timestamps({"t": "s:%d/%b/%Y:%H:%M:%S %z"})  # as Apache's logs have it
     for form in ("%d/%m", "%Q", "%d%"):
         with pytest.raises(OptionValueError, match="form"):
             parse_timestamps({"t": f"s:{form}"})

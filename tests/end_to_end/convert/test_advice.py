@@ -268,6 +268,12 @@ CASES: list[tuple[Any, ...]] = [
     ("csv", _csv("1 000", "22 500"), "lists of numbers", [1000, 22500], [["1", "000"], ["22", "500"]]),
     ("csv", _csv("1 2", "3 4"), "lists of numbers", [[1, 2], [3, 4]]),
     ("csv", _csv("[1,2]", "[3,4]"), "lists of numbers", [[1, 2], [3, 4]]),
+    (
+        "csv --list_separator 'x= '",
+        _csv("1 2", "3 4", "5 6", "7 ?"),
+        "first other one is '?'",
+        [[1, 2], [3, 4], [5, 6]],
+    ),
     ("csv", _csv(*"12345-?-"), "5 of its 8 values are", *(([1, 2, 3, 4, 5],) * 2)),
     ("csv", _csv("NA", "7"), "taken as missing values…; --missing '' takes empty", ["NA", "7"]),
     ("csv", _csv(" 7", "8", "9 "), "spaces around them, the first…--strip removes the spaces", [7, 8, 9]),

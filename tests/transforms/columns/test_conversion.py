@@ -15,6 +15,8 @@ from shardmill.transforms.columns.conversion import (
     column_array,
     column_type,
     convert_value,
+    rounded_texts,
+    rounded_values,
     sample_limit,
     sample_numbers,
 )
@@ -110,6 +112,13 @@ def test_a_sample_of_few_different_numbers_is_exact() -> None:
     )
     assert sample_of(values[:18], 16).describe() == ""
     assert FloatSample(np.zeros(0)).describe() == ""
+
+
+@pytest.mark.parametrize("numbers", [["1e-50", "0.5"], ["0.5", "7.5E-48", "1e-47"]])
+def test_numbers_that_become_zero_are_found(numbers: list[str]) -> None:
+    texts, narrow = pa.array(numbers, pa.binary()), pa.array(np.array(numbers, np.float64).astype(np.float32))
+    found = [rounded_texts(texts, narrow, 16), rounded_values([*map(float, numbers)], narrow, 16)]
+    assert {each.sample.describe().split(" become ")[-1] for each in found} <= {"0", "0.0"}
 
 
 @pytest.mark.parametrize(("columns", "limit"), [(0, 2048), (64, 2048), (1000, 131), (20_000, 16)])

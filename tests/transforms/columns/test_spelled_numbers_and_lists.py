@@ -72,6 +72,8 @@ def test_parts_without_their_quotes() -> None:
     parts, lengths = text.split_lists(texts("['a b', \"c\"]", "x,,y,", " "), ",")
     assert (parts.to_pylist(), lengths.tolist()) == ([b"a b", b"c", b"x", b"", b"y"], [2, 3, 0])
     assert text.split_lists(texts("1 \t 2\n3"), " ")[1].tolist() == [3]
+    own = [b"(a)", b"b", b"a", b"(b)", b"(1,2)", b"(3)", b"(0", b"1]"]
+    assert text.split_lists(texts("(a);b", "a;(b)", "[(1,2);(3)]", "(0;1]"), ";")[0].to_pylist() == own
 
 
 @pytest.mark.parametrize("values", [("1", "2"), ("1", "2.5"), ("true",), ("a", "1"), ("007",)])

@@ -94,6 +94,8 @@ def test_histograms(name: str) -> None:
 def test_a_histogram_of_few_numbers_has_each() -> None:
     assert bins_of(np.array([3, -1, 3, 7])).buckets() == [Bucket(-1, -1, 1), Bucket(3, 3, 2), Bucket(7, 7, 1)]
     assert bins_of(np.array([])).buckets() == []
+    with np.errstate(all="raise"):  # numbers that are one float64
+        assert sum(bucket.count for bucket in bins_of(np.arange(60) + 10**18).buckets()) == 60
 
 
 def test_a_histogram_is_even_unless_one_bucket_would_hold_over_half() -> None:

@@ -1,7 +1,7 @@
 """The option that stores dates and times as integers."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
@@ -35,7 +35,7 @@ def _check_form(form: str) -> None:
     if form in ("", EPOCH):
         return
     try:
-        datetime.strptime(datetime(2024, 1, 31).strftime(form), form)
+        datetime.strptime(datetime(2024, 1, 31, tzinfo=UTC).strftime(form), form)
     except ValueError as error:
         raise OptionValueError(f"{form} is no form of dates as strptime has it, such as %d/%m/%Y: {error}") from None
     if not any(year in form for year in _YEARS):
