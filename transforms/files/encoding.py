@@ -15,6 +15,7 @@ import pyarrow as pa
 from shardmill.data import example
 from shardmill.data.example import example_header
 from shardmill.data.features import NO_RENAMES, DType, Feature, Features, Renames
+from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.reading.plain_examples import ExampleDecoder
@@ -24,6 +25,7 @@ from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
 from shardmill.transforms.findings import Mergeable
+from shardmill.transforms.formats.format import check_start
 from shardmill.transforms.formats.line_blocks import examine_bytes
 from shardmill.transforms.inputs import found_files
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
@@ -436,10 +438,6 @@ class TextStats(LabelledStats):
         return {"text": text, **summarize_labels(self.labels, class_names)}
 
 
-class _TextError(ValueError):
-    """The reason to reject a text file, as written to rejects/."""
-
-
 _SHOWN = 20  # bytes on each side of one that is not UTF-8
 
 
@@ -448,7 +446,7 @@ class TextFileEncoder(FileEncoder):
     """Encoder of text files as tf.train.Example: text as UTF-8, label, filename."""
 
     feature = "text"
-    refusal = _TextError
+    refusal = UserError
     max_bytes = MAX_RECORD_BYTES // 4  # in memory thrice: as stored, decoded, and as UTF-8
 
     root: str  # folder that names are relative to
@@ -458,6 +456,7 @@ class TextFileEncoder(FileEncoder):
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read and decode a text, without its byte order mark."""
         data = storage.read_bytes(path) if data is None else data
+        check_start(data, "it", self.encoding)
         try:
             text = data.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
@@ -465,9 +464,9 @@ class TextFileEncoder(FileEncoder):
             if self.encoding == "utf-8" and examine_bytes(data, path, 1).cp1252:
                 around = data[max(error.start - _SHOWN, 0) : error.start + _SHOWN].decode("cp1252")
                 reason += f"; if all files are cp1252, --encoding cp1252 reads it as {around!r}"
-            raise _TextError(reason) from None
+            raise UserError(reason) from None
         if not text.strip():
-            raise _TextError("the file is empty" if not text else "the file holds nothing but white space")
+            raise UserError("the file is empty" if not text else "the file holds nothing but white space")
         return Encoded(text.encode())
 
     def as_columns(self, encoded: Encoded) -> dict[str, Any]:

@@ -399,7 +399,7 @@ class CsvFormat(formats.RecordFormat):
         The text is in the file's encoding if the file can be cut into blocks, otherwise UTF-8.
         """
         with open_decompressed(file.path, file.name, file.size_bytes) as raw:
-            start = raw.read(csv_parse.START_BYTES)
+            start = raw.read(formats.START_BYTES)
             csv_parse.check_start(start, file.name, self.encoding)
             if not self._is_splittable(file):
                 try:

@@ -688,17 +688,15 @@ _MAGIC = (  # of what is often named .csv by mistake
     (b"PK\x03\x04", "a zip archive or a spreadsheet: export it as CSV"),
     (b"\xd0\xcf\x11\xe0", "an old Excel file: export it as CSV"),
     (b"PAR1\x15", "a Parquet file"),
-    (b"\xff\xfe", "UTF-16: give --encoding utf-16"),
-    (b"\xfe\xff", "UTF-16: give --encoding utf-16"),
 )
-START_BYTES = 8  # as many as the longest of these
 
 
 def check_start(start: bytes, name: str, encoding: str) -> None:
     """Raise a UserError if the file `name`, which begins with `start`, is of another known format."""
     for magic, format_name in _MAGIC:
-        if start.startswith(magic) and not encoding.startswith(("utf-16", "utf-32")):
+        if start.startswith(magic):
             raise UserError(f"{name} is not CSV; it begins like {format_name}")
+    formats.check_start(start, name, encoding)
 
 
 def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from shardmill.transforms.columns.types import (
     Values,
     ValuesOf,
 )
-from shardmill.transforms.encodings import to_nfc
+from shardmill.transforms.encodings import encoding_name, to_nfc
 from shardmill.transforms.findings import Findings, MissingTexts, Occurrences, OddTexts, Remarks, RoundedNumbers
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
@@ -207,6 +207,21 @@ def describe_cut_end(text: bytes) -> str:
     if not text or text.endswith((b"\n", b"\r")):
         return ""
     return "; the file ends there without a line break, so it may be cut short: compare its size with the original's"
+
+
+# In each character, the places of the byte with ASCII and of one that is then NUL; the bytes of a character
+_PLACES = {"utf-32-le": (0, 2, 4), "utf-32-be": (3, 1, 4), "utf-16-le": (0, 1, 2), "utf-16-be": (1, 0, 2)}
+START_BYTES = 1024  # in which NULs are counted
+
+
+def check_start(start: bytes, name: str, encoding: str) -> None:
+    """Raise a UserError if `start`, of the file `name`, is UTF-16 or UTF-32, and `encoding` is none of these."""
+    if encoding_name(encoding).startswith(("utf-16", "utf-32")):
+        return
+    for found, (low, high, step) in _PLACES.items():
+        highs, is_marked = start[high:START_BYTES:step], start.startswith("\ufeff".encode(found))
+        if is_marked or highs.count(0) > max(3, len(highs) / 2, 8 * start[low:START_BYTES:step].count(0)):
+            raise UserError(f"{name} begins like {found[:6].upper()}; give --encoding {found[: 6 if is_marked else 9]}")
 
 
 _WIDE_COLUMNS, _WIDE_FACTOR = 4096, 4

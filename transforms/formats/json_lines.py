@@ -483,9 +483,6 @@ _ARRAY_HINT = "; expected one object on each line: jq -c '.[]' makes such lines 
 
 def _hint(line: bytes) -> str:
     """Return what makes JSON lines of a line that is not JSON: part of a longer text, a Python literal, or NaN."""
-    if b"\0" in line:
-        order = "be" if line.startswith(b"\0") else "le"
-        return f"; it has NUL bytes, as UTF-16 without a byte order mark has: give --encoding utf-16-{order}"
     if line.startswith(b"\x1e"):
         return "; it begins with the mark of JSON text sequences (RFC 7464): tr -d '\\036' makes lines of them"
     if b"\r" in line:

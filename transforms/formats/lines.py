@@ -24,7 +24,6 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.streams import is_compressed
 
 TEXT, LINE_NUMBER = "text", "line_number"
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ASCII = bytes(range(128))  # every character of it
 _END_LINES = frozenset(mark.encode() for mark in END_MARKS)
 _MARK_STARTS = np.frombuffer(b"<[ \t", np.uint8)
@@ -114,10 +113,7 @@ class LinesFormat(formats.RecordFormat):
     @property
     def has_plain_ends(self) -> bool:
         """True if ASCII bytes always mean ASCII characters, so that lines are found without decoding."""
-        try:
-            return _ASCII.decode(self.encoding) == _ASCII.decode("ascii")
-        except UnicodeError:
-            return False
+        return _ASCII.decode(self.encoding, "replace") == _ASCII.decode()
 
     def pieces(self, block: BlockRef, keep_marks: bool = False) -> Iterator[line_blocks.Piece | Reject]:
         """Yield the lines of a block like read_pieces, as UTF-8 except for invalid lines, without byte order marks."""
@@ -126,7 +122,7 @@ class LinesFormat(formats.RecordFormat):
             for piece in line_blocks.read_pieces(block, self.block_size, None if plain else self._transcode):
                 if isinstance(piece, line_blocks.Piece) and plain:
                     if piece.first_line == 1:
-                        self.check_start(piece.data, name)
+                        formats.check_start(piece.data, name, self.encoding)
                     piece = line_blocks.Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
                 if isinstance(piece, line_blocks.Piece) and BOM in piece.data and not keep_marks:
                     starts = line_blocks.line_ranges(piece.data)[0]
@@ -140,11 +136,6 @@ class LinesFormat(formats.RecordFormat):
     def count_encodings(self, piece: line_blocks.Piece, name: str) -> Undecodable:
         """Return how the lines of a piece of file `name` can be decoded."""
         return _Lines.from_piece(piece, self.encoding).encodings(name, self.encoding)
-
-    def check_start(self, data: bytes, name: str) -> None:
-        """Raise a UserError if `data`, the start of a file whose lines are found without decoding, is UTF-16."""
-        if data.startswith(_UTF16):
-            raise UserError(f"{name} begins like UTF-16; give --encoding utf-16")
 
     def _transcode(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self.encoding)(MARK_ERRORS)
@@ -267,7 +258,7 @@ class ParallelFormat(formats.RecordFormat):
                 for part in file.parts
             ]
             for part, walker in zip(file.parts, walkers, strict=True):
-                self.lines.check_start(walker.peek(), part.name)
+                formats.check_start(walker.peek(), part.name, self.lines.encoding)
             yield from self._cut(file, walkers)
 
     def _cut(self, file: FileRef, walkers: Sequence[line_blocks.LineWalker]) -> Iterator[BlockRef]:

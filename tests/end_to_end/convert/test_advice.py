@@ -298,7 +298,18 @@ CASES: list[tuple[Any, ...]] = [
     ("jsonl", _jsonl(["1"], ["2"]), "its 2 values are numbers", [[1], [2]]),
     ("jsonl", _jsonl("a", 1), "numbers and booleans become texts…--json_columns x stores the", ['"a"', "1"]),
     ("jsonl", _jsonl({"a": 1}, {"a": 2}), NESTED, [1, 2], ['{"a":1}', '{"a":2}'], [0, 1]),
-    ("jsonl", '{"x": 1}\n'.encode("utf-16-le"), "as UTF-16 without a byte order mark has", [1]),
+    *(
+        (command, data.encode(encoding), f"begins like …; give --encoding {encoding}", made)
+        for command, encoding, data, made in (
+            ("text", "utf-16-le", "über\nb\n", ["über", "b"]),
+            ("text --record paragraph", "utf-32", "a\n\nb\n", ["a", "b"]),
+            ("text --record file", "utf-16-be", "über\n", _have("text", "über\n".encode())),
+            ("csv", "utf-16", "n,x\n1,2\n", [2]),
+            ("csv --columns n,x", "utf-16-le", "1,2\n", [2]),
+            ("csv --header none", "utf-32-be", "1,2\n", [2]),
+            ("jsonl", "utf-16-be", '{"x": 1}\n', [1]),
+        )
+    ),
     ("jsonl --max_reject_fraction .5", _jsonl(1, 10**20) + "{}", "; --json_columns x stores such", ["1", str(10**20)]),
     ("jsonl --flatten", _jsonl({"a": [{"x": 1}, {}]}), "is for objects without this field", [[1, 7]]),
     ("csv --sequence_by u --order_by t", "u,t,x\n1,1,5\n1,2,\n", "for each of its rows; --fill", [[5, 7]], [[5]]),
@@ -339,7 +350,6 @@ CASES: list[tuple[Any, ...]] = [
     ("csv", "n,x\n1;2\n3;4\n", "the header has 2 fields, and…; give --skip_lines ", [2, 4]),
     ("csv", "sep=;\nn;x\n1;2\n", " tells Excel the delimiter", [2]),
     ("csv --columns n,x", "n,x\n1,2\n3,4\n", "the names that --columns gives", *(([2, 4],) * 2)),
-    ("csv", "n,x\n1,2\n".encode("utf-16"), "UTF-16: give --encoding utf-16", [2]),
     ("csv", "n,é\n1,2\n".encode("cp1252"), "the header is not utf-8…: if that is right, give --encoding", [2]),
     ("csv --max_reject_fraction .5", "n,x\n1,é\n2,y\n".encode("cp1252"), "1 row is not UTF-8", ["é", "y"], ["y"]),
     ("parquet", parquet(pa.table({"n": [1], "__index_level_0__": [3]})), "the index of a pandas table; --drop", [1]),

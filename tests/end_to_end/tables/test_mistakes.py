@@ -103,7 +103,6 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     ({"a.jsonl": JSON}, {"csv": "no CSV files in --input", "avro": "Avro files"}),
     ({"a.jsonl": '{"": 1}\n'}, {"jsonl": "a column without a name"}),
     ({"a.jsonl": "{}\n{}\n"}, {"jsonl": "no column of --input"}),
-    ({"a.jsonl": JSON.encode("utf-16")}, {"jsonl": "a.jsonl begins like UTF-16; give --encoding utf-16"}),
     ({"a.txt": ""}, {"text": "has no rows"}),
     ({"a.csv": "a\n"}, {"text": "no text files in --input…1 .csv file, such as 'a.csv'"}),
     (

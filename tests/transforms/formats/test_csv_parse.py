@@ -91,15 +91,21 @@ def test_a_record_with_more_than_one_fault_is_one_reject() -> None:
     assert found.rows == 1
 
 
-@pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[: csv_parse.START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])
+@pytest.mark.parametrize(
+    "start",
+    [b"", b"PAR1,PAR", b"BZh9,a\n", b"a,b\n", "é,b\n".encode(), b"a,b\0\n", b"a\0\0\0\0,", b"a,b\0" * 9, bytes(9)],
+)
 def test_text_is_no_other_format(start: bytes) -> None:
     csv_parse.check_start(start, "a.csv", "utf-8")
 
 
-def test_a_byte_order_mark_is_fine_in_its_encoding() -> None:
-    csv_parse.check_start(b"\xff\xfea\0", "a.csv", "utf-16")
-    with pytest.raises(UserError, match=r"^a.csv is not CSV; it begins like UTF-16"):
-        csv_parse.check_start(b"\xff\xfea\0", "a.csv", "utf-8")
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_wide_characters_are_fine_in_their_encoding_alone(encoding: str, mark: str) -> None:
+    start, named = f"{mark}a,ö,b\n".encode(encoding), encoding[:6] if mark else encoding
+    csv_parse.check_start(start, "a.csv", named)
+    with pytest.raises(UserError, match=rf"^a.csv begins like {encoding[:6].upper()}; give --encoding {named}$"):
+        csv_parse.check_start(start, "a.csv", "utf-8")
 
 
 WIDE = csv_parse.Table("a.csv", tuple(f"c{number}" for number in range(300)), Dialect(), ("",), "utf-8")
