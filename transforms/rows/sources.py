@@ -4,10 +4,12 @@ pandas, polars, datasets and pyarrow.dataset are imported by the program that gi
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, time
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -17,7 +19,8 @@ import pyarrow.parquet as pq
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.file_names import is_split_name
-from shardmill.text import listed, plural
+from shardmill.text import listed, plural, shorten
+from shardmill.transforms.formats.format import check_unique_names
 from shardmill.transforms.inputs.folders import normalize_split
 from shardmill.transforms.rows.values import row_of
 from shardmill.transforms.stores.protocol import error_text
@@ -73,7 +76,7 @@ def open_rows(data: Any) -> RowSource:
     try:
         rows = iter(data)
     except TypeError:
-        raise UserError(f"data is {_type_name(data)}, which is not read; expected {KINDS}") from None
+        raise UserError(f"data is {type(data).__name__}, which is not read; expected {KINDS}") from None
     description = f"the {type(data).__name__}"
     return RowSource(description, "rows", {"": _check_first(rows, description)})
 
@@ -121,8 +124,6 @@ def _refuse_others(data: Any) -> None:
             f"data is the path {os.fspath(data)!r}, and shardmill.write takes rows; shardmill.convert reads files:"
             ' shardmill.convert("csv", input=…), or another command'
         )
-    if isinstance(data, bytes | bytearray | memoryview):
-        raise UserError(f"data is {_type_name(data)}, which is not read; expected {KINDS}")
     if isinstance(data, np.ndarray):
         raise UserError('data is a NumPy array, whose columns have no names; give a dictionary: {"x": data}')
     for module, name, remedy in _REMEDIES:
@@ -166,11 +167,6 @@ def _is_of(data: Any, module: str, name: str) -> bool:
     return isinstance(kind, type) and isinstance(data, kind)
 
 
-def _type_name(data: Any) -> str:
-    kind = type(data)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _check_first(rows: Iterator[Any], description: str) -> Iterator[Any]:
     """Return `rows`, of which the first one must be a dictionary; raises UserError, and JobError if `rows` fails."""
     try:
@@ -181,7 +177,7 @@ def _check_first(rows: Iterator[Any], description: str) -> Iterator[Any]:
         if row_of(first) is None:
             named = isinstance(first, list | tuple)
             remedy = "; name the values of each row: dict(zip(names, row))" if named else f"; expected {KINDS}"
-            raise UserError(f"the first row of the data is {_type_name(first)}, not a dictionary{remedy}")
+            raise UserError(f"the first row of the data is {type(first).__name__}, not a dictionary{remedy}")
     return chain(head, rows)
 
 
@@ -198,7 +194,7 @@ def _open_pandas(data: Any) -> Batches:
                 f"{source}: the name of column {name!r} is not a string; data.columns = data.columns.map(str) makes"
                 " strings of all names"
             )
-    _check_unique(source, list(data.columns))
+    check_unique_names(source, list(data.columns))
     named = [name for name in data.index.names if name is not None]
     if len(data) and (named or not _is_of(data.index, "pandas", "RangeIndex")):
         called = f"an index called {listed(list(map(repr, named)), 3)}" if named else "an index that is not a range"
@@ -206,14 +202,29 @@ def _open_pandas(data: Any) -> Batches:
             f"{source} has {called}, and it may be data; give data.reset_index() to store it, or"
             " data.reset_index(drop=True) to leave it out"
         )
-    try:
-        table = pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        for name in data.columns:
-            with _report_column(source, name, data[name].dtype):
-                pa.Table.from_pandas(data[[name]], preserve_index=False)
-        raise UserError(f"{source} cannot be read: {error_text(error, lines=1)}") from None
+    columns = {}
+    for name in data.columns:
+        with _report_column(source, name, data[name].dtype):
+            columns[name] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
+            _check_times(data[name], columns[name])
+    table = pa.table(columns)
     return Batches(table.schema, table.to_batches(_BATCH_ROWS))
+
+
+def _check_times(values: Any, stored: pa.Array | pa.ChunkedArray) -> None:
+    """Raise a ValueError where Arrow stores another time: it takes the kind of all from the first."""
+    if values.dtype == object and re.search("date|time", str(stored.type)):
+        for row, (value, found) in enumerate(zip(values, stored.to_pylist(), strict=True), 1):
+            if _is_changed(value, found):
+                raise ValueError(f"row {row} would become {shorten(str(found))}, and is {shorten(str(value))}")
+
+
+def _is_changed(value: Any, stored: Any) -> bool:
+    if isinstance(stored, list):
+        return any(map(_is_changed, value, stored))
+    if isinstance(stored, dict):
+        return any(_is_changed(value.get(key), item) for key, item in stored.items())
+    return isinstance(value, date | time) and stored is not None and bool(value != stored)
 
 
 @contextmanager
@@ -222,47 +233,37 @@ def _report_column(source: str, name: str, kind: Any) -> Iterator[None]:
         yield
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         reason = str(error.args[0]) if isinstance(error, pa.ArrowException) else error_text(error, lines=1)
+        without = {
+            "the pandas DataFrame": f": data.drop(columns=[{name!r}])",
+            "the polars DataFrame": f": data.drop({name!r})",
+        }
         raise UserError(
             f"{source}: column {name!r} of type {kind} cannot be stored: {reason.splitlines()[0].rstrip('.')}; convert"
-            " its values, or leave the column out"
+            f" its values, or give the data without the column{without.get(source, '')}"
         ) from None
 
 
 def _check_columns(source: str, schema: pa.Schema) -> None:
     if not schema.names:
         raise UserError(f"{source} has no columns")
-    _check_unique(source, schema.names)
+    check_unique_names(source, schema.names)
     for field in schema:
         with _report_column(source, field.name, field.type):  # some types fail with their first row
             pq.write_table(pa.table({field.name: pa.nulls(1, field.type)}), pa.BufferOutputStream())
-
-
-def _check_unique(source: str, names: list[str]) -> None:
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise UserError(f"{source}: column {twice!r} is there twice; expected names that differ")
 
 
 def _open_polars(data: Any) -> Batches:
     source = "the polars DataFrame"
     polars = sys.modules["polars"]
     oldest = {"compat_level": polars.CompatLevel.oldest()}  # views of texts are not stored in Parquet
-    for name, kind in data.schema.items():
-        if kind == polars.Object:
-            raise UserError(
-                f"{source}: column {name!r} holds Python objects; convert them to a type of polars, or leave the column"
-                f" out: data.drop({name!r})"
-            )
     empty = data.clear()
-    try:
-        schema = empty.to_arrow(**oldest).schema
-    except pa.ArrowException:
-        for name, kind in data.schema.items():
-            with _report_column(source, name, kind):
-                empty.select(name).to_arrow(**oldest)
-        raise
+    for name, kind in data.schema.items():
+        with _report_column(source, name, kind):
+            if kind == polars.Object:
+                raise ValueError("it holds Python objects")
+            empty.select(name).to_arrow(**oldest)
     parts = (part.to_arrow(**oldest) for part in data.iter_slices(_BATCH_ROWS))
-    return Batches(schema, chain.from_iterable(part.to_batches() for part in parts))
+    return Batches(empty.to_arrow(**oldest).schema, chain.from_iterable(part.to_batches() for part in parts))
 
 
 def _open_hugging_face(data: Any) -> Batches:
@@ -301,7 +302,9 @@ def _open_arrays(data: Mapping[Any, np.ndarray]) -> Batches:
     types = {}
     for name, array in data.items():
         with _report_column(source, name, array.dtype):
-            types[name] = _to_arrow(array if array.dtype.hasobject else array[:1]).type
+            found = _to_arrow(array if array.dtype.hasobject else array[:1])
+            _check_times(array, found)
+            types[name] = found.type
     row_bytes = sum(array[:1].nbytes for array in data.values())
     size = min(max(_BATCH_BYTES // max(row_bytes, 1), 1), _BATCH_ROWS)
     schema = pa.schema(types)
@@ -319,17 +322,9 @@ def _to_arrow(array: np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
     if array.ndim > 1:
         if np.ma.isMaskedArray(array):
             raise ValueError("a masked array of several dimensions; data.filled(value) replaces the masked values")
-        flat = _to_arrow(array.reshape(-1), None if kind is None else _innermost(kind))
-        for size in reversed(array.shape[1:]):
-            flat = pa.FixedSizeListArray.from_arrays(flat, size)
-        return flat
+        items = array.reshape(array.shape[0] * array.shape[1], *array.shape[2:])
+        return pa.FixedSizeListArray.from_arrays(_to_arrow(items, kind and kind.value_type), array.shape[1])
     native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     if native.dtype.kind == "M" and np.datetime_data(native.dtype)[0] in ("h", "m"):
         native = native.astype("datetime64[s]")  # the coarsest times that Arrow has
     return pa.array(native, kind)
-
-
-def _innermost(kind: pa.DataType) -> pa.DataType:
-    while pa.types.is_fixed_size_list(kind):
-        kind = kind.value_type
-    return kind

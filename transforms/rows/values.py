@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import date, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import chain
 from types import NoneType
@@ -230,6 +230,11 @@ def _list_times(times: np.ndarray) -> Any:
 
 
 def _to_arrow_text(value: Any) -> str | None:
+    if isinstance(value, time) and value.tzinfo is not None:
+        raise ValueRefusedError(f"{value!r} is not stored: a time without a date has no offset; give its isoformat()")
+    offset = value.utcoffset() if isinstance(value, datetime) else None
+    if offset is not None and offset.seconds % 60 and not offset.microseconds:  # which Arrow refuses
+        return f"{_to_arrow_text(value.replace(tzinfo=None))}{value:%z}"
     try:
         array = pa.array(np.atleast_1d(value) if isinstance(value, np.datetime64) else [value])
         text: str | None = time_texts(decode_array(array))[0].as_py()
