@@ -488,7 +488,7 @@ def _hint(line: bytes) -> str:
     if b"\r" in line:
         return "; its lines end in CR alone: tr '\\r' '\\n' mends them"
     if line.startswith((b"[", b"]", b"}", b'"')) or line.endswith((b",", b"{", b"[")):
-        return f"{_ARRAY_HINT}, jq -c . of objects over several lines"
+        return f"{_ARRAY_HINT}, jq -c . of objects over several lines, sed 's/,$//' of lines with a comma behind each"
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         text = line.decode()
         literal = ast.literal_eval(text)

@@ -97,7 +97,11 @@ def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected
             "not JSON: unexpected character, expected a JSON value, at character 1; it begins with the mark of JSON"
             " text sequences (RFC 7464): tr -d '\\036' makes lines of them",
         ),
-        ('{"x": 1}\0', "not JSON: unexpected content after document, at character 9"),
+        (
+            '{"x": 1},',
+            f"not JSON: unexpected content after document, at character 9{ARRAY}, jq -c . of objects over several lines"
+            ", sed 's/,$//' of lines with a comma behind each",
+        ),
         ("[1]", "not a JSON object, but [1]" + ARRAY),
         ("null", "not a JSON object, but null"),
         (
