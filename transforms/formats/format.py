@@ -211,7 +211,7 @@ def describe_cut_end(text: bytes) -> str:
 
 # In each character, the places of the byte with ASCII and of one that is then NUL; the bytes of a character
 _PLACES = {"utf-32-le": (0, 2, 4), "utf-32-be": (3, 1, 4), "utf-16-le": (0, 1, 2), "utf-16-be": (1, 0, 2)}
-START_BYTES = 1024  # in which NULs are counted
+START_BYTES = 256  # in which NULs are counted
 
 
 def check_start(start: bytes, name: str, encoding: str) -> None:
