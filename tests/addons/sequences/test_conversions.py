@@ -143,7 +143,7 @@ def test_every_format_of_tables(command: str, jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
 def test_ids_of_texts_are_compared_as_they_are_stored(command: str, jobs: Jobs) -> None:
-    """Those of one key, such as 1.1 and 1.10, are of one split; of Unicode forms, that of keys counts."""
+    """Ids that are one number, such as 1.1 and 1.10, are two sequences; two Unicode forms of a text are one id."""
     pairs = ["1.1", "1.10", "12e3", "12000", "True", "true", "+49151", "49151", "1.2.3", "1.2.30", "é", "e\u0301"]
     rows = encode_rows(command, [{"id": each, "t": place} for place, each in enumerate([*pairs, *pairs])])
     for flags in ("--splits a=0.5,b=0.5", "--splits a=0.5,b=0.5 --label id --output classes"):
