@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.addons.sequences.records import DecodedRows, order_keys, row_records, row_widths
+from shardmill.addons.sequences.records import DecodedRows, order_keys, order_texts, row_records, row_widths
 from shardmill.data.features import Feature
 from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.columns.text import NumberStyle
 
 FEATURES = (
     Feature("n", "int64", shape=(None,)),
@@ -55,6 +56,7 @@ def test_there_and_back(
 
 
 _LIMIT = 1 << 63
+PLAIN = NumberStyle()
 
 
 @pytest.mark.parametrize(
@@ -63,41 +65,61 @@ _LIMIT = 1 << 63
         pa.array([-_LIMIT, -5, -1, 0, 1, 7, _LIMIT - 1]),
         pa.array([-np.inf, -3e38, -1.5, -1e-45, 0, 1e-45, 2, np.inf], pa.float32()),
         pa.array([-np.inf, -1e300, -5e-324, 0, 5e-324, 1.7e9, 1.7e9 + 0.1, np.inf]),
-        pa.array(
-            (
-                b"0001-01-01|1600-01-01T00:00:00.000001Z|1686-11-09|1686-11-11|1969-12-31T23:59:59.999999Z|1970-01-01"
-                b"|1970-01-01 00:00:00.000001|2024-02-29T09:05|2024-02-29 09:05:00.1234567|2024-02-29 09:05:00.1234568"
-                b"|2024-060T09:05:01|2024-W09-4T09:05:01.000000001|2024-02-29T24:00|2024-03-01T01:00+00:59:59"
-                b"|2253-02-21|2253-02-23|2253-02-23T00:00:00.000001|2262-04-12|2263-01-01|9999-12-31"
-            ).split(b"|"),
-            pa.large_binary(),
-        ),
     ],
 )
-def test_they_sort_as_times_do(column: pa.Array) -> None:
-    keys, none = order_keys(column)
+def test_they_sort_as_numbers_do(column: pa.Array) -> None:
+    keys, none = order_keys(column, PLAIN)
 
     assert not none.any()
     assert (keys[1:] > keys[:-1]).all()
 
 
+def _ranks(texts: str, style: NumberStyle = PLAIN, ids: str = "") -> list[int]:
+    """Return the places of texts in the order of their id: equal ones have one, and those that do not fit have -1."""
+    column = pa.array(texts.encode().split(b"|"), pa.large_binary())
+    assert not order_keys(column, style)[1].any()
+    numbers = np.unique(list(ids or "a" * len(column)), return_inverse=True)[1]
+    seconds, fractions, misfits = order_texts(column, numbers, style)
+    places = np.unique(list(zip(seconds.tolist(), fractions.tolist(), strict=True)), axis=0, return_inverse=True)[1]
+    return np.where(misfits, -1, places.ravel()).tolist()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        "0001-01-01|1600-01-01T00:00:00.000001Z|1686-11-09|1686-11-11|1969-12-31T23:59:59.999999Z|1970-01-01"
+        "|1970-01-01 00:00:00.000001|2024|20240102|2024-02-29T09:05|2024-02-29 09:05:00.1234567"
+        "|2024-02-29 09:05:00.1234568|2024-060T09:05:01|2024-W09-4T09:05:01.000000001|2024-02-29T24:00"
+        "|2024-03-01T01:00+00:59:59|2253-02-21|2253-02-23|2253-02-23T00:00:00.0000001|2262-04-12|2263-01-01|9999-12-31",
+        "-1e400|-12345678901234567890.5|-2.5|(2)|-1e-400|0|1e-400|.5|7.|008|17|17.5|999|2024|20240131|20250101"
+        "|12345678901234567890|12345678901234567890.1|12345678901234567891|1e20|+2E20",
+        "2023|2024|20230105",
+    ],
+)
+def test_texts_sort_as_times_or_numbers_do(texts: str) -> None:
+    assert _ranks(texts) == list(range(texts.count("|") + 1))
+
+
 def test_equal_times_are_equal_however_they_are_spelled() -> None:
-    texts = [b"2024-01-31", b"2024-01-31T00:00", b"2024-01-31 00:00:00Z", b"20240131T01+01", b"2024-01-30T24:00"]
-    assert len(set(order_keys(pa.array(texts, pa.large_binary()))[0].tolist())) == 1
-    zeros = order_keys(pa.array([0.0, -0.0], pa.float32()))[0]
-    assert zeros[0] == zeros[1]
+    assert set(_ranks("2024-01-31|2024-01-31T00:00|2024-01-31 00:00:00Z|20240131T01+01|2024-01-30T24:00")) == {0}
+    assert _ranks("1.1|1.10|11e-1|+1.1") == [0, 0, 0, 0]
+    assert _ranks("1.000,5|1000,50|999", NumberStyle(",", ".")) == [1, 1, 0]
+    assert len(set(order_keys(pa.array([0.0, -0.0], pa.float32()), PLAIN)[0].tolist())) == 1
+
+
+def test_the_texts_of_an_id_are_numbers_or_times() -> None:
+    """What can be both follows the others, of the same id alone."""
+    assert _ranks("2024|999|2024|2023-12-31", ids="aabb") == [1, 0, 3, 2]
+    assert _ranks("2024|999|2024-01-01|20240102", ids="aaab")[2] == -1
 
 
 @pytest.mark.parametrize(
     "text",
     (
-        b"|yesterday|12|2024-02-30|2024-1-5|2024-01-05T25:00|2024-01-05T09:00:00.0000000001"
-        b"|2300-01-05T09:00:00.0000001|+10000-01-01|05/01/2024"
+        b"|yesterday|nan|1,5|2024-02-30|2024-1-5|2024-01-05T25:00|2024-01-05T09:00:00.0000000001"
+        b"|2300-01-05T09:00:00.0000000001|05/01/2024"
     ).split(b"|"),
 )
 def test_what_is_no_time(text: bytes) -> None:
-    assert order_keys(pa.array([text, None], pa.large_binary()))[1].tolist() == [True, True]
-
-
-def test_nan_is_no_time() -> None:
-    assert order_keys(pa.array([1.0, np.nan, None], pa.float32()))[1].tolist() == [False, True, True]
+    assert order_keys(pa.array([text, None], pa.large_binary()), PLAIN)[1].tolist() == [True, True]
+    assert order_keys(pa.array([1.0, np.nan, None], pa.float32()), PLAIN)[1].tolist() == [False, True, True]

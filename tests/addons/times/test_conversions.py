@@ -97,16 +97,6 @@ def test_bad_times_are_rejects_and_naive_ones_are_said(jobs: Jobs) -> None:
     assert "column 'created': 2 values without a zone were taken for UTC" in built.notices
 
 
-def test_a_sequence_is_in_the_order_of_the_moments(jobs: Jobs) -> None:
-    """Which is not that of their texts, where these name different zones."""
-    lines = ["user,created", "a,2024-01-01T10:00:00+05:00", "a,2024-01-01T08:00:00Z", "a,2024-01-01T06:30:00Z"]
-    flags = "--timestamp created=s --sequence_by user --order_by created"
-    first = 1704085200
-    assert jobs.build(f"csv {flags}", files={"a.csv": "\n".join(lines)}).table.rows == [
-        {"user": b"a", "created": [first, first + 5400, first + 10800]}
-    ]
-
-
 def test_the_unit_is_in_the_schema_and_another_is_another_type(jobs: Jobs, run: Run) -> None:
     line = f"csv {FLAGS} --splits train=0.7,test=0.3"
     first = jobs.build(line, files=CSV)

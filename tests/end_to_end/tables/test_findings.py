@@ -196,6 +196,12 @@ SAID = [  # a command, its data, words about it, and the values of the last colu
         None,
     ),
     ("csv --delimiter ';' --decimal , --sequence_by u --order_by t", "u;t;n\n1;2,5;1\n1;1,5;2\n", "", [[2, 1]]),
+    (
+        "csv --delimiter ; --decimal , --types t=bytes --sequence_by u --order_by t",
+        "u;t;n\n1;12,5;1\n1;2,5;2\n",
+        "",
+        [[2, 1]],
+    ),
     ("csv --delimiter ';' --decimal , --timestamp x=s", "n;x\n1;7,5\n", "1 number was taken for times", [7]),
     ("csv --timestamp a=s,b=s", "a,b\n1970-01-02,1970-01-03\n", "'b': 1 value without a zone", [172_800]),
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from shardmill.errors import UserError
 from shardmill.flag_values import quote
 from shardmill.transforms.features.options import AddOnOptions
-from shardmill.transforms.options.declare import Options, newer_flag
+from shardmill.transforms.options.declare import newer_flag
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
@@ -44,14 +44,13 @@ class SequenceOptions(AddOnOptions):
             raise UserError(f"--sequence_by and --order_by are both {self.order_by}: its rows have no order")
 
     def check(self, config: "RecordsConfig") -> None:
-        others: list[tuple[Options, str]] = [(config, name) for name in ("key", "label_separator")]
-        others += [(options, name) for options in config.add_ons if options is not self for name in options.derived]
-        for options, other in others:
-            if getattr(options, other) is not None:
-                raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
-        if config.analysis is not None:
-            given = f"--sequence_by and {config.analysis.flag}"
-            raise UserError(f"{given}: rows are gathered as they are; leave one of them out")
+        others = {"--key": config.key, "--label_separator": config.label_separator}
+        for options in config.add_ons:
+            others |= {} if options is self else {f"--{name}": getattr(options, name) for name in options.derived}
+        given = [flag for flag, value in others.items() if value is not None]
+        given += [] if config.analysis is None else [config.analysis.flag]
+        if given:
+            raise UserError(f"--sequence_by and {given[0]}: rows are gathered as they are; leave one of them out")
         if config.no_shuffle:
             raise UserError("--sequence_by and --no_shuffle: sequences are in the order of their ids' hashes")
         if config.group_by is not None:

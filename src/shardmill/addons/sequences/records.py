@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardmill.data import spans
 from shardmill.data.features import Features
-from shardmill.transforms.columns.arrow import buffer_items, is_list, text_buffers
-from shardmill.transforms.times import parse_moments
+from shardmill.transforms.columns.arrow import is_list
+from shardmill.transforms.columns.text import NumberStyle
+from shardmill.transforms.times import Moments, parse_moments
 
 _SIZE = np.dtype("<u4")
 _WIDTHS = {"int64": 8, "float32": 4}  # bytes of a value
@@ -38,33 +41,21 @@ def row_records(
     All arrays are without nulls: `files` and `ids` large_binary, `lines` int64, and `columns`, one for each feature,
     int64, float32, large_binary, or lists of equally many numbers. `widths` are those of `row_widths`.
     """
-    rows = len(files)
     pieces = [_row_bytes(column, width) for column, width in zip((files, lines, ids, *columns), (*_FIRST, *widths))]
-    varying = [sizes for (_, _, sizes), width in zip(pieces, (*_FIRST, *widths)) if not width]
-    header = np.ascontiguousarray(np.stack(varying, axis=1).astype(_SIZE))
-    heads = header.view(np.uint8).reshape(-1)
-    width = _SIZE.itemsize * len(varying)
-    every = [(heads, np.arange(rows, dtype=np.int64) * width, np.full(rows, width, np.int64)), *pieces]
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(sum(sizes for _, _, sizes in every), out=offsets[1:])
-    out = np.empty(int(offsets[-1]), np.uint8)
-    at = offsets[:-1].copy()
-    for data, starts, sizes in every:
-        spans.copy(data, starts, sizes, out, at)
-        at += sizes
-    return pa.Array.from_buffers(pa.large_binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+    varying = [pc.binary_length(piece) for piece, width in zip(pieces, (*_FIRST, *widths)) if not width]
+    header = _row_bytes(pa.array(np.stack(varying, axis=1).astype(_SIZE).ravel()), _SIZE.itemsize * len(varying))
+    return pc.binary_join_element_wise(header, *pieces, pa.scalar(b"", pa.large_binary()))
 
 
-def _row_bytes(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows = len(column)
+def _row_bytes(column: pa.Array, width: int) -> pa.LargeBinaryArray:
+    """Return the bytes of each row, `width` of numbers; texts, whose width is 0, stay as they are."""
     if not width:
-        data, starts = text_buffers(column)
-        starts = starts.astype(np.int64)
-        return np.ascontiguousarray(data), starts[:-1], np.diff(starts)
+        return column
     values = column.flatten() if is_list(column.type) else column
-    kind = np.int64 if pa.types.is_int64(values.type) else np.float32
-    data = np.ascontiguousarray(buffer_items(values.buffers()[1], kind, values.offset, len(values))).view(np.uint8)
-    return data, np.arange(rows, dtype=np.int64) * width, np.full(rows, width, np.int64)
+    size = values.type.bit_width // 8
+    offsets = np.arange(0, len(values) * size + 1, width) + values.offset * size
+    buffers = [None, pa.py_buffer(offsets), values.buffers()[1]]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,15 +99,13 @@ def _texts(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> pa.LargeB
 
 
 _SIGN = np.uint64(1 << 63)
-_EXACT = (1 << 63) - (1 << 58)  # nanoseconds from 1970: 283 years, beyond which keys are microseconds
-_FIRST_YEAR, _END_YEAR = -62_167_219_200, 253_402_300_800  # of four digits, in seconds since 1970
+_NUMBER = r"\A[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?\z"
 
 
-def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return integers that sort like the values, uint64 (rows,), and flags of the rows without one, bool (rows,).
+def order_keys(column: pa.Array, style: NumberStyle) -> tuple[np.ndarray, np.ndarray]:
+    """Return integers that sort like numbers, uint64 (rows,), and flags of the rows without order, bool (rows,).
 
-    Values are int64, float64, or texts of dates or times as ISO 8601 has them; times without a zone are UTC. A text has
-    no key if it is more exact than the key: nanoseconds from 1687 to 2253, and microseconds in other years to 9999.
+    Values are int64, float64, or texts of numbers as `style` spells them, or of times: `order_texts` sorts texts.
     """
     none = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_int64(column.type):
@@ -125,11 +114,25 @@ def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         floats = column.cast(pa.float64()).fill_null(0).to_numpy() + 0.0  # of both zeros one
         bits = floats.view(np.uint64)
         return np.where(bits & _SIGN, ~bits, bits ^ _SIGN), none | np.isnan(floats)
-    moments = parse_moments(column)
-    nanoseconds, fits, is_finer = moments.count(1_000_000_000)
-    is_near = fits & (np.abs(nanoseconds) < _EXACT)
-    microseconds, _, is_coarse = moments.count(1_000_000)
-    far = np.where(microseconds < 0, -_EXACT, _EXACT) + (microseconds - np.sign(microseconds) * (_EXACT // 1000))
-    in_range = (moments.seconds >= _FIRST_YEAR) & (moments.seconds < _END_YEAR)
-    good = moments.is_time & in_range & ~np.where(is_near, is_finer, is_coarse)
-    return np.where(is_near, nanoseconds, np.where(good, far, 0)).view(np.uint64) ^ _SIGN, ~good
+    _, is_number, _, is_time = _read_order(column, style)
+    return np.zeros(len(column), np.uint64), ~(is_number | is_time)
+
+
+def order_texts(texts: pa.LargeBinaryArray, ids: np.ndarray, style: NumberStyle) -> list[np.ndarray]:
+    """Return two integers for each text, by which those of an id sort, and flags of texts that do not fit; all (rows,).
+
+    The texts of an id are numbers if all can be, such as 2024 and 20240131, and else times. If neither is so, numbers
+    sort before times, which are flagged. `ids` are integers from 0 on.
+    """
+    plain, is_number, moments, is_time = _read_order(texts, style)
+    all_numbers, all_times = (np.bincount(ids, ~flags)[ids] == 0 for flags in (is_number, is_time))
+    numbers = [Decimal(text.decode()) for text in plain.filter(pa.array(all_numbers)).to_pylist()]
+    seconds = np.where(is_time, moments.seconds, np.iinfo(np.int64).min)
+    seconds[all_numbers] = np.unique(np.array(numbers, object), return_inverse=True)[1]
+    return [seconds, np.where(all_numbers, 0, moments.nanoseconds), ~(is_number | all_times)]
+
+
+def _read_order(texts: pa.Array, style: NumberStyle) -> tuple[pa.Array, np.ndarray, Moments, np.ndarray]:
+    plain, moments = style.rewrite(texts.cast(pa.binary()))[0], parse_moments(texts)
+    is_number = pc.match_substring_regex(plain, _NUMBER).fill_null(False).to_numpy(zero_copy_only=False)
+    return plain, is_number, moments, moments.is_time & ~moments.is_finer

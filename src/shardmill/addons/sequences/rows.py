@@ -16,9 +16,10 @@ from shardmill.data.features import Feature, Features, Renames
 from shardmill.errors import UserError
 from shardmill.flag_values import assign, quote
 from shardmill.text import FIRST_UNORDERED, plural, shown_line
+from shardmill.transforms.columns import text
+from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
-from shardmill.transforms.columns.text import canonical_texts, misfit_reason, parse_exact_floats, parse_values
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.features.rows import EncodedRows, RowAddOn, RowBatch, Written
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
 
 _ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, in addition to its columns
-_EXPECTED_TIME = f"neither a number nor a date or time {EXAMPLE}, of nanoseconds from 1687 to 2253, else microseconds"
+_EXPECTED_TIME = f"neither a number nor a date or time {EXAMPLE}, with at most 9 decimals"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Sequences(RowAddOn):
 
     id: str  # column whose equal values form a sequence
     time: str  # column that orders the rows
+    numbers: text.NumberStyle  # of texts that order the rows
     row_identifiers: tuple[str, ...]  # features that identify a row but are not content
     renames: Renames
     by_bytes: bool  # True for shards of equally many bytes
@@ -57,8 +59,9 @@ class Sequences(RowAddOn):
         assert options.sequence_by is not None
         assert options.order_by is not None
         order = "files and lines" if config.has_files else "content"
-        by_bytes = config.balance == "bytes"
-        return cls(options.sequence_by, options.order_by, config.row_identifiers, config.renames, by_bytes, order)
+        numbers, by_bytes = text.NumberStyle(config.decimal, config.thousands), config.balance == "bytes"
+        names = options.sequence_by, options.order_by
+        return cls(*names, numbers, config.row_identifiers, config.renames, by_bytes, order)
 
     @property
     def assembly(self) -> "Sequences":
@@ -108,26 +111,23 @@ class Sequences(RowAddOn):
         layout, time = rows.layout, self.time
         rows.reject(rows.is_missing(key_column_name(self.id)), lambda _: f"no id: column {self.id!r} has no value")
         times, no_time = rows.batch[time], f"no time: column {time!r}"
-        dtypes = {feature.name: feature.dtype for feature in layout.features}
+        dtype = next(feature.dtype for feature in layout.features if feature.name == time)
         rows.reject(rows.is_missing(time), lambda _: f"{no_time} has no value")
-        if dtypes.get(time) == "float32" and layout.types[time].dtype == "bytes":  # of more digits than float32
+        if dtype == "float32" and layout.types[time].dtype == "bytes":  # of more digits than float32
             texts = times.cast(pa.binary())
-            values, _ = parse_values(texts, "float32")
+            values, _ = text.parse_values(texts, dtype)
             rows.set_column(time, values)
-            rows.reject(rows.is_missing(time), lambda row: f"{no_time}: {misfit_reason(texts[row].as_py(), 'float32')}")
+            rows.reject(
+                rows.is_missing(time), lambda row: f"{no_time}: {text.misfit_reason(texts[row].as_py(), dtype)}"
+            )
             rows.counters.append(partial(find_rounded_texts, time, texts, values))
-            times = parse_exact_floats(texts)
-        order, timeless = order_keys(times)
+            times = text.parse_exact_floats(texts)
+        order, timeless = order_keys(times, self.numbers)
         if pa.types.is_large_binary(times.type):
-            has_zone = parse_moments(times).has_zone
-            rows.counters.append(lambda good: MixedZones(time, int(good.sum()), int(has_zone[good].sum())))
-
-        def describe_time(row: int) -> str:
-            value = times[row].as_py()
-            shown = repr(value.decode(errors="backslashreplace")) if isinstance(value, bytes) else str(value)
-            return f"no time: {shown} in column {time!r} is {_EXPECTED_TIME}"
-
-        rows.reject(timeless, describe_time)
+            moments = parse_moments(times)
+            zones = moments.is_time, moments.has_zone
+            rows.counters.append(lambda good: MixedZones(time, *(int((good & flags).sum()) for flags in zones)))
+        rows.reject(timeless, lambda row: f"{no_time}: {as_text(times[row].as_py())!r} is {_EXPECTED_TIME}")
         for feature in layout.features:
             if feature.name not in layout.required_labels:
                 message = (
@@ -146,7 +146,7 @@ class Sequences(RowAddOn):
             texts = pa.array(layout.class_names[self.id].names).take(texts).cast(pa.large_binary())
         if pa.types.is_large_binary(texts.type):  # 1.1 and 1.10 are one key, and two ids; times of other units are one
             texts = to_nfc(texts)
-            ids = pc.if_else(pc.equal(canonical_texts(texts), ids), texts, ids)
+            ids = pc.if_else(pc.equal(text.canonical_texts(texts), ids), texts, ids)
         values = (ids, features.columns, row_widths(layout.features))
         lines = batch[_ROW_LINE]
         if len(lines) and shown_line(lines[0].as_py()) is None:  # rows of one time are in the order of their content
@@ -165,7 +165,8 @@ class Sequences(RowAddOn):
 
     def make_shards(self, layout: TableLayout) -> SequenceShards:
         non_content = (self.id, *self.row_identifiers)
-        return SequenceShards(layout.features, self.id, non_content, layout.labels, layout.target, self.renames)
+        order = self.id, self.time, self.numbers
+        return SequenceShards(layout.features, *order, non_content, layout.labels, layout.target, self.renames)
 
     def describe(self, written: Written) -> tuple[dict[str, dict[str, int]], list[str]]:
         notices = []
@@ -194,16 +195,12 @@ def _constant(feature: Feature) -> Feature:
 
 
 def _listed(feature: Feature, images: tuple[str, ...]) -> Feature:
-    if None in feature.shape or (feature.shape and feature.dtype == "bytes"):
-        of = "of differing lengths" if None in feature.shape else "of texts"
+    is_text = feature.shape and feature.dtype == "bytes"
+    lists = "lists of differing lengths" if None in feature.shape else "lists of texts" if is_text else ""
+    if held := "images" if feature.name in images else lists:
         raise UserError(
-            f"--sequence_by: column {feature.name!r} holds lists {of}, and lists of such are none that an example can"
-            f" have; leave it out by --drop {quote(feature.name)}"
-        )
-    if feature.name in images:
-        raise UserError(
-            f"--sequence_by: column {feature.name!r} holds images, of which a sequence has none; leave it out by --drop"
-            f" {feature.name}"
+            f"--sequence_by: column {feature.name!r} holds {held}, of which an example has no list; leave it out by"
+            f" --drop {quote(feature.name)}"
         )
     kind = "tensor" if feature.kind == "text" else feature.kind
     return replace(feature, kind=kind, shape=(None, *feature.shape), required=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.addons.sequences.records import DecodedRows, row_widths, values_per_row
+from shardmill.addons.sequences.records import DecodedRows, order_texts, row_widths, values_per_row
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
@@ -16,6 +16,7 @@ from shardmill.text import shown_line
 from shardmill.transforms.columns.arrow import as_text, concatenate, data_of
 from shardmill.transforms.columns.example_bytes import HEADER_BYTES
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, example_sizes
+from shardmill.transforms.columns.text import NumberStyle
 from shardmill.transforms.records import merging
 from shardmill.transforms.records.keys import hash_records
 from shardmill.transforms.records.run_file import to_slices
@@ -37,6 +38,8 @@ class SequenceShards:
 
     features: Features  # published features by input name; those of shape () are constant in a sequence
     id: str  # column whose equal values form a sequence
+    time: str  # column that orders the rows
+    numbers: NumberStyle  # of texts that order the rows
     non_content: tuple[str, ...] = ()  # features that identify a sequence but are not content
     labels: tuple[str, ...] = ()  # features that hold class ids
     target: str | None = None  # feature to predict, or None
@@ -61,8 +64,8 @@ class SequenceShards:
             rows = int(np.bincount(which)[sizes.argmax()])
             raise UserError(
                 f"--sequence_by {self.id}: one sequence has {rows:,} rows of {int(sizes.max()):,} bytes;"
-                f" expected {MAX_SEQUENCE_BYTES:,} at most, because its writers and readers hold an example in memory"
-                " it: is it an id? Or leave columns out by --drop"
+                f" expected {MAX_SEQUENCE_BYTES:,} at most, because its writers and readers hold an example in"
+                " memory: is it an id? Or leave columns out by --drop"
             )
 
     def encode(self, task: Sequence[merging.Piece]) -> EncodedChunk:
@@ -77,16 +80,20 @@ class SequenceShards:
         decoded = DecodedRows.decode(
             np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, row_widths(self.features)
         )
-        ids = _rank_texts(decoded.ids)
+        ids, files = (np.array(pc.rank(each, tiebreaker="dense")) for each in (decoded.ids, decoded.files))
+        place = [feature.name for feature in self.features].index(self.time)
+        fractions, misfits = np.zeros(len(ids), np.int64), np.zeros(len(ids), bool)
+        if self.features[place].dtype == "bytes":
+            column = decoded.column(place, "bytes", np.arange(len(ids)))
+            times, fractions, misfits = order_texts(column, ids, self.numbers)
         # Two ids may have one hash; rows of one time are in the order of their files and lines
-        rows = np.lexsort((decoded.lines, _rank_texts(decoded.files), times, ids, keys))
-        is_first = np.ones(len(rows), bool)
-        is_first[1:] = (keys[rows][1:] != keys[rows][:-1]) | (ids[rows][1:] != ids[rows][:-1])
+        rows = np.lexsort((decoded.lines, files, fractions, times, ids, keys))
+        is_first = np.diff(ids[rows], prepend=np.uint64(0)) > 0  # ranks start at 1, and an id has one key
         is_same = ~is_first
-        is_same[1:] &= times[rows][1:] == times[rows][:-1]
+        is_same[1:] &= (np.diff(times[rows]) == 0) & (np.diff(fractions[rows]) == 0)
         starts = np.flatnonzero(is_first)
         lengths = np.diff(np.append(starts, len(rows)))
-        reasons = self._find_reasons(decoded, rows, starts, lengths)
+        reasons = self._find_reasons(decoded, rows, starts, lengths, misfits)
         batch = self._batch(decoded, rows, starts, lengths)
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             for place in np.flatnonzero(example_sizes(batch) > MAX_RECORD_BYTES).tolist():
@@ -98,7 +105,7 @@ class SequenceShards:
         ]
         good = ~np.isin(np.arange(len(starts)), list(reasons))
         batch = batch.filter(pa.array(good))
-        ties = mix(keys[rows][starts] + mix(ids[rows][starts].astype(np.uint64)))[good]
+        ties = mix(keys[rows][starts] + mix(ids[rows][starts] - np.uint64(1)))[good]
         stats = TableStats.from_batch(batch, ties, self.labels, self.target)
         contents = self._hash_contents(batch, decoded, rows[starts][good])
         framed = encode_framed(batch.rename_columns(list(map(self.renames, batch.schema.names))))
@@ -129,33 +136,26 @@ class SequenceShards:
         return pa.RecordBatch.from_arrays(columns, names=[feature.name for feature in self.features])
 
     def _find_reasons(
-        self, decoded: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+        self, decoded: DecodedRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray, misfits: np.ndarray
     ) -> dict[int, str]:
-        """Return the reason, by index, to reject each sequence whose label differs between its rows."""
+        """Return the reason, by index, to reject each sequence whose label, or kind of order, differs in its rows."""
         reasons: dict[int, str] = {}
         for place, feature in enumerate(self.features):
-            if feature.shape or feature.name == self.id:
+            is_order = feature.name == self.time and misfits.any()
+            if (feature.shape and not is_order) or feature.name == self.id:
                 continue
             values = decoded.column(place, feature.dtype, rows)
-            codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+            codes = misfits[rows] if is_order else values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
             differs = np.flatnonzero(codes != np.repeat(codes[starts], lengths))
             which = np.searchsorted(starts, differs, side="right") - 1
             for row, sequence in zip(differs[::-1].tolist(), which[::-1].tolist(), strict=True):
                 name = as_text(decoded.ids[int(rows[starts[sequence]])].as_py())
                 one, other = (self._format_value(feature, values[int(at)].as_py()) for at in (starts[sequence], row))
-                reasons[sequence] = (
-                    f"{feature.name!r} is not the same in all rows of {self.id} {name}: {one}, then {other};"
-                    " a sequence has one label"
-                )
+                is_not, one_of = ("of one kind", "order, of numbers or times") if is_order else ("the same", "label")
+                said = f"{feature.name!r} is not {is_not} in all rows of {self.id} {name}: {one}, then {other}"
+                reasons[sequence] = f"{said}; a sequence has one {one_of}"
         return reasons
 
     def _format_value(self, feature: Feature, value: object) -> str:
         names = feature.class_names
         return repr(names[value]) if isinstance(value, int) and value < len(names) else as_text(value)
-
-
-def _rank_texts(texts: pa.LargeBinaryArray) -> np.ndarray:
-    encoded = texts.dictionary_encode()
-    rank = np.empty(len(encoded.dictionary), np.int64)
-    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
-    return rank[encoded.indices.to_numpy()]
