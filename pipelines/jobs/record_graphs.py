@@ -211,7 +211,9 @@ def _describe_records(
         repeated = repeated or find_repeated_keys(staged.keys)
         limit = config.max_reject_fraction
         is_only_allowed = config.has_files and any(finding.shares_places for finding in findings.values())
-        notices += repeated.check(config.key, config.on_duplicate_key, staged.record_count, limit, is_only_allowed)
+        floats = [feature.name for feature in layout.features if feature.dtype == "float32" and table.missing]
+        how = config.on_duplicate_key, staged.record_count, limit, is_only_allowed, config.key in floats
+        notices += repeated.check(config.key, *how)
     for label in layout.row_labels:
         graph_steps.check_ids(staged, layout, label, table)
     files = get_single(staged_files, StagedFiles())

@@ -19,7 +19,8 @@ from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offs
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payload_hashes
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
-from shardmill.transforms.columns.text import key_texts, misfit_reason, parse_values
+from shardmill.transforms.columns.text import canonical_texts, key_texts, misfit_reason, parse_values
+from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.features.rows import ENCODE_STAGE, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
 from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
@@ -35,6 +36,18 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
     filled = pc.fill_null(texts, b"")
     offsets, data = offsets_of(filled), data_of(filled)
     return spans.hashes(data, offsets[:-1], offsets[1:], seed)
+
+
+def keys_as_stored(keys: pa.Array, features: pa.RecordBatch, name: str, layout: TableLayout) -> pa.Array:
+    """Return the keys by which records are the same: those that are stored as texts or classes are these texts in NFC.
+
+    `keys` are the `key_texts` of column `name`, which are one for 1.1 and 1.10. All arrays are large_binary.
+    """
+    texts = features[name] if name in features.schema.names else keys
+    if name in layout.class_names and pa.types.is_integer(texts.type):
+        texts = pa.array(layout.class_names[name].names).take(texts).cast(pa.large_binary())
+    texts = to_nfc(texts) if pa.types.is_large_binary(texts.type) else keys
+    return pc.if_else(pc.equal(canonical_texts(texts), keys), texts, keys)  # times of other units are one
 
 
 def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:

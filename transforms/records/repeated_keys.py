@@ -11,12 +11,15 @@ import pyarrow as pa
 
 from shardmill.data import spans
 from shardmill.errors import UserError
+from shardmill.flag_values import assign
 from shardmill.metadata.manifest import Reject
 from shardmill.text import FIRST_UNORDERED, plural, shown_line, to_printable
 from shardmill.transforms.columns.arrow import as_text, data_of, offsets_of
+from shardmill.transforms.features.rows import EncodedRows
 from shardmill.transforms.formats.format import BlockRef, FileRef, Rows
+from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import reject_flag
-from shardmill.transforms.records.encoding import PreparedRows
+from shardmill.transforms.records.encoding import PreparedRows, keys_as_stored
 from shardmill.transforms.statistics.contents import (
     SEEDS,
     SEPARATOR,
@@ -60,8 +63,10 @@ class KeyWriter:
         self._pending: list[pa.RecordBatch] = []
         self._sections: list[Section] = []
 
-    def add(self, keys: pa.LargeBinaryArray, rows: PreparedRows) -> None:
-        """Add the keys of `rows`; a record without a key is like no other."""
+    def add(self, encoded: EncodedRows, rows: PreparedRows, layout: TableLayout, key: str | None) -> None:
+        """Add the keys of `rows`, which are in column `key`; a record without a key is like no other."""
+        assert key is not None
+        keys = keys_as_stored(encoded.helpers[key], encoded.features, key, layout)
         parts = [self._bases[file.name] | lines.astype(np.uint64) for file, lines in rows.sources]
         columns = {"key": keys, "position": pa.array(np.concatenate(parts))}
         if rows.content_hashes is not None:
@@ -116,11 +121,12 @@ class RepeatedKeys:
     later: dict[str, list[Range]] = field(default_factory=dict)
 
     def check(
-        self, key: str, action: str, records: int, max_reject_fraction: float, is_only_allowed: bool = False
+        self, key: str, action: str, records: int, max_reject_fraction: float, is_only_allowed: bool, is_float: bool
     ) -> list[str]:
         """Return a notice, if there are any; raise a UserError instead if `action` is fail.
 
         `records` is the number of all records. The notice names no other action if allow `is_only_allowed`.
+        Texts of keys that are numbers, and compared as such, are `is_float`.
         """
         if self.first is None:
             return []
@@ -128,7 +134,8 @@ class RepeatedKeys:
         is_ordered = shown_line(one[1]) is not None
         places = f" in {one[0]}:{one[1]} and {other[0]}:{other[1]}" if is_ordered else ""
         such = to_printable(f"{text!r}{places}")
-        have = f"{self.records:,} records share {plural(self.keys, 'value')} of --key {key}, such as {such}"
+        how = f", as numbers (--types {assign(key, 'bytes')} compares texts)" if is_float else ""
+        have = f"{self.records:,} records share {plural(self.keys, 'value')} of --key {key}, such as {such}{how}"
         if action == "reject":
             kept = "the first record of each is kept, in the order of file names and lines"
             return [f"{have}; {kept if is_ordered else 'one record of each is kept, chosen by its content'}"]
@@ -177,16 +184,9 @@ def find_repeated_keys(sections: Iterable[Section], temporary: str | None = None
             if example is None or pair < example[0]:
                 example = pair, sections[owners[row]], int(contents.positions[row])
             if temporary is not None:
-                _write_later(
-                    found,
-                    temporary,
-                    sections,
-                    owners[later],
-                    contents.positions[later],
-                    names,
-                    files[kept],
-                    lines[kept],
-                )
+                kept_names = pa.array(names).take(pa.array(files[kept]))
+                columns = [pa.array(contents.positions[later].astype(np.uint64)), kept_names, pa.array(lines[kept])]
+                _write_later(found, temporary, sections, owners[later], columns)
     if example is not None:
         found.first = (*example[0], _read_key(*example[1:]))
     return found
@@ -214,14 +214,7 @@ def _read_key(section: Section, position: int) -> str:
 
 
 def _write_later(
-    found: RepeatedKeys,
-    temporary: str,
-    sections: Sequence[Section],
-    owners: np.ndarray,
-    positions: np.ndarray,
-    names: Sequence[str],
-    kept_files: np.ndarray,
-    kept_lines: np.ndarray,
+    found: RepeatedKeys, temporary: str, sections: Sequence[Section], owners: np.ndarray, columns: Sequence[pa.Array]
 ) -> None:
     """Write the records that have an earlier one's key, task by task, and note where those of each task are."""
     tasks = sorted({sections[owner].split for owner in np.unique(owners).tolist()})
@@ -232,10 +225,8 @@ def _write_later(
     bounds = np.searchsorted(code[order], np.arange(len(tasks) + 1)).tolist()
     path, offset, parts = storage.join(storage.join(temporary, _FOLDER), f"later-{uuid.uuid4().hex}"), 0, []
     for task, start, stop in zip(tasks, bounds, bounds[1:]):
-        rows = order[start:stop]
-        kept_names = pa.array(names).take(pa.array(kept_files[rows])).dictionary_encode()
-        columns = [pa.array(positions[rows].astype(np.uint64)), kept_names, pa.array(kept_lines[rows])]
-        data = _to_ipc(pa.RecordBatch.from_arrays(columns, schema=_LATER))
+        later, file, line = (column.take(pa.array(order[start:stop])) for column in columns)
+        data = _to_ipc(pa.RecordBatch.from_arrays([later, file.dictionary_encode(), line], schema=_LATER))
         found.later.setdefault(task, []).append((path, offset, len(data)))
         parts.append(data)
         offset += len(data)

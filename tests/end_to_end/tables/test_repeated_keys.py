@@ -63,6 +63,15 @@ def test_repeated_keys_of_each_route(command: str, jobs: Jobs) -> None:
     assert not list(jobs.folder.glob("d/n/*/manifest.json"))
 
 
+def test_keys_are_compared_as_they_are_stored(jobs: Jobs) -> None:
+    jobs.write({"a.csv": "id,x\n1.1,0\n1.10,1\n2.5,2\n12e3,3\n12000,4\n1.1,5\n"})
+    line = "csv --key id --max_reject_fraction 0.9 --on_duplicate_key reject --overwrite"
+    for flags in ("--types id=bytes", "--types id=bytes --label id", ""):
+        built = jobs.build(f"{line} {flags}")
+        assert sorted(built.table.column("x")) == ([0, 1, 2, 3, 4] if flags else [0, 2, 3])
+        assert [", as numbers (--types id=bytes compares texts); the" in said for said in _shared(built)] == [not flags]
+
+
 def test_without_repeated_keys_nothing_changes(jobs: Jobs) -> None:
     jobs.write({"a.csv": _encode("csv", FILES["a"])})
     plain, checked = (

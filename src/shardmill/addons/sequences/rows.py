@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shardmill.addons.sequences.options import SequenceOptions
 from shardmill.addons.sequences.records import order_keys, row_records, row_widths
@@ -21,14 +20,13 @@ from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
 from shardmill.transforms.columns.types import ColumnType, Inferred
-from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.features.rows import EncodedRows, RowAddOn, RowBatch, Written
 from shardmill.transforms.findings import MixedZones
 from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.layout.columns import Columns, suggest_column
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.records.encoding import CONTENT_SEED
+from shardmill.transforms.records.encoding import CONTENT_SEED, keys_as_stored
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.divisions import Division, divide_by_keys
 from shardmill.transforms.times import EXAMPLE, parse_moments
@@ -141,12 +139,7 @@ class Sequences(RowAddOn):
 
     def encode(self, batch: pa.RecordBatch, helpers: Mapping[str, pa.Array], layout: TableLayout) -> EncodedRows:
         features = batch.select([feature.name for feature in layout.features])
-        ids, texts = helpers[self.id], features[self.id]
-        if self.id in layout.class_names:
-            texts = pa.array(layout.class_names[self.id].names).take(texts).cast(pa.large_binary())
-        if pa.types.is_large_binary(texts.type):  # 1.1 and 1.10 are one key, and two ids; times of other units are one
-            texts = to_nfc(texts)
-            ids = pc.if_else(pc.equal(text.canonical_texts(texts), ids), texts, ids)
+        ids = keys_as_stored(helpers[self.id], features, self.id, layout)
         values = (ids, features.columns, row_widths(layout.features))
         lines = batch[_ROW_LINE]
         if len(lines) and shown_line(lines[0].as_py()) is None:  # rows of one time are in the order of their content
