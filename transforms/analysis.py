@@ -61,7 +61,7 @@ class Analysis(ABC):
         """Return the PCollections of one StagedFiles, and of one ShardSource if the analysis `replaces_examples`.
 
         It is called if the analysis `reads_records`. `layout` is a PCollection of one TableLayout, `staged` the
-        StagedRuns of a job with a RecordsConfig, PublishOptions, and a RecordsDryRun if the analysis `plans_first`.
+        StagedRuns of a job with a RecordsConfig, PublishOptions, and a DryRun if the analysis `plans_first`.
         """
 
     def make_files(self, gathered: Any, features: Features, renames: Renames) -> dict[str, bytes]:

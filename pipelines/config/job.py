@@ -116,11 +116,12 @@ def _parse_workers(value: Any) -> int:
 
 
 class Changed(NamedTuple):
-    """A stream of records that an add-on has changed."""
+    """A stream of records, as an add-on has changed it, if one does."""
 
     indexed: "IndexedBlocks"
     config: Any  # the RecordsConfig of its records
     findings: "Iterable[Findings]" = ()  # side input of what the add-on found in the records before
+    inferred: "Iterable[Any]" = ()  # side input of none or one: the Inferred types, where anything is inferred
 
 
 class StreamAddOn(Protocol):

@@ -11,7 +11,7 @@ from shardmill.pipelines.jobs.kind import Kind
 from shardmill.transforms.features.options import load
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.summary import InputSummary
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from shardmill.transforms.layout.options import FileLayoutOptions
 
 
-def images_route(config: ImagesConfig) -> "FileRoute":
+def images_route(config: ImagesConfig) -> "Files":
     """Return how images are found and read."""
-    from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
+    from shardmill.pipelines.jobs.file_graphs import Files, find_files
     from shardmill.transforms.files.image_encoder import ImageEncoder
     from shardmill.transforms.files.image_objects import ObjectEncoder
     from shardmill.transforms.inputs.manifest_table import RESERVED
@@ -58,7 +58,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = partial(read, names.image_id, config.added)
     has_layout = config.manifest or config.annotations or names.is_detection_api
     of_layout = encoder.of_layout if has_layout else None
-    return FileRoute(index, encoder, layout, of_layout, observer)
+    return Files(config, index, encoder, layout, of_layout, observer)
 
 
 def _make_image_layout(
@@ -84,19 +84,19 @@ def _make_image_layout(
     return layout
 
 
-def audio_route(config: AudioConfig) -> "FileRoute":
+def audio_route(config: AudioConfig) -> "Files":
     """Return how WAV files are found and read."""
-    from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
+    from shardmill.pipelines.jobs.file_graphs import Files, find_files
     from shardmill.transforms.files.audio import AudioEncoder
 
     encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
     of_layout = encoder.of_layout if config.manifest else None
-    return FileRoute(find_files(config, AUDIO_RESERVED), encoder, make_encoder=of_layout)
+    return Files(config, find_files(config, AUDIO_RESERVED), encoder, make_encoder=of_layout)
 
 
-def arrays_route(config: ArraysConfig) -> "FileRoute":
+def arrays_route(config: ArraysConfig) -> "Files":
     """Return how arrays are found and read."""
-    from shardmill.pipelines.jobs.file_graphs import FileRoute, find_files
+    from shardmill.pipelines.jobs.file_graphs import Files, find_files
     from shardmill.transforms.files.arrays import ArrayEncoder, ArrayOptions, ArrayType, make_array_layout
     from shardmill.transforms.files.stacked import (
         IndexStacked,
@@ -108,7 +108,8 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
     if config.stacked:
         names = config.classes.class_names() or ()
         rows = StackedEncoder(config.root, config.feature, renames=config.renames)
-        return FileRoute(
+        return Files(
+            config,
             partial(IndexStacked, config.input, config.kind, names),
             rows,
             layout=partial(make_stacked_layout, arrays=ArrayOptions(config.root, config.feature)),
@@ -117,7 +118,8 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
     given = None if config.shape is None or config.dtype is None else ArrayType(config.dtype, config.shape)
     options = ArrayOptions(config.root, config.feature, given, config.input or "")
     encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
-    return FileRoute(
+    return Files(
+        config,
         find_files(config, (config.feature, "filename")),
         encoder,
         layout=partial(make_unstacked_layout if config.input else make_array_layout, arrays=options),

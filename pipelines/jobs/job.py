@@ -4,9 +4,9 @@ import os
 import pickle
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,7 +30,7 @@ from shardmill.pipelines.config.records import DataConfig, RecordsConfig
 from shardmill.pipelines.jobs import launch, outcome, runner
 from shardmill.pipelines.jobs import runner as runners
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.summary import JobWork, changes_line, opened_profile, read_file_index, read_profile
+from shardmill.pipelines.reports.summary import changes_line, opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.execution.pool import open_workers
@@ -49,18 +49,15 @@ from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.stores.zip_archive import SCHEME
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.rows.sources import RowSource
 
 
 @dataclass(frozen=True)
 class Job:
-    """The graphs and descriptions of one configuration's job."""
+    """The graphs of one configuration's job, and how they are run."""
 
-    build: Callable[..., Any]  # (pipeline, progress folder or None) -> published paths; takes `plan` if it plans first
-    plan: Callable[..., None]  # (pipeline, path): plans the job and pickles the plan to the path
-    describe: Callable[[Any], str]  # returns the plan as text
-    measure_work: Callable[[Any], JobWork]  # returns the plan's amount of work
+    graphs: Any  # Files or Records, a Skeleton
     plans_first: str = ""  # why the graph needs the plan; "" if it does not
     # (temporary folder, function to call now and then) -> the job over the rows that were written to the folder; None
     # for a job over files
@@ -68,6 +65,7 @@ class Job:
     reuses_buffers: bool = False  # tasks allocate same-sized buffers repeatedly; see pipelines.jobs.runner
     # opens rows that are in no file; while the context lasts, what it returns makes the PTransform that reads them
     open_rows: Callable[[PipelineOptions], AbstractContextManager[Callable[[], beam.PTransform]]] | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)  # further arguments of `Skeleton.find`, such as open rows
 
     @contextmanager
     def opened(self, options: PipelineOptions) -> Iterator["Job"]:
@@ -76,41 +74,31 @@ class Job:
             yield self
             return
         with self.open_rows(options) as rows:
-            yield replace(self, build=partial(self.build, rows=rows), plan=partial(self.plan, rows=rows))
+            yield replace(self, source={"rows": rows})
+
+    def build(self, pipeline: beam.Pipeline, progress_folder: str | None) -> Any:
+        """Build the graph of the job, which outputs published paths; see `Skeleton.build`."""
+        return self.graphs.build(pipeline, progress_folder, **self.source)
 
 
-def file_job(config: FilesConfig, route: "FileRoute") -> Job:
-    """Return the job of `config`, whose files `route` reads; raises UserError if an add-on cannot change them."""
-    if config.stream is not None:
-        return record_job(config, config.stream.config_of_files(config), route=route)
-    from shardmill.pipelines.jobs import file_graphs
-
-    return Job(
-        build=partial(file_graphs.build_files, config=config, route=route),
-        plan=partial(file_graphs.plan_files_dry_run, config=config, route=route),
-        describe=partial(file_graphs.describe_files_plan, config=config),
-        measure_work=partial(file_graphs.files_work, config=config),
-    )
+def file_job(files: "Files") -> Job:
+    """Return the job over whole files; raises UserError if an add-on cannot change them."""
+    stream = files.config.stream
+    return Job(files) if stream is None else record_job(files.config, files, stream.config_of_files(files.config))
 
 
-def record_job(config: RecordsConfig | FilesConfig, rows: Any = None, **source: Any) -> Job:
+def record_job(config: RecordsConfig | FilesConfig, files: "Files | None" = None, rows: Any = None) -> Job:
     """Return the job of `config` over records inside files; raises UserError if an add-on cannot change them.
 
-    `rows` is the RecordsConfig of the records that an add-on makes of the files of `source`, if one does.
+    `rows` is the RecordsConfig of the records that an add-on makes of `files`, if one does.
     """
-    from shardmill.pipelines.jobs import record_graphs
+    from shardmill.pipelines.jobs.record_graphs import Records
 
     if config.stream is not None:
         config.stream.check()
-    rows = rows or config
-    return Job(
-        build=partial(record_graphs.build_records, config=config, **source),
-        plan=partial(record_graphs.plan_records_dry_run, config=config, **source),
-        describe=partial(record_graphs.describe_records_plan, config=rows),
-        measure_work=partial(record_graphs.records_work, config=rows),
-        plans_first="" if rows.analysis is None else rows.analysis.plans_first,
-        reuses_buffers=not source,
-    )
+    analysis = (rows or config).analysis
+    plans_first = "" if analysis is None else analysis.plans_first
+    return Job(Records(config, files, rows), plans_first, reuses_buffers=files is None)
 
 
 def rows_job(config: DataConfig, rows: "RowSource") -> Job:
@@ -146,7 +134,7 @@ def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = F
     local = runner.is_local(options)
     with runners.scratch_folder("plan") if local or shared is None else nullcontext(shared) as folder:
         path = storage.join(folder, "plan")
-        launch.run_pipeline(lambda pipeline, _: job.plan(pipeline, path), options, title, quiet, shared)
+        launch.run_pipeline(lambda root, _: job.graphs.plan(root, path, **job.source), options, title, quiet, shared)
         return pickle.loads(storage.read_bytes(path))
 
 
@@ -379,14 +367,15 @@ def run_conversion(
                 if not runner.is_local(options):
                     storage.make_directory(temporary)  # where steps say how they do
                 job = _spool(job, temporary, config.name, quiet)
-                build = job.build
                 if job.plans_first:
-                    planned = replace(job, plan=partial(job.plan, reads_rows=False))
+                    planned = replace(job, graphs=replace(job.graphs, reads_rows=False))
                     plan = run_planning(planned, options, f"{config.name}, types", quiet, temporary)
-                    build = partial(build, plan=plan)
+                    if config.analysis is not None:
+                        config.analysis.describe(plan.features, config.source)  # which checks it
+                    job = replace(job, graphs=replace(job.graphs, planned=plan))
                 analysis = config.analysis if runner.is_local(options) else None
                 with nullcontext() if analysis is None else analysis.ahead():
-                    launch.run_pipeline(build, options, config.name, quiet, shared=temporary)
+                    launch.run_pipeline(job.build, options, config.name, quiet, shared=temporary)
                 if (template := runners.template_of(options)) is not None:
                     lease.leave()
                     return outcome.Launched(config.directory, template)
@@ -560,4 +549,4 @@ def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) 
     with job.opened(options) as job, spooled as folder:
         job = _spool(job, folder, f"{name}, dry run", quiet)
         plan = run_planning(job, options, f"{name}, dry run", quiet)
-    return "\n".join([job.describe(plan), *job.measure_work(plan).sentences(slots)])
+    return "\n".join([*plan.describe(job.graphs.described_config), *plan.work.sentences(slots)])

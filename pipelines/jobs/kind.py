@@ -16,7 +16,7 @@ from shardmill.transforms.features.options import insert_options
 from shardmill.transforms.options.declare import Option, options_of
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.pipelines.jobs.job import Job
 
 
@@ -27,7 +27,7 @@ class Kind:
     name: str
     description: str  # shown by the command's own --help
     config: type[JobConfig]  # the class of its configurations
-    route: "Callable[[Any], FileRoute] | None" = None  # finds and reads files that are an example each; imports Beam
+    route: "Callable[[Any], Files] | None" = None  # finds and reads files that are an example each; imports Beam
     short_help: tuple[str, ...] = field(default=(), kw_only=True)  # flags of --help besides those of all commands
     examples: tuple[str, ...] = field(default=(), kw_only=True)  # arguments, shown at the end of --help
 
@@ -48,7 +48,7 @@ class Kind:
             return record_job(config)
         assert isinstance(config, FilesConfig)
         assert self.route is not None
-        return file_job(config, self.route(config))
+        return file_job(self.route(config))
 
     def check_installed(self) -> None:
         """Check that everything the command needs is installed; raises UserError."""

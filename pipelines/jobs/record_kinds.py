@@ -19,7 +19,7 @@ from shardmill.transforms.options.image_options import BoxOptions, PictureOption
 from shardmill.transforms.options.job_options import NO, ReuseOptions
 
 if TYPE_CHECKING:
-    from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.formats.format import RecordFormat
 
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
@@ -163,14 +163,15 @@ class TextKind(NamedInputsKind):
         return make_config(TextFilesConfig, insert_options(options_of(TextFilesConfig), takes), rest)
 
 
-def text_route(config: TextFilesConfig) -> "FileRoute":
+def text_route(config: TextFilesConfig) -> "Files":
     """Return how text files are found and read."""
-    from shardmill.pipelines.jobs.file_graphs import FileRoute
+    from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.files.encoding import TextFileEncoder
     from shardmill.transforms.inputs.sources import ListFiles
 
     assert config.input is not None
-    return FileRoute(
+    return Files(
+        config,
         partial(ListFiles, config.input, config.kind, config.folders, config.has_file_identities, config.added, None),
         TextFileEncoder(config.root, config.encoding, config.renames),
     )

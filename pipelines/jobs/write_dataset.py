@@ -18,7 +18,7 @@ from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs import runner
 from shardmill.pipelines.jobs.job import check_output, check_version, open_published
 from shardmill.pipelines.jobs.outcome import begin_record, recover, take_lease, write_page_of
-from shardmill.pipelines.jobs.record_graphs import build_records
+from shardmill.pipelines.jobs.record_graphs import Records
 from shardmill.pipelines.jobs.record_kinds import EXAMPLES, ROWS
 from shardmill.transforms.publishing import lease
 from shardmill.transforms.publishing.catalog import read_latest
@@ -111,7 +111,7 @@ class WriteDataset(beam.PTransform):
         written.add(parent)
         claim = beam.Map(lambda _, *claimed: claim_version(*claimed), config, _is_local(pcoll.pipeline))
         ready = pcoll.pipeline | "Once" >> beam.Create([None]) | "Claim" >> claim.with_output_types(None)
-        published = build_records(pcoll.pipeline, None, config, rows=pcoll, ready=ready)
+        published = Records(config).build(pcoll.pipeline, None, rows=pcoll, ready=ready)
         end = beam.Map(lambda _, config: end_claim(config), config)
         return published | "Count" >> beam.combiners.Count.Globally() | "End" >> end.with_output_types(WrittenVersion)
 

@@ -14,9 +14,9 @@ from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.config.images import ImagesConfig
 from shardmill.pipelines.config.records import RecordsConfig
-from shardmill.pipelines.jobs.file_graphs import FilesDryRun, describe_files_plan
-from shardmill.pipelines.jobs.graph_steps import RecordsDryRun, schema_notices
-from shardmill.pipelines.jobs.record_graphs import describe_records_plan
+from shardmill.pipelines.jobs.file_kinds import images_route
+from shardmill.pipelines.jobs.record_features import schema_notices
+from shardmill.pipelines.jobs.record_graphs import Records
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.findings import Findings, IgnoredNames
@@ -44,9 +44,9 @@ def test_a_plan_of_records(kind: str, features: tuple[Feature, ...], shown: list
     config = KINDS[kind].make_config({"name": "n", "input": "x", "output": "out"})
     assert isinstance(config, RecordsConfig)
     layout = TableLayout({}, features, (), {}, ("train", "test"), (Fraction(3, 4), Fraction(1, 4)), ("odd",))
-    plan = RecordsDryRun(summarize_files([("a", 10)]), layout, [], Inferred({}, 7), 1, 1, 1)
+    plan = Records(config).make_plan(summarize_files([("a", 10)]), layout, [], [Inferred({}, 7)], [1], 1, (), None)
 
-    assert describe_records_plan(plan, config).splitlines() == [
+    assert plan.describe(config) == [
         "Dry run: nothing is written. Would write out/n/1.0.0",
         "Input: --input x: 1 file, 10 B, 7 rows",
         "Split train: 0.75 of the rows",
@@ -72,17 +72,21 @@ def test_notices_of_rows_beside_a_schema() -> None:
 
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
 NOTICES = ("passed over 1 .txt file",)
-PLAN = FilesDryRun(
-    InputSummary(records=1234, size_bytes=5_000_000),
-    Layout(("train", "test", "rest"), None, FolderRoles(0, 1), ClassNames(("ant", "bee")), notices=NOTICES),
-    [],
-    {("train", 1): (500, 2_000_000), ("train", 0): (501, 2_100_000), ("test", 0): (233, 900_000)},
-    Counter({("train", 0): 1000, ("train", 1): 1, ("test", 0): 233}),
-)
+SUMMARY = InputSummary(records=1234, size_bytes=5_000_000)
+LAYOUT = Layout(("train", "test", "rest"), None, FolderRoles(0, 1), ClassNames(("ant", "bee")), notices=NOTICES)
+COUNTS = [
+    (("train", 1), 500, 2_000_000, {0: 500}),
+    (("train", 0), 501, 2_100_000, {0: 500, 1: 1}),
+    (("test", 0), 233, 900_000, {0: 233}),
+]
+
+
+def lines_of(summary: InputSummary = SUMMARY, rejects: Any = (), **changes: Any) -> list[str]:
+    return images_route(CONFIG).make_plan(summary, replace(LAYOUT, **changes), rejects, COUNTS).describe(CONFIG)
 
 
 def test_a_plan_of_files() -> None:
-    assert describe_files_plan(PLAN, CONFIG).splitlines() == [
+    assert lines_of() == [
         "Dry run: nothing is written. Would write out/flowers/1.0.0",
         "Input: --input photos: 1,234 files, 5.0 MB",
         "Split train: 1,001 examples, about 4.1 MB, in 2 shards of 500 to 501 examples, 2.0 MB to 2.1 MB",
@@ -95,20 +99,16 @@ def test_a_plan_of_files() -> None:
     ]
 
 
-def lines_of(plan: FilesDryRun, **changes: Any) -> list[str]:
-    return describe_files_plan(replace(plan, layout=replace(plan.layout, **changes)), CONFIG).splitlines()
-
-
 def test_rejects_and_unlabelled_images() -> None:
     rejects = make_parts([Reject("a b.jpg", None, "index", "no split")] * 2, None)
-    lines = lines_of(replace(PLAN, rejects=rejects), class_names=None)
+    lines = lines_of(rejects=rejects, class_names=None)
 
     assert "Rejected so far: 2, such as 'a b.jpg': no split" in lines
     assert "Classes: none; the images are unlabelled" in lines
 
 
 def test_many_classes_are_counted() -> None:
-    lines = lines_of(PLAN, class_names=ClassNames(tuple(f"class{index:04}" for index in range(1000))))
+    lines = lines_of(class_names=ClassNames(tuple(f"class{index:04}" for index in range(1000))))
 
     assert "Classes: 1,000" in lines
     assert "  … and 987 more …" in lines
@@ -117,8 +117,8 @@ def test_many_classes_are_counted() -> None:
 
 
 def test_objects_in_images_are_counted() -> None:
-    summary = replace(PLAN.summary, objects=Counter({"ant": 7, "bee": 1200}))
+    summary = replace(SUMMARY, objects=Counter({"ant": 7, "bee": 1200}))
 
-    for found, objects in ((summary, "Objects: 1,207, most often bee"), (PLAN.summary, "Objects: 0")):
-        lines = lines_of(replace(PLAN, summary=found), object_classes=ClassNames(("ant", "bee")))
+    for found, objects in ((summary, "Objects: 1,207, most often bee"), (SUMMARY, "Objects: 0")):
+        lines = lines_of(found, object_classes=ClassNames(("ant", "bee")))
         assert lines[-3:-1] == ["Classes of objects: 2: ant, bee", objects]

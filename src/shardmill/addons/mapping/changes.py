@@ -20,7 +20,7 @@ from shardmill.errors import UserError
 from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import Changed, JobConfig
 from shardmill.pipelines.config.records import FormatSpec, RecordsConfig, make_spooled_format
-from shardmill.pipelines.jobs.graph_steps import check_files
+from shardmill.pipelines.jobs.record_features import check_files
 from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.execution.running import ThreadedFlatMap

@@ -26,7 +26,8 @@ from shardmill.addons.transform.transform_graph import (
 from shardmill.data.features import Features, Renames, mark_labels
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.schema import to_pbtxt
-from shardmill.pipelines.jobs import graph_steps
+from shardmill.pipelines.jobs import record_features
+from shardmill.pipelines.jobs.skeleton import DryRun
 from shardmill.transforms.analysis import Analysis, StagedFiles
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.publishing.description import PublishOptions
@@ -72,7 +73,7 @@ class _GraphAnalysis(Analysis):
         staged: StagedRuns,
         config: "RecordsConfig",
         options: PublishOptions,
-        plan: graph_steps.RecordsDryRun | None,
+        plan: DryRun | None,
         temporary: str,
     ) -> tuple[beam.PCollection[StagedFiles], beam.PCollection[TransformedShards] | None]:
         folder = self.analyze(staged, plan, temporary)
@@ -82,7 +83,7 @@ class _GraphAnalysis(Analysis):
             return files, None
         return files, files | "Shards" >> beam.Map(TransformedShards, config.source)
 
-    def analyze(self, staged: StagedRuns, plan: graph_steps.RecordsDryRun | None, temporary: str) -> Any:
+    def analyze(self, staged: StagedRuns, plan: DryRun | None, temporary: str) -> Any:
         """Return the folder of an analysis, as a side input; "" for none."""
         return ""
 
@@ -103,7 +104,7 @@ def _stage_graph(
     analysis: _GraphAnalysis,
 ) -> StagedFiles:
     staged = get_single(all_staged, StagedFindings())
-    features = graph_steps.published_features(layout, staged, table)[0]
+    features = record_features.published_features(layout, staged, table)[0]
     files = analysis.make_graph(folder, staged, features)
     renamed = analysis.renames.rename_features(features)
     return stage_graph(options.folder, files, mark_labels(renamed, options.configuration)) if files else StagedFiles()
@@ -164,9 +165,9 @@ class ModuleAnalysis(_GraphAnalysis):
         outputs = trace_outputs(self.module, self._schema(features))
         return [f"Transform: {name}", *(f"  {output}: {words}" for output, words in outputs.items())]
 
-    def analyze(self, staged: StagedRuns, plan: graph_steps.RecordsDryRun | None, temporary: str) -> Any:
+    def analyze(self, staged: StagedRuns, plan: DryRun | None, temporary: str) -> Any:
         assert plan is not None
-        planned = replace(self, schema=self._schema(plan.layout.features))
+        planned = replace(self, schema=self._schema(plan.features))
         return AsSingleton(staged.runs | "AnalyzeModule" >> AnalyzeRuns(planned, staged.staged, temporary))
 
     def make_graph(self, folder: str, staged: StagedFindings, features: Features) -> dict[str, bytes]:

@@ -1,21 +1,15 @@
-"""Parts of Beam graphs: reading records, cuts by weights, transform graphs, feature choice, publishing."""
+"""The layout of records inside files, and the features of their examples as they are published."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.pvalue import AsIter
+from dataclasses import replace
 
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import JobError, UserError
 from shardmill.flag_values import quote
-from shardmill.pipelines.config.job import Changed
 from shardmill.pipelines.config.records import RecordsConfig
-from shardmill.pipelines.jobs.skeleton import DryRun
 from shardmill.quality.duplicates import Duplicates
 from shardmill.text import did_you_mean
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
@@ -23,10 +17,7 @@ from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import Formats, deep_notices, turned_notices
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.conventions import NO_IMAGE
-from shardmill.transforms.formats.format import FileRef
-from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks
 from shardmill.transforms.inputs.summary import InputSummary
-from shardmill.transforms.layout.columns import wanted_columns
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
@@ -37,82 +28,7 @@ from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.workers.elements import get_single
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The results of indexing files and inferring their columns."""
-
-    stream: Changed  # records, as an add-on has changed them, if one does
-    inferred: Iterable[Inferred]  # an AsIter of none or one, where anything is inferred
-    layout: beam.PCollection[TableLayout]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordsDryRun(DryRun):
-    """The plan of a job over records inside files."""
-
-    inferred: Inferred  # the types of all rows
-    tasks: int  # parts of the input that become one run each
-    blocks: int  # parts of the input that are read at once
-    reads_per_block: int  # how often each block is read
-
-
-def read_layout(
-    root: beam.Pipeline,
-    config: RecordsConfig,
-    temporary: str | None,
-    planned: RecordsDryRun | None,
-    spooled: beam.PCollection[FileRef] | None,
-    scratch: str,
-) -> Reading:
-    """Index the input and decide how it is read, with the column types of an earlier job if it is `planned`.
-
-    A dry run has no `temporary` folder; records that an add-on makes are written to `scratch`. `spooled` are the files
-    of a configuration that has none of its own.
-    """
-    options = config.table_options
-    infer = None
-    if config.stream is None and config.format.infers_with_index and planned is None and options.needs_inference:
-        columns = wanted_columns(options)
-        infer = (None if columns is None else tuple(columns), tuple(options.label_values))
-    indexed = root | "Index" >> IndexBlocks(
-        config.files if spooled is None else spooled,
-        config.kind,
-        config.input_format,
-        config.run_size,
-        config.read_threads,
-        config.folders,
-        FileRules(config.on_damaged_file == "reject", options.on_other_columns == "reject", options.drop, options.only),
-        temporary,
-        infer,
-    )
-    stream = Changed(indexed, config)
-    if config.stream is not None:
-        stream = config.stream.change_records(indexed, config, scratch)
-    return read_stream(stream, planned)
-
-
-def read_stream(stream: Changed, planned: RecordsDryRun | None = None) -> Reading:
-    """Decide how the blocks of a stream of records are read."""
-    indexed, config, findings = stream
-    options = config.table_options
-    inferred: Any = ()
-    if planned is not None:
-        inferred = (planned.inferred,)
-    elif indexed.inferred is not None:
-        inferred = AsIter(indexed.inferred)
-    elif config.spec.unit == "row" and options.needs_inference:
-        columns = wanted_columns(options)
-        infer = staging.InferColumns(config.format, columns, options.label_values, config.read_threads)
-        inferred = AsIter(indexed.tasks | "Infer" >> infer)
-    kinds: Any = ()
-    if config.on_mixed == "reject" and config.schema is None:
-        kinds = AsIter(indexed.tasks | "Kinds" >> staging.CountKinds(config.format, config.read_threads))
-    side = (inferred, kinds, config, None if planned is None else planned.layout.features, findings)
-    layout = indexed.summary | "Layout" >> beam.Map(_make_record_layout, *side).with_output_types(TableLayout)
-    return Reading(stream, inferred, layout)
-
-
-def _make_record_layout(
+def make_layout(
     summary: InputSummary,
     inferred: Iterable[Inferred],
     kinds: Iterable[Kinds],
@@ -120,6 +36,7 @@ def _make_record_layout(
     planned: Features | None,
     findings: Iterable[Findings],
 ) -> TableLayout:
+    """Return how records are read; raises UserError, and JobError if their features are not the `planned` ones."""
     types = get_single(inferred, Inferred())
     config = config.of_rows(summary, types.types.keys(), get_single(findings, Findings()))
     layout = replace(_make_route_layout(summary, types, config), input_counts=summary.counts)
