@@ -97,7 +97,8 @@ def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
         check_input(config)
         log.print_result(import_module(_RECIPES[0]).write_recipe(recipe, config.secret_flags, kind, values, rest))
         return 0
-    check_job(config, options, asks=not dry)
+    if not dry:  # which checks it, too
+        check_job(config, options)
     if (message := runner_warning(rest, options)) is not None:
         log.warn(message)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
@@ -107,7 +108,7 @@ def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
         )
     make_job = partial(make_tuned_job, kind.make_job, options)
     if dry:
-        log.print_result(dry_run(make_job(config), config.name, options, output_options.quiet))
+        log.print_result(dry_run(make_job, config, options, output_options.quiet))
         return 0
     built: Built | None = None
     try:
@@ -243,8 +244,8 @@ def write(
         JobError: the job or the iterator failed; the message says if anything was published.
     """
     _import_jobs()
-    from shardmill.pipelines.jobs.job import check_job, rows_job
     from shardmill.pipelines.jobs.job import dry_run as plan_job
+    from shardmill.pipelines.jobs.job import rows_job
     from shardmill.pipelines.jobs.record_kinds import DATA
     from shardmill.pipelines.jobs.runner import refuse_template
     from shardmill.transforms.rows.sources import is_read_once, open_rows
@@ -260,8 +261,7 @@ def write(
         )
         make_job = partial(rows_job, rows=rows)
         if dry_run:
-            check_job(config, beam, asks=False)
-            return Plan(plan_job(make_job(config), config.name, beam, quiet=not progress))
+            return Plan(plan_job(make_job, config, beam, quiet=not progress))
         return run_config(make_job, config, beam, progress)
 
 
@@ -284,10 +284,9 @@ def plan(command: str, *, beam_options: Sequence[str] = (), progress: bool = Fal
     _import_jobs()
     with reach_stores(command, beam_options) as beam:
         kind, config = make_config(command, options)
-        from shardmill.pipelines.jobs.job import check_job, dry_run
+        from shardmill.pipelines.jobs.job import dry_run
 
-        check_job(config, beam, asks=False)
-        return Plan(dry_run(kind.make_job(config), config.name, beam, quiet=not progress))
+        return Plan(dry_run(kind.make_job, config, beam, quiet=not progress))
 
 
 def make_config(command: str, options: Mapping[str, Any]) -> "tuple[Kind, JobConfig]":

@@ -536,8 +536,10 @@ def _with_written_checks(config: JobConfig, record: BuildRecord) -> BuildRecord:
     return record
 
 
-def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) -> str:
-    """Plan a job on this machine, whatever its runner, and describe the plan and its work."""
+def dry_run(make_job: Callable[[Any], Job], config: JobConfig, options: PipelineOptions, quiet: bool = False) -> str:
+    """Check and plan a job on this machine, whatever its runner, and describe the plan and its work."""
+    check_job(config, options, asks=False)
+    job, title = make_job(config), f"{config.name}, dry run"
     options.view_as(StandardOptions).runner = None
     workers = options.view_as(WorkerOptions)
     slots = max(
@@ -547,6 +549,6 @@ def dry_run(job: Job, name: str, options: PipelineOptions, quiet: bool = False) 
     )
     spooled = nullcontext("") if job.spool is None else runners.scratch_folder("rows")
     with job.opened(options) as job, spooled as folder:
-        job = _spool(job, folder, f"{name}, dry run", quiet)
-        plan = run_planning(job, options, f"{name}, dry run", quiet)
+        job = _spool(job, folder, title, quiet)
+        plan = run_planning(job, options, title, quiet)
     return "\n".join([*plan.describe(job.graphs.described_config), *plan.work.sentences(slots)])

@@ -402,7 +402,7 @@ def _dry_run(recipe: Recipe, flags: RebuildOptions, options: Any, say: "Say", wa
         for sentence in kept_settings.messages:
             say(sentence)
         config = kept_settings.config(recipe, plan.config.version)
-        text = dry_run(recipe.kind.make_job(config), recipe.name, options(), flags.quiet)
+        text = dry_run(recipe.kind.make_job, config, options(), flags.quiet)
         return Built(replace(record, version=config.version, reason=str(plan.decision))), text
     except Exception as error:
         failure = failure_of(recipe, error)

@@ -18,7 +18,7 @@ import pytest
 import shardmill
 from shardmill.addons.nightly.recipe import Recipe, load_recipes
 from shardmill.metadata.versions import BuildRecord
-from tests.support.command import REPOSITORY, Process, Run
+from tests.support.command import REPOSITORY, Process, Run, write_files
 from tests.support.pages import blocks, commands
 
 NIGHTLY, FAILED_NIGHT = REPOSITORY / "docs" / "nightly.md", REPOSITORY / "docs" / "failed-night.md"
@@ -261,16 +261,17 @@ def test_a_mistake_in_beams_options_has_its_line(run: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("more", [(), ("--dry_run",)], ids=["built", "planned"])
-@pytest.mark.parametrize("output", ["plain", "plain/deeper"])
-def test_an_output_that_is_a_file_has_its_line(run: Run, tmp_path: Path, output: str, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("output", ["plain", "plain/deeper", "in"])
+def test_an_output_that_cannot_be_has_its_line(run: Run, tmp_path: Path, output: str, more: tuple[str, ...]) -> None:
     (tmp_path / "plain").touch()
-    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-    (tmp_path / "a.yaml").write_text(f"name: a\noutput: {tmp_path}/{output}\ncsv: {{input: {tmp_path}/a.csv}}\n")
+    write_files(tmp_path / "in", {"a.csv": b"x,y\n1,2\n"})
+    (tmp_path / "a.yaml").write_text(f"name: a\noutput: {tmp_path}/{output}\ncsv: {{input: {tmp_path}/in}}\n")
 
+    start, end = (" ", "inside --input") if output == "in" else (": ", "not a folder; give another --output")
     result = run("rebuild", tmp_path / "a.yaml", *more)
 
     assert result.status == 2
-    assert f"line 2: --output: {tmp_path}/{output} is not a folder; give another --output" in result.err
+    assert f"line 2: --output{start}{tmp_path}/{output} is {end}" in result.err
 
 
 def test_a_first_night_that_fails_is_on_record_and_a_mistake_writes_nothing(run: Run, tmp_path: Path) -> None:
