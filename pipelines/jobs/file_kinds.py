@@ -1,6 +1,5 @@
 """The commands that make one example per file: images, audio and arrays."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from shardmill.transforms.features.options import load
 
 if TYPE_CHECKING:
     from shardmill.pipelines.jobs.file_graphs import Files
-    from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.summary import InputSummary
     from shardmill.transforms.layout.files import Layout
@@ -27,9 +25,7 @@ def images_route(config: ImagesConfig) -> "Files":
     from shardmill.transforms.inputs.manifest_table import RESERVED
     from shardmill.transforms.inputs.sources import ReadAnnotations
 
-    declared, reencoding = dict(config.coordinates), config.reencode
-    names, renames = config.object_names, config.renames
-    source = config.annotation_source
+    names, renames, source = config.object_names, config.renames, config.annotation_source
     objects = None
     if (annotated := source or config.objects_column) is not None:
         objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
@@ -37,19 +33,13 @@ def images_route(config: ImagesConfig) -> "Files":
     encoder = ImageEncoder(
         config.root,
         config.verify,
-        reencoding,
+        config.reencode,
         config.max_pixels,
         tuple(name for name, kind in config.coordinates if kind != "none"),
         renames,
         observer,
         objects,
         config.companions,
-    )
-    mode = None if reencoding is None else "" if reencoding.size is None else reencoding.mode
-    # Boxes of annotations are moved with the picture, columns of a manifest are not
-    moved = mode if source is None else None
-    layout = partial(
-        _make_image_layout, source=source, coordinates=declared, mode=moved, names=names, action=config.on_bad_box
     )
     if source is None:
         index = find_files(config, RESERVED)
@@ -58,29 +48,25 @@ def images_route(config: ImagesConfig) -> "Files":
         index = partial(read, names.image_id, config.added)
     has_layout = config.manifest or config.annotations or names.is_detection_api
     of_layout = encoder.of_layout if has_layout else None
-    return Files(config, index, encoder, layout, of_layout, observer)
+    return Files(config, index, encoder, partial(_make_image_layout, config, source), of_layout, observer)
 
 
 def _make_image_layout(
-    summary: "InputSummary",
-    options: "FileLayoutOptions",
-    source: "AnnotationSource | None",
-    coordinates: Mapping[str, str],
-    mode: str | None,
-    names: "ObjectNames",
-    action: str,
+    config: ImagesConfig, source: "AnnotationSource | None", summary: "InputSummary", options: "FileLayoutOptions"
 ) -> "Layout":
     from shardmill.transforms.layout.files import make_layout
     from shardmill.transforms.layout.objects import check_boxes, check_coordinates
 
     if source is not None:
         summary = replace(summary, notices=summary.notices.union(source.check_summary(summary)))
-    check_boxes(summary, options.source, action)
-    layout = make_layout(summary, options)
-    if mode is not None:
-        check_coordinates(layout.columns, coordinates, mode)
+    check_boxes(summary, options.source, config.on_bad_box)
+    layout, reencoding = make_layout(summary, options), config.reencode
+    # Boxes of annotations are moved with the picture, columns of a manifest are not
+    if source is None and reencoding is not None:
+        mode = "" if reencoding.size is None else reencoding.mode
+        check_coordinates(layout.columns, dict(config.coordinates), mode)
     if layout.object_classes is not None:
-        names.check(summary.objects, layout.object_classes.names)
+        config.object_names.check(summary.objects, layout.object_classes.names)
     return layout
 
 
