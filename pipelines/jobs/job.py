@@ -28,7 +28,6 @@ from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import DataConfig, RecordsConfig
 from shardmill.pipelines.jobs import launch, outcome, runner
-from shardmill.pipelines.jobs import runner as runners
 from shardmill.pipelines.reports import log
 from shardmill.pipelines.reports.summary import changes_line, opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
@@ -129,10 +128,10 @@ def _spool(job: Job, folder: str, title: str, quiet: bool) -> Job:
 
 def run_planning(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:
     """Run the planning graph of `job` as pipelines.jobs.launch.run_pipeline does, and return its plan."""
-    if (template := runners.template_of(options)) is not None:
+    if (template := runner.template_of(options)) is not None:
         raise UserError(f"--template_location {template}: {job.plans_first}, which a template cannot wait for")
     local = runner.is_local(options)
-    with runners.scratch_folder("plan") if local or shared is None else nullcontext(shared) as folder:
+    with runner.scratch_folder("plan") if local or shared is None else nullcontext(shared) as folder:
         path = storage.join(folder, "plan")
         launch.run_pipeline(lambda root, _: job.graphs.plan(root, path, **job.source), options, title, quiet, shared)
         return pickle.loads(storage.read_bytes(path))
@@ -144,8 +143,8 @@ _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 def check_job(config: JobConfig, options: PipelineOptions, asks: bool = True) -> None:
     """Check runner, input and output; raises UserError. Only with `asks` must the runner be reachable."""
     (runner.check_runner if asks else runner.check_runner_options)(options)
-    runners.check_dataflow_paths(config, options)
-    runners.check_secrets(config, options)
+    runner.check_dataflow_paths(config, options)
+    runner.check_secrets(config, options)
     _check_absolute(config, options)
     _check_workers(config, options)
     check_input(config)
@@ -238,7 +237,7 @@ def _check_absolute(config: JobConfig, options: PipelineOptions) -> None:
     environment = options.view_as(PortableOptions).environment_type
     if environment in (None, "LOOPBACK"):
         return
-    for flag, path in runners.local_paths(config):
+    for flag, path in runner.local_paths(config):
         if not os.path.isabs(path):
             raise UserError(
                 f"{flag} {path} begins in the folder of this process, where workers of --environment_type {environment}"
@@ -376,7 +375,7 @@ def run_conversion(
                 analysis = config.analysis if runner.is_local(options) else None
                 with nullcontext() if analysis is None else analysis.ahead():
                     launch.run_pipeline(job.build, options, config.name, quiet, shared=temporary)
-                if (template := runners.template_of(options)) is not None:
+                if (template := runner.template_of(options)) is not None:
                     lease.leave()
                     return outcome.Launched(config.directory, template)
             with outcome.name_published(config.directory):
@@ -547,7 +546,7 @@ def dry_run(make_job: Callable[[Any], Job], config: JobConfig, options: Pipeline
         workers.max_num_workers or workers.num_workers or 0,
         options.view_as(DirectOptions).direct_num_workers or 0,
     )
-    spooled = nullcontext("") if job.spool is None else runners.scratch_folder("rows")
+    spooled = nullcontext("") if job.spool is None else runner.scratch_folder("rows")
     with job.opened(options) as job, spooled as folder:
         job = _spool(job, folder, title, quiet)
         plan = run_planning(job, options, title, quiet)

@@ -61,6 +61,7 @@ class Kind:
 class RecordsKind(Kind):
     """A command that converts records inside files of one format."""
 
+    config: type[JobConfig] = RecordsConfig
     spec: FormatSpec = field(kw_only=True)
 
     @property

@@ -205,7 +205,6 @@ COMMANDS = (
     RecordsKind(
         "csv",
         "Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a sample.",
-        record_configs.RecordsConfig,
         short_help=("label", "types", "group_by", "stratify_by"),
         examples=(
             "--input events.csv --output datasets --name events --label clicked",
@@ -227,7 +226,6 @@ COMMANDS = (
     RecordsKind(
         "jsonl",
         "Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values.",
-        record_configs.RecordsConfig,
         short_help=("label", "types", "group_by", "flatten"),
         examples=(
             "--input reviews.jsonl --output datasets --name reviews --label stars",
@@ -246,7 +244,6 @@ COMMANDS = (
     RecordsKind(
         "parquet",
         "Turn Parquet files into balanced, shuffled TFRecord shards.",
-        record_configs.RecordsConfig,
         short_help=("label", "image", "group_by", "stratify_by"),
         examples=(
             "--input events.parquet --output datasets --name events --label clicked",
@@ -264,7 +261,6 @@ COMMANDS = (
     RecordsKind(
         "avro",
         "Turn Avro container files into balanced, shuffled TFRecord shards.",
-        record_configs.RecordsConfig,
         short_help=("label", "types", "group_by", "flatten"),
         examples=(
             "--input events.avro --output datasets --name events --label clicked",
@@ -282,7 +278,6 @@ COMMANDS = (
         "webdataset",
         "Turn tar files whose members are samples, such as 0001.jpg next to 0001.cls, 0001.txt or"
         " 0001.json, into balanced, shuffled TFRecord shards.",
-        record_configs.RecordsConfig,
         short_help=("label", "only", "key_until", "group_by"),
         examples=(
             "--input 'shards/*.tar' --output datasets --name pairs",
@@ -304,7 +299,6 @@ COMMANDS = (
     NamedInputsKind(
         "reshard",
         "Distribute the unchanged records of existing TFRecord files to a new number of balanced, shuffled shards.",
-        record_configs.RecordsConfig,
         short_help=("num_shards", "labels_file", "record_type", "stratify_by"),
         examples=(
             "--input 'old/*.tfrecord' --output datasets --name digits --num_shards 16",
@@ -327,8 +321,7 @@ COMMANDS = (
         "text",
         "Turn text into balanced, shuffled TFRecord shards, an example for each line, paragraph, document between"
         " separators or file.",
-        record_configs.RecordsConfig,
-        text_route,
+        route=text_route,
         short_help=("record", "line_numbers"),
         examples=("--input corpus --output datasets --name corpus",),
         spec=record_configs.FormatSpec(
