@@ -3,7 +3,6 @@
 import posixpath
 import re
 from abc import ABC
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -12,9 +11,9 @@ from shardmill.flag_values import OptionValueError, split_names
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, is_name_pattern
-from shardmill.transforms.options.declare import flag, newer_flag, options_of
+from shardmill.transforms.options.declare import flag, name_flag, newer_flag, newer_name_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
-from shardmill.transforms.options.job_options import NO, ReuseOptions, parse_manifests, parse_path
+from shardmill.transforms.options.job_options import NO, ReuseOptions, named_files, parse_manifests, parse_path
 
 if TYPE_CHECKING:
     from shardmill.transforms.execution.running import Threads
@@ -151,12 +150,8 @@ def parse_split_lists(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (split, path) pairs from `[SPLIT=]FILE` items or pairs; a file without one names its split."""
     from shardmill.transforms.inputs.folders import split_of_file
 
-    items = value.items() if isinstance(value, Mapping) else (value,) if isinstance(value, str) else tuple(value)
     pairs = []
-    for item in items:
-        split, path = item if not isinstance(item, str) else ("", item)
-        if found := re.fullmatch(r"(\w+)=(.+)", item) if isinstance(item, str) else None:
-            split, path = found.groups()
+    for split, path in named_files(value):
         split = split or split_of_file(path) or ""
         if not split:
             raise OptionValueError(f"{path} does not say its split; give SPLIT=FILE, as in test={path}")
@@ -189,7 +184,7 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         default_words="file_name or image_uri",
         to_json=_or_none,
     )
-    label_column: str = flag("label", "Manifest column with the labels, or attribute with the class in a VIA export")
+    label_column: str = name_flag("label", "Column of a manifest, or attribute of a VIA export, with the classes")
     label_pattern: str = newer_flag(
         "",
         r"Regular expression for file names, whose group `label` is the class, for example '(?P<label>\d)_.*'",
@@ -210,7 +205,7 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
     file_root: str = flag(
         "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
     )
-    split_column: str = newer_flag("split", "Manifest column with the splits")
+    split_column: str = newer_name_flag("split", "Manifest column with the splits")
     imagefolder: str | None = flag(
         None,
         "Folder that was searched for metadata files, which are used as manifests",

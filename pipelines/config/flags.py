@@ -21,8 +21,6 @@ _TWICE = {
     "--input": ", a folder that holds everything or a glob such as 'data/*/*'",
     "--splits": ", as in --splits train=0.8,test=0.2",
     "--num_shards": ", as in --num_shards train=16,test=2",
-    "--drop": ", as in --drop a,b",
-    "--only": ", as in --only a,b",
 }
 _SOURCES = ("input", "manifest", "coco", "voc", "yolo", "annotations", "boxes_csv")  # one of these is required
 OUTPUT_FLAGS = ("--json", "--log_format", "--quiet", "--verbose")  # which nearly all commands have, and few mean
@@ -31,13 +29,15 @@ _NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
 
 
 class _StoreOnce(argparse._StoreAction):
-    """An argparse action that accepts its flag once; argparse would silently keep the last value."""
+    """An argparse action that takes a flag once, or joins its lists; argparse would silently keep the last value."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, flag: str | None = None
     ) -> None:
         if flag is not None and isinstance(parser, Parser):
-            if flag in parser.given:
+            if flag in parser.given and self.metavar == "COLUMN,…":
+                values = f"{getattr(namespace, self.dest)},{values}"
+            elif flag in parser.given:
                 raise UserError(f"{flag} is given twice; give it once{_TWICE.get(flag, '')}")
             parser.given.add(flag)
         super().__call__(parser, namespace, values, flag)
@@ -229,8 +229,8 @@ def _raise(error: Exception) -> NoReturn:
 _METAVARS = {  # placeholders of values in --help, by the names of flags that have them
     "AGE": "max_age",
     "CHAR": "quote escape",
-    "COLUMN": "file_column label_column split_column group_by stratify_by key",
-    "COLUMN,…": "columns drop only image label",
+    "COLUMN": "file_column",
+    "COLUMN,…": "columns drop only image json_columns label",
     "COLUMN=UNIT,…": "coordinates",
     "DIR": "output file_root voc",
     "ENCODING": "encoding",

@@ -52,7 +52,7 @@ def parse_patterns(value: Any) -> tuple[str, ...]:
 def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse (name, new name) pairs from texts `image=image_raw`, pairs or a mapping; raises OptionValueError."""
     expected = "name=new name, such as image=image_raw"
-    for old, new in (pairs := split_pairs(value, expected)):
+    for old, new in (pairs := split_pairs(value, expected, is_listed=True)):
         if not new:
             raise OptionValueError(f"{old} is not {expected}")
     return tuple(pairs)

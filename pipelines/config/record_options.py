@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardmill.addons import registry
 from shardmill.data.features import Features
 from shardmill.errors import UserError
-from shardmill.flag_values import OptionValueError, split_pairs
+from shardmill.flag_values import OptionValueError, items_of, split_pairs
 from shardmill.pipelines.config.job import JobConfig, input_flag
 from shardmill.transforms.features.options import load
 from shardmill.transforms.findings import MISSING
 from shardmill.transforms.options import job_options
-from shardmill.transforms.options.declare import Options, flag, newer_flag, options_of, read_option_file
+from shardmill.transforms.options.declare import Options, flag, name_flag, newer_flag, options_of, read_option_file
 from shardmill.transforms.options.image_options import BoxOptions, PictureOptions
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def read_schema(value: Any) -> GivenSchema:
 
 
 def _parse_separators(value: Any) -> dict[str, str]:
-    if isinstance(value, Mapping):
-        found = {str(name): str(separator) for name, separator in value.items()}
-    else:
-        name, _, separator = str(value).rpartition("=")
-        found = dict(split_pairs(value, "label=TEXT")) if name and separator else {"": str(value)}
-    if not all(found.values()):
-        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';' or ' '")
+    pairs: list[tuple[str, str]] = []
+    for item in items_of(value):
+        is_pair = not isinstance(item, str) or all(item.rpartition("="))
+        pairs += split_pairs([item], "label=TEXT") if is_pair else [("", item)]
+    found = dict(pairs)
+    if not all(found.values()) or len(pairs) > max(1, len(found.keys() - {""})):
+        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';', or tags=; for each label")
     return found
 
 
@@ -186,15 +186,15 @@ class TableReadOptions(Options, ABC):
     )
     json_columns: tuple[str, ...] = newer_flag(
         (),
-        "Comma-separated columns whose values are stored as JSON text; repeatable",
-        parse=job_options.parse_name_lists,
-        repeats=True,
-        metavar="COLUMN,…",
+        "Comma-separated columns whose values are stored as JSON text",
+        parse=job_options.parse_names,
     )
     label_separator: Mapping[str, str] | None = newer_flag(
         None,
-        "Separator between the classes in a label with several classes; tags=; sets it for the label `tags` alone",
+        "Separator between the classes in a label with several classes; tags=; sets it for the label `tags` alone; "
+        "repeatable",
         parse=_parse_separators,
+        repeats=True,
         to_json=lambda separators: separators[""] if "" in separators else dict(separators),
         group="labels",
     )
@@ -304,7 +304,7 @@ class RecordOptions(TableReadOptions, PictureOptions, BoxOptions, JobConfig, ABC
         metavar="NAME=COLUMNS[:DTYPE][:SHAPE]",
         to_json=lambda stacks: [str(stack) for stack in stacks],
     )
-    key: str | None = flag(None, "Column that identifies a record", default_words="the whole record")
+    key: str | None = name_flag(None, "Column that identifies a record", default_words="the whole record")
     text_unit: str = newer_input_flag(
         "auto",
         "Unit of text that becomes one example; auto takes lines, and stops the job if a line is only an "

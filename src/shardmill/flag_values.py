@@ -48,6 +48,16 @@ def split_item(text: str, mark: str = ",") -> tuple[str, str | None]:
     return name, rest if mark in text else None
 
 
+class Name(str):
+    """A name that a flag gave, without its quotes."""
+
+
+def read_name(text: Any) -> Any:
+    """Read the only name of a flag, which may be in quotes as in a list: `a,b` or `"a,b"`."""
+    found = None if isinstance(text, Name) else re.fullmatch('"((?:[^"]|"")*)"', text)
+    return Name(found[1].replace('""', '"')) if found else text
+
+
 def split_names(text: str) -> tuple[str, ...]:
     """Split names as one line of CSV has them: `a,b,"c,d"`."""
     first, rest = split_item(text)

@@ -2,6 +2,7 @@
 
 import json
 
+from shardmill.flag_values import read_name
 from shardmill.pipelines.jobs.record_kinds import DATA
 from shardmill.pipelines.jobs.registry import KINDS, entries
 from shardmill.transforms.options.declare import Option
@@ -34,7 +35,7 @@ def type_of(option: Option) -> str:
         return "bool"
     if option.flag.choices:
         return f"Literal[{', '.join(json.dumps(choice) for choice in option.flag.choices if choice)}]"
-    if option.flag.parse is None and not option.flag.repeats:
+    if option.flag.parse in (None, read_name) and not option.flag.repeats:
         return {int: "int", float: "float", str: "str"}[option.type]
     if option.name in ("map", "map_batches"):
         return "_Function"

@@ -11,7 +11,7 @@ from glob import escape
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.flag_values import assign, quote
+from shardmill.flag_values import assign, quote, quote_item
 from shardmill.metadata.labels import check_label_name
 from shardmill.text import describe_place, did_you_mean, listed, plural
 from shardmill.transforms.columns.nested import dotted_prefixes
@@ -111,8 +111,9 @@ def has_column(schema: Features | None, column: str) -> bool:
 
 def suggest_column(column: str, known: Sequence[str]) -> str:
     """Return the end of a message about an unknown column: the nearest name and the known columns."""
-    columns = listed(known, _MAX_LISTED_COLUMNS, " and {} more")
-    return f"{did_you_mean(column, known, 'did you mean {}? ')}the columns are {columns}"
+    names = list(map(quote_item, known))
+    hint = did_you_mean(column, names, "did you mean {}? ")
+    return f"{hint}the columns are {listed(names, _MAX_LISTED_COLUMNS, ' and {} more')}"
 
 
 _INT64 = 1 << 63  # from minus this to below it reach 64 bits

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from shardmill.errors import UserError
-from shardmill.flag_values import OptionValueError
+from shardmill.flag_values import OptionValueError, read_name
 from shardmill.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def flag(default: Any = MISSING, help: str = "", **attributes: Any) -> Any:
 
 
 newer_flag = partial(flag, is_always_recorded=False)  # of an option that manifests of earlier releases lack
+name_flag = partial(flag, parse=read_name, metavar="COLUMN")  # of an option that names one column
+newer_name_flag = partial(name_flag, is_always_recorded=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Options for labels, annotations, boxes, masks and images."""
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,11 +9,11 @@ from typing import Any, ClassVar
 from shardmill.data import features
 from shardmill.data.features import MAX_PIXELS as MAX_PIXELS
 from shardmill.errors import UserError
-from shardmill.flag_values import OptionValueError, items_of, split_pairs
+from shardmill.flag_values import OptionValueError, split_pairs
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
 from shardmill.transforms.options.declare import Options, check_no_repeats, flag, newer_flag, read_option_file
-from shardmill.transforms.options.job_options import parse_path
+from shardmill.transforms.options.job_options import named_files, parse_path
 
 # Declares --on_bad_box, the action for boxes that are empty, or not in their image
 bad_box_flag = partial(
@@ -47,17 +46,12 @@ class BoxOptions(Options):
 
 TFDS = "tfds"
 BOXES_CSV = "boxes_csv"  # a format of --annotations that has a flag of its own
-_SPLIT = re.compile(r"(\w+)=(.+)")
 _source_flag = partial(flag, parse=parse_path, affects_output=False)
 
 
 def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse `train=a.json` items, pairs or a mapping into (split, path) pairs; the split may be ""."""
-    pairs = []
-    for item in items_of(value):
-        match = _SPLIT.fullmatch(item) if isinstance(item, str) else None
-        split, path = match.groups() if match else ("", item) if isinstance(item, str) else item
-        pairs.append((str(split), parse_path(path)))
+    pairs = [(split, parse_path(path)) for split, path in named_files(value)]
     if len({bool(split) for split, _ in pairs}) > 1:
         raise OptionValueError("some files have a split and others not; give each one, as in train=a.json")
     check_no_repeats([split for split, _ in pairs if split], "the split {} is there twice")
@@ -67,10 +61,8 @@ def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
 
 def parse_export(value: Any) -> tuple[str, str]:
     """Parse (format, path) from `via=export.json`, a path alone, whose format is "", or a pair."""
-    if not isinstance(value, str):
-        return str(value[0]), parse_path(value[1])
-    match = _SPLIT.fullmatch(value)
-    return (match[1], parse_path(match[2])) if match else ("", parse_path(value))
+    ((name, path),) = named_files([value])
+    return name, parse_path(path)
 
 
 @dataclass(frozen=True, kw_only=True)

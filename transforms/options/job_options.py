@@ -4,7 +4,7 @@ import csv
 import operator
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -27,7 +27,7 @@ from shardmill.quality.limits import (
     Constraints,
     Limits,
 )
-from shardmill.transforms.options.declare import Group, Options, check_no_repeats, expected_words, flag, options_of
+from shardmill.transforms.options.declare import Options, check_no_repeats, expected_words, flag, name_flag, options_of
 
 # The names of splits, and how much of the data is in each
 Fractions = tuple[tuple[str, Fraction], ...]
@@ -81,12 +81,12 @@ class SplitOptions(Options):
         default_words="all examples in train",
         to_json=lambda splits: {name: str(fraction) for name, fraction in splits},
     )
-    group_by: str | None = flag(
+    group_by: str | None = name_flag(
         None,
         "Column whose equal values stay in one split; or content, for equal examples; folder, for files of a "
         "folder; '(?P<group>.)_.*', for part of a name",
     )
-    stratify_by: str | None = flag(
+    stratify_by: str | None = name_flag(
         None,
         "Column, or label, each value of which is divided among the splits by their exact fractions; with --group_by, "
         "as evenly as whole groups allow",
@@ -348,20 +348,24 @@ class ReuseOptions(Options):
 _SPLIT = re.compile(r"(\w+)=(.+)")
 _COMMA = re.compile(r",(?![^{}]*\})")  # that is in no choice of a glob
 
-ManifestPaths = tuple[tuple[str, str], ...]
+
+def named_files(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, path) for each of `train=a.json` items, pairs or a mapping; the name of a lone path is ""."""
+    for item in items_of(value):
+        match = _SPLIT.fullmatch(item) if isinstance(item, str) else None
+        name, path = match.groups() if match else ("", item) if isinstance(item, str) else item
+        yield str(name), path
 
 
-def parse_manifests(value: Any) -> ManifestPaths:
+def parse_manifests(value: Any) -> tuple[tuple[str, str], ...]:
     """Parse `train=a.csv,b.csv` items, pairs or a mapping into (split, file or glob) pairs; the split may be ""."""
     pairs: list[tuple[str, str]] = []
     for item in items_of(value):
-        if isinstance(item, str):
-            match = _SPLIT.fullmatch(item) if not os.path.lexists(item) else None
-            item = match.groups() if match else ("", item)
-        split, paths = item
+        is_there = isinstance(item, str) and os.path.lexists(item)
+        ((split, paths),) = [("", item)] if is_there else named_files([item])
         if isinstance(paths, str):  # that is there, whatever characters are in it, or several
             paths = [paths] if os.path.lexists(paths) else _COMMA.split(paths)
-        pairs += [(str(split), parse_path(path)) for path in paths]
+        pairs += [(split, parse_path(path)) for path in paths]
     if len({bool(split) for split, _ in pairs}) > 1:
         raise OptionValueError("some files have a split and others not; give each one, as in train=a.csv")
     check_no_repeats([path for _, path in pairs], "the file {} is there twice")
@@ -494,7 +498,7 @@ class Acceptance:
         return {"checks": failed, "by": self.by, "at": at, "reason": self.reason}
 
 
-def _with_checks_of_add_ons(cls: type[Group]) -> type[Group]:
+def _with_checks_of_add_ons(cls: type[Options]) -> type[Options]:
     found = [(name, Limits, _ceiling(help, warn)) for name, (help, warn) in CHECKS.items()]
     names = {"__module__": __name__, "__doc__": cls.__doc__}
     return make_dataclass(cls.__name__, found, bases=(cls,), namespace=names, frozen=True, kw_only=True)
@@ -605,12 +609,6 @@ def parse_names(value: Any) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise OptionValueError(f"{value!r} names a column twice")
     return names
-
-
-def parse_name_lists(value: Any) -> tuple[str, ...]:
-    """Parse column names from one or several CSV lines; a name may be there twice."""
-    items = (value,) if isinstance(value, str) else value
-    return tuple(dict.fromkeys(name for item in items for name in parse_names(item)))
 
 
 def parse_missing(value: Any) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from shardmill.data import features as object_detection
 from shardmill.data.codecs import Codec
 from shardmill.data.features import Feature, Features, Renames, features_of_kind, mark_labels, translated_features
+from shardmill.flag_values import quote
 from shardmill.metadata import file_names, schema, tfds_metadata
 from shardmill.metadata.labels import labels_files
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry, file_checksums
@@ -256,7 +257,7 @@ def _make_class_notices(build: Build, feature: Feature, column: str, kept: int, 
         sizes = [sum(labels[names.index(name)] for labels in counts.values()) for name in single]
         spread = sum(len({0, *cut_stratum(drawn, None, size), size}) == len(drawn) + 1 for size in sizes)
         which = "" if spread == len(single) else " that is large enough"
-        remedy = f"; --stratify_by {column} spreads each class{which}" if column and spread else ""
+        remedy = f"; --stratify_by {quote(column)} spreads each class{which}" if column and spread else ""
         notices.append(f"{_name_classes(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
     return notices
 

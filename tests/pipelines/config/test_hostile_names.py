@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, assign, quote, quote_item, split_names, split_pairs
 from shardmill.pipelines.config.files import ListedFilesConfig
 from shardmill.pipelines.config.flags import _METAVAR_BY_FLAG
@@ -40,6 +41,7 @@ def metavar(option: Option) -> str:
 
 
 LISTS = sorted(name for name, option in OPTIONS.items() if metavar(option) == "COLUMN,…" or name == "mask_column")
+ONE = sorted(name for name, option in OPTIONS.items() if metavar(option) == "COLUMN" and name != "file_column")
 PAIRS = sorted(name for name, option in OPTIONS.items() if re.match(r"(COLUMN|NAME)=(?!FRACTION)", metavar(option)))
 
 
@@ -50,6 +52,7 @@ def names_in(parsed: Any) -> list[str]:
 
 def test_the_flags_are_found() -> None:
     assert {"drop", "only", "label", "image", "columns", "json_columns", "mask_column"} <= {*LISTS}
+    assert {"key", "group_by", "stratify_by", "label_column", "split_column", "sequence_by", "order_by"} <= {*ONE}
     assert {"fill", "types", "list_separator", "timestamp", "coordinates", "stack"} <= {*PAIRS}
 
 
@@ -57,6 +60,15 @@ def test_the_flags_are_found() -> None:
 def test_lists(flag: str) -> None:
     assert OPTIONS[flag].parse(",".join(map(quote_item, NAMES))) == tuple(NAMES)
     assert OPTIONS[flag].parse('"a,b",id') == ("a,b", "id")
+
+
+@pytest.mark.parametrize("flag", ONE)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_name(flag: str, name: str) -> None:
+    """Options are parsed again whenever one is replaced."""
+    read = OPTIONS[flag].parse(quote_item(name))
+    assert OPTIONS[flag].parse(read) == read == name
+    assert OPTIONS[flag].parse("a,b") == "a,b"
 
 
 @pytest.mark.parametrize("flag", PAIRS)
@@ -69,6 +81,12 @@ def test_pairs(flag: str, name: str) -> None:
 def test_other_flags_with_names() -> None:
     tags = OPTIONS["label_separator"].parse('"a=b"=;')
     assert tags == {"a=b": ";"}
+    several = OPTIONS["label_separator"].parse(('"a=b"=;', "c=,"))
+    assert OPTIONS["label_separator"].parse(several) == several == {"a=b": ";", "c": ","}
+    for wrong in ((";", "c=,"), ("c=;", "c=,"), (";", ",")):
+        with pytest.raises(UserError, match="expected a separator of classes, such as ';', or tags=; for each label"):
+            OPTIONS["label_separator"].parse(wrong)
+    assert OPTIONS["rename"].parse("v=x,x=v") == (("v", "x"), ("x", "v"))
     assert OPTIONS["rename"].parse(('"c=d"=e',)) == (("c=d", "e"),)
     assert split_pairs('"a,b"=x.txt,"c=d"="y,z.txt"', "", is_listed=True) == [("a,b", "x.txt"), ("c=d", "y,z.txt")]
     assert vars(ListedFilesConfig)["file_columns"].fget(SimpleNamespace(file_column='"a,b",mask')) == ("a,b", "mask")
@@ -107,3 +125,15 @@ def test_the_flags_of_a_notice_give_the_types_that_it_says(command: str, jobs: J
     dropped = jobs.build(f"{command} --drop {quote(*names[1:])} --output c")
     assert [*dropped.table.features] == names[:1]
     assert shlex.split(quote(*names[1:]))[0] == ",".join(map(quote_item, names[1:]))
+
+
+def test_names_in_quotes_reach_the_columns(jobs: Jobs) -> None:
+    """Each command is as a message prints it; lists of names may also be given in several flags."""
+    rows = [{"o,p": {"q": n}, '"x"': n // 2, "t,u": f"{'ab'[n % 2]};c", "d": n, "e": n} for n in range(8)]
+    files = {"a.jsonl": "\n".join(map(json.dumps, rows))}
+    splits = f"--splits train=0.5,test=0.5 --group_by {quote(chr(34) + 'x' + chr(34))}"
+    one = f"--key {quote('d')} --json_columns {quote('o,p')} --drop d --drop e"
+    separators = "--label 't,u' --label_separator ';'".replace("'t,u'", quote("t,u"))
+    made = jobs.build(f"jsonl {one} {splits} {separators}", files=files)
+    assert made.table.features == {'"x"': "int64", "o,p": "bytes", "t,u": "int64[]"}
+    assert made.manifest.configuration["group_by"] == '"x"'

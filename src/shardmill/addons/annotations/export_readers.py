@@ -18,6 +18,7 @@ import orjson
 from PIL import Image
 
 from shardmill.errors import UserError
+from shardmill.flag_values import quote
 from shardmill.metadata.manifest import Reject
 from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
@@ -205,7 +206,7 @@ def _class_attribute(names: Mapping[str, int], path: str) -> str:
         return "label"
     found = list(names) if len(names) <= 1 else [name for name in names if name.lower() in _CLASS_ATTRIBUTES]
     if len(names) > 1 and len(found) != 1:
-        flags = " or ".join(f"--label_column {name}" for name in sorted(names))
+        flags = " or ".join(f"--label_column {quote(name)}" for name in sorted(names))
         raise UserError(f"--annotations via={path}: its regions have several attributes; which is the class? {flags}")
     return found[0] if found else ""
 

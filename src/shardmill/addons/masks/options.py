@@ -110,7 +110,7 @@ class MaskOptions(CompanionOptions):
         (),
         "Manifest column with the file name of each image's mask, or comma-separated columns",
         parse=parse_names,
-        metavar="COLUMN",
+        metavar="COLUMN,…",
     )
     mask_pattern: str = newer_flag(
         "",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from shardmill.errors import UserError
 from shardmill.flag_values import quote
 from shardmill.transforms.features.options import AddOnOptions
-from shardmill.transforms.options.declare import newer_flag
+from shardmill.transforms.options.declare import newer_name_flag
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
@@ -22,14 +22,11 @@ class SequenceOptions(AddOnOptions):
     rows: ClassVar[str] = "sequences.rows.Sequences"
     derived: ClassVar[Mapping[str, str]] = {"sequence_by": "sequences (sequence_by)"}
 
-    sequence_by: str | None = newer_flag(
+    sequence_by: str | None = newer_name_flag(
         None,
         "Column that groups rows: all rows with the same value become one example, with a list for each other column",
-        metavar="COLUMN",
     )
-    order_by: str | None = newer_flag(
-        None, "Column by which the rows of a sequence are sorted, for --sequence_by", metavar="COLUMN"
-    )
+    order_by: str | None = newer_name_flag(None, "Column by which the rows of a sequence are sorted, for --sequence_by")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardmill.addons.sql.database_url import DatabaseUrl, parse_url
 from shardmill.errors import UserError
-from shardmill.flag_values import OptionValueError
+from shardmill.flag_values import OptionValueError, read_name
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import RowsConfig
 from shardmill.pipelines.jobs.record_kinds import ROWS, RowsKind
@@ -49,6 +49,7 @@ class SqlConfig(RowsConfig):
     partition_by: str | None = _input_flag(
         None,
         "Column of integers, dates or timestamps in whose ranges all workers read the rows",
+        parse=read_name,
         metavar="COLUMN",
         default_words="one worker reads all rows",
     )

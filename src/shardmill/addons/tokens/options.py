@@ -16,7 +16,7 @@ from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.text import END_MARKS
 from shardmill.transforms.features.options import AddOnOptions
-from shardmill.transforms.options.declare import newer_flag, read_option_file
+from shardmill.transforms.options.declare import newer_flag, newer_name_flag, read_option_file
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -167,8 +167,8 @@ class TokenOptions(AddOnOptions):
         reads_file=True,
         metavar="FILE",
     )
-    tokenize: str | None = newer_flag(
-        None, "Column with the texts to tokenize", default_words="text, the lines of text files", metavar="COLUMN"
+    tokenize: str | None = newer_name_flag(
+        None, "Column with the texts to tokenize", default_words="text, the lines of text files"
     )
     max_length: int | None = newer_flag(
         None, "Maximum number of tokens of an example; longer texts are cut", check=_at_least(1)
