@@ -346,7 +346,7 @@ class OddValues(MergeableValue):
 
     count: int = 0  # values that are no numbers
     spaced: int = 0  # values that are numbers once the spaces around them are removed
-    codes: int = 0  # numbers with leading zeros, which are codes
+    codes: int = 0  # numbers with leading zeros, and integers with a plus, which are codes
     has_floats: bool = field(default=False, compare=False)  # True if some numbers of the same rows are not integers
     # File, line and value of the first by what it is: `odd` for `count`, `spaced`, `signed`, `mixed` or `date`
     firsts: dict[str, tuple[str, int, str]] = field(default_factory=dict)
@@ -479,7 +479,7 @@ class Rounded(MergeableValue):
     count: int = 0  # how many numbers above EXACT_FLOAT32 change
     example: str = ""  # the first of them in text order
     sample: Any = field(default=None, compare=False)  # of numbers of any size: a FloatSample, or None
-    signed: Occurrences | None = None  # negative numbers such as 5- and (5), with the first in text order
+    signed: Occurrences | None = None  # numbers such as +5, 5- and (5), with the first in text order
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,7 +497,7 @@ class RoundedNumbers(Finding):
             remedy = f"; {as_text} keeps the digits as text, and --drop {quote(name)} leaves the column out"
             if found.signed is not None:
                 notices.append(
-                    f"column {name!r} has {plural(found.signed.number, 'negative number')} with a minus behind, '−' or"
+                    f"column {name!r} has {plural(found.signed.number, 'number')} with a plus, a minus behind, '−' or"
                     f" parentheses, such as {shorten(found.signed.first)!r}; {as_text} keeps the texts"
                 )
             several = "" if found.sample is None else found.sample.describe()

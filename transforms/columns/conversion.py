@@ -280,8 +280,11 @@ def find_rounded_texts(name: str, texts: pa.Array, floats: pa.Array, good: Flags
 
 
 def find_signed(texts: pa.Array, numbers: pa.Array) -> Occurrences | None:
-    """Return the texts that `lead_with_minus` made negative `numbers`, null for others; None if there are none."""
-    if (plain := lead_with_minus(texts)) is texts:
+    """Return the texts of `numbers` with another sign than "-" in front, except a plus of fractions; None for none."""
+    plain = lead_with_minus(texts)
+    if pa.types.is_integer(numbers.type) and (text_buffers(texts)[0] == ord("+")).any():  # as of telephone numbers
+        plain = pc.replace_substring_regex(plain, r"\A\+", "")
+    if plain is texts:
         return None
     changed = texts.filter(pc.and_(numbers.is_valid(), pc.not_equal(plain, texts)))
     return Occurrences(len(changed), min(map(as_text, changed.unique().to_pylist()))) if len(changed) else None

@@ -271,7 +271,7 @@ def _has_large(numbers: npt.NDArray[np.float64]) -> bool:
 
 
 _NUMBER_START = np.isin(np.arange(256), np.frombuffer("0123456789+-. \tnNiI(−".encode(), np.uint8))
-_ZEROS = r"[+-]?0[0-9]+(?:\.[0-9]*)?"  # a code such as 007
+_CODE = r"[+-]?0[0-9]+(?:\.[0-9]*)?|\+[0-9]+"  # such as 007, and telephone numbers
 _ODD_ROWS = 1000  # whose distinct values mostly show that they are too many
 
 
@@ -324,7 +324,8 @@ def _find_odd_values(column: pa.Array) -> tuple[OddValues, dict[str, int]]:
     texts = column.take(pa.array(maybe)).cast(pa.large_binary()).view(pa.large_string())
     trimmed = pc.ascii_trim(texts, characters=_SPACES)
     plain = lead_with_minus(trimmed)
-    is_number = _flags(_matches(plain, rf"{_DECIMAL}|{_NOT_FINITE}"))
+    is_code = _flags(_matches(plain, _CODE))
+    is_number = _flags(_matches(plain, rf"{_DECIMAL}|{_NOT_FINITE}")) & ~is_code
     numbers = plain.filter(pa.array(is_number)).view(pa.large_binary()).cast(pa.binary())
     dtype, _ = _infer_scalar_type(numbers) if len(numbers) else ("int64", None)
     if dtype == "bytes":  # some number is beyond 64 bits
@@ -335,9 +336,7 @@ def _find_odd_values(column: pa.Array) -> tuple[OddValues, dict[str, int]]:
         return replace(most[0], has_floats=dtype == "float32"), most[1]
     is_spaced = is_number & _flags(pc.not_equal(pc.binary_length(texts), pc.binary_length(trimmed)))
     is_signed = is_number & _flags(pc.not_equal(plain, trimmed))
-    others = maybe[~is_number]
-    is_code = _flags(_matches(plain.filter(pa.array(~is_number)), _ZEROS))
-    odd = np.setdiff1d(rows, np.concatenate((maybe[is_number], others[is_code])), assume_unique=True)
+    odd = np.setdiff1d(rows, maybe[is_number | is_code], assume_unique=True)
     kinds = {"odd": odd, "spaced": maybe[is_spaced], "signed": maybe[is_signed]}
     distinct = column.take(pa.array(odd[:_ODD_ROWS])).unique()
     if len(distinct) <= MAX_ODD_VALUES < len(odd):

@@ -30,12 +30,9 @@ FINDINGS: dict[str, tuple[Any, ...]] = {
     ),
     "iso": (list(map(str, DAYS)), "column {0!r} is stored as text…values are dates…--timestamp"),
     "german": ([f"{day:%d.%m.%Y}" for day in DAYS], "the first '01.01.2024'…--timestamp"),
-    "minus": (
-        ["7", "1999-", "2-", "−5", *map(str, range(36))],
-        "column {!r} has 3 negative numbers with a minus behind…such as '1999-'; --types",
-        "int64",
-    ),
-    "fraction": (["7", "2.5-", *map(str, range(38))], "{!r} has 1 negative number with…such as '2.5-'", "float32"),
+    "minus": (["7", "1999-", "2-", "−5", *map(str, range(36))], "{!r} has 3 numbers with a plus…'1999-'; --t", "int64"),
+    "plus": ([f"+491{n + 10}" for n in range(40)], "column {!r} has 4…with a plus…'+49110'; --types", "int64"),
+    "fraction": (["7", "2.5-", *map(str, range(38))], "{!r} has 1 number with…such as '2.5-'", "float32"),
     "names": ([f"u{n}" for n in range(40)], "label {0!r} has 40 classes in 40 examples, such as 'u0' and 'u1'"),
 }
 
@@ -180,8 +177,8 @@ ORDER = "--sequence_by u --order_by t"
 SAID = [  # a command, its data, words about it, and the values of the last column in order
     ("csv", '\ufeffa,x\n"1",2\n\ufeff"a","x"\n\ufeff3,4\n', "2 lines begin with a byte order mark", [2, 4]),
     ("jsonl", '\ufeff{"x": 1}\n\ufeff{"x": 2}\n', MARKED, [1, 2]),
-    ("csv --thousands ,", 'n,x\n1,"(1,500)"\n2,"1,000"\n', "'x' has 1 negative number", [-1500, 1000]),
-    ("jsonl --types x=float32", '{"x": ["12345678.5-"]}\n{"x": ["2"]}\n', "has 1 negative number", [[-12345678], [2]]),
+    ("csv --thousands ,", 'n,x\n1,"(1,500)"\n2,"1,000"\n', "'x' has 1 number with a plus, a minus", [-1500, 1000]),
+    ("jsonl --types x=float32", '{"x": ["12345678.5-"]}\n{"x": ["2"]}\n', "has 1 number with", [[-12345678], [2]]),
     ("text", "\ufeffa\nb\n\ufeffc\n", MARKED, ["a", "b", "c"]),
     ("parquet --label y", parquet(pa.table({"y": ORDERED})), "the ids of 'y' follow the order", [0, 2, 1]),
     ("parquet --label y", parquet(pa.table({"y": LISTED})), "the ids of 'y' follow the order", [[0], [2, 1]]),
