@@ -315,21 +315,6 @@ class MissingTexts(Finding):
         return [f"taken as missing values: in column {names}{remedy}"]
 
 
-@dataclass(frozen=True, slots=True)
-class MixedZones(Finding):
-    """The times that order rows, with and without a zone."""
-
-    rank: ClassVar[int] = 6
-    column: str = ""
-    times: int = 0
-    zoned: int = 0  # of these, those with a zone
-
-    def notices(self, flags: Any, rows: int) -> Iterator[str]:
-        if 0 < self.zoned < self.times:
-            were = plural(self.times - self.zoned, "value without a zone was", "values without a zone were")
-            yield f"--order_by {self.column}: {were} taken for UTC among {self.zoned:,} with a zone"
-
-
 MAX_ODD_VALUES = 3  # distinct ones of a column that are collected, to be named in a flag
 MOST_NUMBERS = 0.9  # share of a text column's values that are numbers, from which that is worth a notice
 

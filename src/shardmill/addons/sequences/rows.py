@@ -1,9 +1,9 @@
 """The hooks by which rows become sequences."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import frame, payload_hashes
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.features.rows import EncodedRows, RowAddOn, RowBatch, Written
-from shardmill.transforms.findings import MixedZones
+from shardmill.transforms.findings import Finding
 from shardmill.transforms.formats.format import key_column_name
 from shardmill.transforms.layout.columns import Columns, suggest_column
 from shardmill.transforms.layout.options import TableOptions
@@ -36,6 +36,21 @@ if TYPE_CHECKING:
 
 _ROW_FILE, _ROW_LINE, _ROW_ORDER = "\0file", "\0line", "\0order"  # of a row, in addition to its columns
 _EXPECTED_TIME = f"neither a number nor a date or time {EXAMPLE}, with at most 9 decimals"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedZones(Finding):
+    """The times that order rows, with and without a zone."""
+
+    rank: ClassVar[int] = 6
+    column: str = ""
+    times: int = 0
+    zoned: int = 0  # of these, those with a zone
+
+    def notices(self, flags: object, rows: int) -> Iterator[str]:
+        if 0 < self.zoned < self.times:
+            were = plural(self.times - self.zoned, "value without a zone was", "values without a zone were")
+            yield f"--order_by {self.column}: {were} taken for UTC among {self.zoned:,} with a zone"
 
 
 @dataclass(frozen=True)
@@ -94,10 +109,7 @@ class Sequences(RowAddOn):
         if by_name[self.id].shape:
             raise UserError(f"--sequence_by {self.id}: the column holds lists; expected one value in each row")
         if by_name[self.time].shape or by_name[self.time].kind in ("bool", "class_label"):
-            raise UserError(
-                f"--order_by {self.time}: the column orders nothing; expected numbers, or dates and times as ISO 8601"
-                " has them"
-            )
+            raise UserError(f"--order_by {self.time}: the column orders nothing; expected numbers, or dates or times")
         constant = {self.id, *layout.required_labels, *layout.class_names, *layout.label_separators}
         features = tuple(
             _constant(each) if each.name in constant else _listed(each, layout.images) for each in layout.features
