@@ -68,7 +68,7 @@ ROOMS = (
     Room("transforms/publishing", 12, 3_000),  # accepted versions, retention, indexes of shards
     Room("pipelines/config", 13, 2_850),  # data sets as input of reshard, rows
     Room("pipelines/reports", 14, 730),  # classes before and now, short notices
-    Room("pipelines/jobs", 15, 4_320),  # plan and convert, folders of killed jobs, WriteDataset
+    Room("pipelines/jobs", 15, 4_250),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 1_460),  # with the functions for Python, of which no room counted the module
     Room("src/shardmill/addons/mapping", 18, 1_450),
     Room("src/shardmill/addons/annotations", 18, 2_540),
@@ -131,7 +131,7 @@ TESTS = REPOSITORY / "tests"
 MOST_PRIVATE_PATCHES = 15
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
-MOST_LINES = 76_678  # it only falls
+MOST_LINES = 76_615  # it only falls
 
 
 def name_of(path: Path) -> str:
