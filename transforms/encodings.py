@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
-from shardmill.transforms.findings import Occurrences, Remarks
+from shardmill.transforms.findings import Remarks
 
 Positions = npt.NDArray[np.int64]
 BOM = codecs.BOM_UTF8  # U+FEFF, which some editors write before everything else
@@ -130,11 +130,9 @@ MARKED_ROWS = (
 def remove_marks(data: bytes, starts: Positions, lines: Positions, name: str) -> tuple[bytes, Remarks]:
     """Return `data` without the byte order marks at `starts`, on these `lines` of the file `name`, and a remark."""
     marked = [row for row, start in enumerate(starts.tolist()) if data.startswith(BOM, start)]
-    if not marked:
-        return data, Remarks()
     ends = [*starts[marked].tolist(), len(data)]
     kept = [data[: ends[0]], *(data[start + len(BOM) : end] for start, end in pairwise(ends))]
-    return b"".join(kept), Remarks({MARKED_ROWS: Occurrences(len(marked), (name, int(lines[marked[0]])))})
+    return b"".join(kept), Remarks.of_lines({MARKED_ROWS: lines[marked]}, name)
 
 
 def to_nfc(texts: pa.Array) -> pa.Array:

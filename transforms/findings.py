@@ -7,7 +7,7 @@ rows. Workers merge findings, and the job reports them: both know no class.
 import copy
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
@@ -231,6 +231,11 @@ class Remarks(Finding):
     rank: ClassVar[int] = 3
     # By text, with the first row by file and line. A text of two lines has one for a single row and one for several.
     rows: dict[str, Occurrences] = field(default_factory=dict)
+
+    @classmethod
+    def of_lines(cls, lines: Mapping[str, Any], name: str) -> "Remarks":
+        """Return the remarks on rows of file `name`, given by text the lines of these rows, in order."""
+        return cls({text: Occurrences(len(at), (name, int(at[0]))) for text, at in lines.items() if len(at)})
 
     def notices(self, flags: Any, rows: int) -> Iterable[str]:
         for text, (count, (name, line)) in sorted(self.rows.items(), key=lambda row: (row[1].first, row[0])):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.manifest import Certainty, Reject
-from shardmill.transforms.columns.arrow import as_text, distinct_texts, text_buffers, to_batch
+from shardmill.transforms.columns.arrow import distinct_texts, to_batch
 from shardmill.transforms.columns.conversion import rounded_texts, sample_limit
 from shardmill.transforms.columns.text import (
     NumberStyle,
@@ -42,7 +42,7 @@ from shardmill.transforms.encodings import (
     not_encoded_error,
     to_utf8,
 )
-from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Occurrences, Remarks, RoundedNumbers
+from shardmill.transforms.findings import Findings, JoinedRows, MissingTexts, Remarks, RoundedNumbers
 from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import MISSING, Dialect
@@ -170,7 +170,10 @@ class CsvFormat(formats.RecordFormat):
             if isinstance(piece, csv_parse.CsvPiece):  # `read` reports the others
                 texts, parsed, _ = self._texts(piece, block, wanted, with_lines=False)
                 types = self._infer(names, texts)
-                if _may_hold_header(types, texts):
+                are_texts = (
+                    len(block.columns) > 1 and types and all(column.dtype == "bytes" for column in types.values())
+                )
+                if are_texts and all(name.strip().encode() in piece.text for name in block.columns[1:]):  # the header
                     texts, parsed, _ = self._texts(piece, block, wanted, with_lines=True)
                     types = self._infer(names, texts)
                 for name in separators.keys() & {column.name for column in values_of}:
@@ -265,7 +268,7 @@ class CsvFormat(formats.RecordFormat):
             return Remarks()
         flags = [_is_spaced(column) for column in parsed.columns if column.null_count < len(column)]
         rows = np.flatnonzero(np.logical_or.reduce([np.zeros(parsed.rows, bool), *flags]))
-        return Remarks({SPACED_ROWS: Occurrences(len(rows), (name, int(parsed.lines[rows[0]])))} if len(rows) else {})
+        return Remarks.of_lines({SPACED_ROWS: parsed.lines[rows]}, name)
 
     def _texts(
         self, piece: csv_parse.CsvPiece, block: BlockRef, wanted: Iterable[str], with_lines: bool
@@ -280,11 +283,16 @@ class CsvFormat(formats.RecordFormat):
         of_file = block.file.name, block.columns, self._dialect(block.file.name)
         table = csv_parse.Table(*of_file, self.missing, self.encoding, comment, self.is_quote_given, first_rows)
         parsed = csv_parse.parse_piece(piece, table, there, with_lines)
-        columns_there, missing = take_missing_texts(dict(zip(there, parsed.columns)), self.missing, self.strip)
+        texts, missing = take_missing_texts(dict(zip(there, parsed.columns)), self.missing, self.strip)
+        if len(columns) > 1 and (not there or formats.find_empty(texts.values()) is not None):
+            arrays = csv_parse.parse_piece(piece, table, block.columns, with_lines).columns
+            every, _ = take_missing_texts(dict(zip(block.columns, arrays)), self.missing, self.strip)
+            if (is_empty := formats.find_empty(every.values())) is not None:
+                parsed, keep = parsed.without(is_empty), pc.invert(is_empty)
+                texts = {name: text.filter(keep) for name, text in texts.items()}
         fill = dict(self.fill)
-        texts = {}
         for name in names:
-            text = columns_there[name] if name in columns else pa.nulls(parsed.rows, pa.binary())
+            text = texts[name] if name in columns else pa.nulls(parsed.rows, pa.binary())
             if self.escape:
                 text = pc.replace_substring(text.view(pa.string()), self.escape * 2, self.escape).view(pa.binary())
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
@@ -486,18 +494,6 @@ class CsvFormat(formats.RecordFormat):
 def _is_spaced(column: pa.Array) -> Positions:
     found = pc.match_substring_regex(column.view(pa.string()), r"\A[ \t]|[ \t]\z")
     return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
-
-
-def _may_hold_header(types: Mapping[str, ColumnType], texts: Mapping[str, pa.Array]) -> bool:
-    if not types or any(column.dtype != "bytes" for column in types.values()):
-        return False
-    name = next(iter(types))
-    codes, offsets = text_buffers(texts[name])
-    spelled, lengths = name.strip().encode(), np.diff(offsets)
-    first = codes.take(offsets[:-1], mode="clip")
-    may_fit = (lengths >= len(spelled)) & (lengths <= len(spelled) + csv_parse.MARKS_OF_NAME)
-    rows = np.flatnonzero(may_fit & ((first == spelled[0]) | (first <= ord(" ")))) if spelled else ()
-    return any(as_text(value).strip(' \t"') == name.strip() for value in texts[name].take(pa.array(rows)).to_pylist())
 
 
 class _PrefixedStream:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -295,6 +296,13 @@ class Parsed:
     rejects: list[Reject] = field(default_factory=list)  # invalid records, by line
     findings: Findings = field(default_factory=Findings)
 
+    def without(self, is_empty: pa.BooleanArray) -> "Parsed":
+        """Return the records without those that are empty, which are passed over."""
+        keep = ~is_empty.to_numpy(zero_copy_only=False)
+        columns, rows = [column.filter(pa.array(keep)) for column in self.columns], int(np.count_nonzero(keep))
+        passed = Findings.of(PassedOver({"empty row": self.rows - rows}))
+        return Parsed(columns, rows, self.lines[keep[: len(self.lines)]], self.rejects, self.findings.merge(passed))
+
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
     """Parse the records of `piece` to the columns `wanted`; only `with_lines`, there are lines, rejects and blanks."""
@@ -316,13 +324,11 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             parsed = Parsed(*_parse(piece.text, table, wanted), findings=Findings.of(encodings))
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
                 records = find_records(piece.text, table.dialect)
-                joined = _check_quotes(piece, records, ~records.is_blank, table)
-                parsed = replace(parsed, findings=Findings.of(encodings, joined))
-            if not (_empty_rows(table) and all(column.null_count for column in parsed.columns)):
-                return parsed
+                parsed.findings.add(_check_quotes(piece, records, ~records.is_blank, table))
+            return parsed
     text, records, reasons = _split_malformed(piece, table)
-    is_header, is_empty = _flag_headers(text, records, table), _flag_empty(text, records, table)
-    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text) | is_header | is_empty)
+    is_header = _flag_headers(text, records, table)
+    keep = ~(records.is_blank | records.is_malformed | records.begin_with(table.comment, text) | is_header)
     keep[[number for number, _ in reasons]] = False
     if not fine:
         undecodable, encodings = _find_undecodable(CsvPiece(text, piece.line), records, keep, table)
@@ -356,10 +362,9 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
             "this is a bug of shardmill, and the file would help to mend it"
         )
     lines = records.lines + piece.line
-    remarked = {LONG_ROWS: lines[long], HEADER_ROWS: lines[is_header]}
-    remarks = {text: Occurrences(len(at), (table.name, int(at[0]))) for text, at in remarked.items() if len(at)}
-    blank = {"blank line": int(np.count_nonzero(records.is_blank)), "empty row": int(np.count_nonzero(is_empty))}
-    findings = Findings.of(encodings, joined, Remarks(remarks), PassedOver(blank))
+    remarks = Remarks.of_lines({LONG_ROWS: lines[long], HEADER_ROWS: lines[is_header]}, table.name)
+    blank = PassedOver({"blank line": int(np.count_nonzero(records.is_blank))})
+    findings = Findings.of(encodings, joined, remarks, blank)
     if not with_lines:
         return Parsed(columns, rows, lines[keep], findings=findings)
     last, cut = len(lines) - 1, formats.describe_cut_end(piece.text)
@@ -396,11 +401,8 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     delimiters = np.flatnonzero(np.frombuffer(piece.text, np.uint8) == table.dialect.delimiter[0])
     is_whole = np.diff(np.searchsorted(delimiters, starts)) == len(table.columns) - 1
     suspects = several[np.logical_and.reduceat(is_whole, records.lines)[several]]
-    first, last, least = (
-        records.lines,
-        records.lines + lines - 1,
-        _LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS),
-    )
+    first, last = records.lines, records.lines + lines - 1
+    least = _LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS)
     others = np.append(0, np.cumsum(~is_whole))  # lines before each line that are no whole rows
     inside = (last - first - 1) * (len(table.columns) - 1) >= least
     inside[inside] = others[last[inside]] == others[first[inside] + 1]
@@ -435,28 +437,7 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
 
 
 def _has_comments(piece: CsvPiece, table: Table) -> bool:
-    if not table.comment:
-        return False
-    return piece.text.startswith(table.comment) or any(
-        newline + table.comment in piece.text for newline in (b"\n", b"\r")
-    )
-
-
-def _empty_rows(table: Table) -> tuple[bytes, ...]:
-    """Return the rows of delimiters alone, with and without quotes, unless an empty text is a value there."""
-    width, between, quote = len(table.columns), table.dialect.delimiter, table.dialect.quote
-    return (between * (width - 1), between.join([quote * 2] * width)) if width > 1 and "" in table.missing else ()
-
-
-def _flag_empty(text: bytes, records: Records, table: Table) -> Flags:
-    """Flag the rows of delimiters alone, as spreadsheets write them below a table: no column has a value there."""
-    flags, codes = np.zeros(len(records.starts), bool), np.frombuffer(text, np.uint8)
-    for row in _empty_rows(table):
-        if row in text:
-            near = np.flatnonzero(_content_ends(codes, records.stops) - records.starts == len(row))
-            found = codes[records.starts[near][:, np.newaxis] + np.arange(len(row))]
-            flags[near] |= (found == np.frombuffer(row, np.uint8)).all(axis=1)
-    return flags
+    return table.comment != b"" and re.search(rb"(?:\A|[\r\n])" + re.escape(table.comment), piece.text) is not None
 
 
 MARKS_OF_NAME = 8  # spaces and quotes around each name of a repeated header, at most

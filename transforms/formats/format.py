@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import unquote
@@ -38,7 +39,7 @@ from shardmill.transforms.columns.types import (
     ValuesOf,
 )
 from shardmill.transforms.encodings import encoding_name, to_nfc
-from shardmill.transforms.findings import Findings, MissingTexts, Occurrences, OddTexts, Remarks, RoundedNumbers
+from shardmill.transforms.findings import Findings, MissingTexts, OddTexts, Remarks, RoundedNumbers
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
@@ -589,13 +590,34 @@ def _distinct(batch: pa.RecordBatch, wanted: ValuesOf, fill: Any) -> frozenset[s
     return arrow.distinct_texts(array.flatten() if column.is_variable else array, wanted.separator)
 
 
+_EMPTY = "row has no value of its own to store\nrows have no value of their own to store"
+
+
+def find_empty(columns: Collection[pa.Array]) -> pa.BooleanArray | None:
+    """Return the rows that have no value in any of some columns, an empty list being none; None if there are none."""
+    if not columns or not all(column.null_count or arrow.is_list(column.type) for column in columns):
+        return None
+    values = (pc.list_value_length(column) if arrow.is_list(column.type) else column.is_valid() for column in columns)
+    is_empty = pc.invert(reduce(pc.or_, (pc.fill_null(value.cast(pa.bool_()), False) for value in values)))
+    return is_empty if pc.any(is_empty).as_py() else None
+
+
+def remark_empty(rows: Rows, file: FileRef, columns: Iterable[str], good: np.ndarray) -> Remarks:
+    """Return the remark on rows that are `good` and have no value in any of the `columns` but those of folders."""
+    folders = folder_columns(file)
+    is_empty = find_empty([rows.batch[name] for name in columns if name not in folders])
+    lines = rows.lines[:0] if is_empty is None else rows.lines[good & is_empty.to_numpy(zero_copy_only=False)]
+    return Remarks.of_lines({_EMPTY: lines if file.is_ordered else np.full(len(lines), FIRST_UNORDERED)}, file.name)
+
+
 _DECOMPOSED = "row has a key or group whose Unicode form is not NFC, and counts for the text in that form"
 _UNGROUPED = "row has no value in column {!r} of --group_by, and is a group of its own"
 
 
 def compose_keys(rows: Rows, file: FileRef, keys: Sequence[KeyColumn], group_by: str | None) -> Rows:
     """Return rows whose key texts have the Unicode form NFC, with remarks on others and on rows without a group."""
-    batch, remarks = rows.batch, dict[str, Occurrences]()
+    batch, remarks = rows.batch, Findings()
+    lines = rows.lines if file.is_ordered else np.full(len(rows.lines), FIRST_UNORDERED)
     for key in keys:
         place = batch.schema.get_field_index(key_column_name(key.name))
         texts = batch.column(place)
@@ -603,12 +625,11 @@ def compose_keys(rows: Rows, file: FileRef, keys: Sequence[KeyColumn], group_by:
         marked = {_DECOMPOSED: pc.fill_null(pc.not_equal(texts, composed), False)}
         marked |= {_UNGROUPED.format(key.name): texts.is_null()} if key.name == group_by else {}
         for text, flags in marked.items():
-            if found := rows.lines[flags.to_numpy(zero_copy_only=False)].tolist():
-                several = text.replace("row has", "rows have").replace("counts", "count").replace("is a", "are each a")
-                line = found[0] if file.is_ordered else FIRST_UNORDERED
-                remarks[f"{text}\n{several}"] = Occurrences(len(found), (file.name, line))
+            several = text.replace("row has", "rows have").replace("counts", "count").replace("is a", "are each a")
+            found = {f"{text}\n{several}": lines[flags.to_numpy(zero_copy_only=False)]}
+            remarks.add(Remarks.of_lines(found, file.name))
         batch = batch.set_column(place, batch.schema.field(place), composed)
-    return replace(rows, batch=batch, findings=rows.findings.merge(Findings.of(Remarks(remarks)))) if remarks else rows
+    return replace(rows, batch=batch, findings=rows.findings.merge(remarks))
 
 
 _KEY = b"huggingface"

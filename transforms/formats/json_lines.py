@@ -43,7 +43,6 @@ from shardmill.transforms.encodings import encoding_name
 from shardmill.transforms.findings import (
     Findings,
     IgnoredNames,
-    Occurrences,
     OddTexts,
     OddValues,
     PassedOver,
@@ -252,8 +251,7 @@ class JsonObjects:
             if text.count(b'"') == orjson.dumps(values).count(b'"') and b"\\u0022" not in text:
                 return self  # no quote is missing; to parse again in Python takes ten times as long
         rows = [row for row, line in enumerate(self.lines) if _repeats_key(line)]
-        for first in self.line_numbers[rows[:1]].tolist():
-            self.findings.add(Remarks({REPEATED_KEYS: Occurrences(len(rows), (self.name, first))}))
+        self.findings.add(Remarks.of_lines({REPEATED_KEYS: self.line_numbers[rows]}, self.name))
         return self
 
     def _infer_by_value(

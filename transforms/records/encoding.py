@@ -23,7 +23,7 @@ from shardmill.transforms.columns.text import canonical_texts, key_texts, misfit
 from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.features.rows import ENCODE_STAGE, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
-from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name
+from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name, remark_empty
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.images import check_images, pictures_column, place_objects
 from shardmill.transforms.records.run_file import REFERENCE
@@ -190,6 +190,7 @@ class TableEncoder:
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Convert class names to ids; reject rows without a label or a required value, and records over 2 GB."""
         found = RowBatch(rows.batch, rows.lines, file.name, layout)
+        found.counters.append(partial(remark_empty, rows, file, layout.types.keys() - {layout.row_name_column}))
         self._convert_labels(found, layout)
         for add_on in self.add_ons:
             add_on.prepare(found)

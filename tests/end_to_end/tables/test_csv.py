@@ -89,21 +89,11 @@ def test_strip(jobs: Jobs) -> None:
     assert not any(row.get("work") == b"?" for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("text", "columns", "notice"),
-    [
-        (
-            "a,b\n1,2,\n3,4,\n5,6\n",
-            {"a", "b"},
-            "2 rows have one more field than the header has names, which is empty and left out; the first is a.csv",
-        )
-    ],
-)
-def test_columns_without_names(jobs: Jobs, text: str, columns: set[str], notice: str) -> None:
-    made = jobs.build("csv", files={"a.csv": text})
-    assert len(made.examples()) == text.count("\n") - 1
-    assert all(set(row) == columns for row in made.examples())
-    assert notice in made.said
+def test_rows_with_one_more_delimiter(jobs: Jobs) -> None:
+    made = jobs.build("csv", files={"a.csv": "a,b\n1,2,\n3,4,\n5,6\n"})
+    assert [set(row) for row in made.examples()] == [{"a", "b"}] * 3
+    words = "2 rows have one more field than the header has names, which is empty and left out; the first is a.csv"
+    assert words in made.said
 
 
 PAIRS = "Quality\ta\tb\n" + "".join(
@@ -176,15 +166,6 @@ def test_rows_between_spaces_without_a_header(jobs: Jobs) -> None:
     jobs.refuse("csv", r"give --delimiter '\s+' if spaces", files=files)
     jobs.refuse(r"csv --delimiter '\s+'", "looks like data, not names")
     assert len(jobs.build(r"csv --delimiter '\s+' --header none").examples()) == 20
-
-
-@pytest.mark.parametrize("row", [",,", '"","",""'])
-@pytest.mark.parametrize("block", ["1KiB", "1MiB"])
-def test_rows_of_delimiters_alone_are_passed_over(jobs: Jobs, row: str, block: str) -> None:
-    text = "a,b,c\n" + "".join(f"{n},x{n},{n}\n" for n in range(20)) + f"{row}\n" * 900 + ",,7\n"
-    made = jobs.build(f"csv --block_size {block}", files={"a.csv": text})
-    assert (len(made.examples()), "passed over 900 empty rows" in made.said) == (21, True)
-    assert [feature.required for feature in made.manifest.features] == [False, False, True]
 
 
 def test_a_record_that_may_be_two_rows_has_a_notice(jobs: Jobs) -> None:

@@ -81,7 +81,7 @@ FORMATS = ("csv", "jsonl", "parquet", "avro", "sql", "table", "dicts")
 
 def _avro_type(value: Any) -> Any:
     if isinstance(value, dict):
-        fields = [{"name": name, "type": _avro_type(item)} for name, item in value.items()]
+        fields = [{"name": name, "type": ["null", _avro_type(item)]} for name, item in value.items()]
         return {"type": "record", "name": "r" + str(len(fields)), "fields": fields}
     if isinstance(value, list):
         return {"type": "array", "items": _avro_type(value[0])}
@@ -149,6 +149,28 @@ def test_a_finding_is_one_of_the_column(jobs: Jobs, use: str, form: str) -> None
                 manifest.notices,
             )
         assert sum(split.examples for split in manifest.splits) == (1 if "--sequence_by" in given else len(rows))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("flags", ["", "--only a"])
+def test_rows_without_a_value_are_counted(jobs: Jobs, form: str, flags: str) -> None:
+    rows: list[Row] = [{"n": n, "a": n + 0.5, "b": f"x{n}"} for n in range(9)]
+    for n, text in enumerate((None, None, "x"), 3):  # the last has a value in a column that may not be read
+        rows[n] = {"n": None, "a": None, "b": text}
+    manifest = _publish(jobs, form, rows, flags)
+    kept = bool(flags) + 2 * (form != "csv")
+    words = "1 row has no value of its" if kept == 1 else f"{kept} rows have no value of their"
+    found = [notice for notice in manifest.notices if "own to store; the first is " in notice]
+    assert [notice.startswith(words) for notice in found] == [True] * (kept > 0)
+    assert ("passed over 2 empty rows" in manifest.notices) == (form == "csv")
+    assert sum(split.examples for split in manifest.splits) == (7 if form == "csv" else 9)
+
+
+def test_a_folder_s_name_is_no_value_of_a_row(jobs: Jobs) -> None:
+    made = jobs.build("jsonl --hive_partitioning", files={"y=1/a.jsonl": '{"x": 2}\n{"x": null}\n'})
+    assert "1 row has no value of its own to store; the first is y=1/a.jsonl, line 2" in made.manifest.notices
+    made = jobs.build("jsonl --hive_partitioning --label x --max_reject_fraction 1 --overwrite")
+    assert not any("of its own" in notice for notice in made.manifest.notices)  # the row is a reject
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])

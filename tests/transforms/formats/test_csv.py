@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,12 +206,18 @@ def test_too_many_values_are_none(tmp_path: Path) -> None:
     assert infer(CSV, file, values_of="a").values == {"a": None}
 
 
-def test_missing(tmp_path: Path) -> None:
-    text = "a,b\n" + "".join(f'{value},"{value}"\n' for value in MISSING)
-    file = write(tmp_path, text)
+@pytest.mark.parametrize("names", [["a", "b"], ["a"], []])
+@pytest.mark.parametrize("strip", [True, False])
+def test_rows_without_a_value_are_passed_over(tmp_path: Path, strip: bool, names: list[str]) -> None:
+    empty = ['"",""', *(f'{value},"{value}"' for value in MISSING), "NA, null", *([" ,\t"] if strip else [])]
+    file = write(tmp_path, "\n".join(["a,b", ",x", *empty, "y,NA\n"]))
 
-    assert infer(CSV, file) == Inferred({}, len(MISSING))
-    assert read(CSV, file, types(a="int64", b="bytes"))[0] == [{"a": None, "b": None}] * len(MISSING)
+    rows = read(replace(CSV, strip=strip), file, {name: ColumnType("bytes", None, 0) for name in names})
+    assert (rows.blank, rows.lines) == (len(empty), [2, len(empty) + 3])
+    assert [row.get("a") for row in rows.rows] == [None, b"y" if names else None]
+    assert infer(replace(CSV, strip=strip), file, names).rows == 2
+    one = write(tmp_path, "a\nNA\n", "one.csv")
+    assert read(CSV, one, types(a="bytes"))[0] == [{"a": None}]
 
 
 def test_missing_is_what_is_said_to_be(tmp_path: Path) -> None:
@@ -225,7 +232,7 @@ def test_missing_is_what_is_said_to_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fill", [{"a": "0", "b": "", "c": "z"}, (("a", "0"), ("b", ""), ("c", "z"))])
 def test_fill(tmp_path: Path, fill: Any) -> None:
     found = CsvFormat(fill=fill)
-    file = write(tmp_path, "a,b\n1,x\nNA,\nNA,y\n")
+    file = write(tmp_path, "a,b,d\n1,x,\nNA,,5\nNA,y,\n,,\n")
 
     assert infer(found, file, ["a", "b", "c"], "b") == Inferred(
         {"a": ColumnType("int64", None, 3), "b": ColumnType("bytes", None, 3), "c": ColumnType("bytes", None, 3)},
