@@ -200,12 +200,16 @@ class JoinedRows(Finding):
     delimiters: int = 0  # in the lines of the suspects, beyond those that one row has
     least: int = merged_by(max, default=1)  # delimiters from which on that is no coincidence
     first: tuple[str, int, int, int] | None = None  # file, first and last line and fields of the first suspect
-    inner: Occurrences | None = None  # other records whose lines, but the first and last, all have the fields of a row
+    long: int = 0  # records over three lines or more
+    inner: Occurrences | None = None  # those whose lines, but the first and last, are certainly rows
+    possible: Occurrences | None = None  # and those of which they have the fields of a row, and may be rows
 
     def notices(self, flags: Any | None = None, rows: int = 0) -> list[str]:
         is_common = self.first is not None and 2 * self.suspects >= self.several
-        if self.inner is not None and not is_common:
-            count, (name, begin, end, fields) = self.inner
+        is_frequent = self.possible is not None and 2 * self.possible.number >= self.long
+        inner = self.possible if is_frequent else self.inner
+        if inner is not None and not is_common:
+            count, (name, begin, end, fields) = inner
             are = plural(count, "record has lines", "records have lines")
             return [
                 f"{are} within quotes that have the {fields} fields of a row, the first in {name}, lines {begin} to"

@@ -37,7 +37,6 @@ from shardmill.transforms.formats.csv_scan import (
 from shardmill.transforms.formats.line_blocks import examine_bytes, invalid_byte
 from shardmill.transforms.stores.streams import TruncatedError
 
-MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
 _MAX_HEADER = 64 << 20  # bytes
 _FIRST_READ = 64 << 10  # bytes, in which a header mostly ends
 _BLANK_READ = 1 << 20  # bytes, at most, while all is blank
@@ -242,15 +241,6 @@ def is_blank(text: bytes) -> bool:
     return sum(spans.count(text, newline) for newline in _NEWLINES) == len(text)  # ten times as fast as bytes.strip
 
 
-def check_length(size_bytes: int, line: int, name: str) -> None:
-    """Raise a UserError if the records from `line` on are too long to be parsed at once."""
-    if size_bytes > MAX_PIECE:
-        raise UserError(
-            f"{name}, line {line}: {size_bytes:,} bytes cannot be parsed at once, and a record may have at most"
-            f" {MAX_PIECE:,}; is a quote never closed? give --quote '' if quotes mean nothing in this file"
-        )
-
-
 def unclosed_quote_error(name: str, line: int, dialect: Dialect, end: bytes) -> UserError:
     """Return the error for a field of file `name`, of which `end` is the last byte, that never closes a quote."""
     return UserError(
@@ -306,7 +296,6 @@ class Parsed:
 
 def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
     """Parse the records of `piece` to the columns `wanted`; only `with_lines`, there are lines, rejects and blanks."""
-    check_length(len(piece.text), piece.line, table.name)
     if BOM in piece.text:
         records = find_records(piece.text, table.dialect)
         text, marks = remove_marks(piece.text, records.starts, records.lines + piece.line, table.name)
@@ -401,17 +390,13 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     delimiters = np.flatnonzero(np.frombuffer(piece.text, np.uint8) == table.dialect.delimiter[0])
     is_whole = np.diff(np.searchsorted(delimiters, starts)) == len(table.columns) - 1
     suspects = several[np.logical_and.reduceat(is_whole, records.lines)[several]]
-    first, last = records.lines, records.lines + lines - 1
-    least = _LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS)
+    first, last, width = records.lines, records.lines + lines - 1, len(table.columns)
     others = np.append(0, np.cumsum(~is_whole))  # lines before each line that are no whole rows
-    inside = (last - first - 1) * (len(table.columns) - 1) >= least
-    inside[inside] = others[last[inside]] == others[first[inside] + 1]
-    inner = None
-    if len(taken := np.setdiff1d(several[inside[several]], suspects)):
-        place = (table.name, piece.line + int(first[taken[0]]), piece.line + int(last[taken[0]]), len(table.columns))
-        inner = Occurrences(len(taken), place)
-    evidence = JoinedRows(len(several), least=least, inner=inner)
-    if not len(suspects):
+    long = several[lines[several] > 2]
+    taken = long[others[last[long]] == others[first[long] + 1]]
+    least = _LEAST_EVIDENCE.get(table.dialect.delimiter, _LEAST_OF_OTHERS)
+    evidence = JoinedRows(len(several), least=least, long=len(long))
+    if not len(suspects) and not len(taken):
         return evidence
 
     def split(first: int, count: int) -> list[list[str]]:
@@ -423,16 +408,27 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
     rows = [fields for number in records.lines[ordinary].tolist() for fields in split(number, 1)]
     if len(rows) < _FEW_ROWS:
         rows += table.read_first_rows()
-    # Without a row on one line, the records over several are as they should be
-    for number in suspects[:_COMPARED_RECORDS].tolist() if rows else ():
-        at, count = int(first[number]), int(lines[number])
-        is_like = look_like_rows(split(at, min(count, _COMPARED_RECORDS)), rows)
-        begin, between = piece.line + at, (count - 1) * (len(table.columns) - 1)
-        found = (table.name, begin, begin + count - 1, len(table.columns))
+
+    def look(begin: int, count: int) -> bool | None:
+        # Without a row on one line, the records over several are as they should be
+        return look_like_rows(split(begin, min(count, _COMPARED_RECORDS)), rows) if rows else False
+
+    def place(number: int) -> tuple[str, int, int, int]:
+        return table.name, piece.line + int(first[number]), piece.line + int(last[number]), width
+
+    looks = [look(int(first[number]) + 1, int(lines[number]) - 2) for number in taken[:_COMPARED_RECORDS].tolist()]
+    looks += [None if None in looks else False] * (len(taken) - len(looks))  # of the others, no column tells or some
+    seen = list(zip(taken.tolist(), looks, (lines[taken] - 2) * (width - 1) >= least))
+    certain = [number for number, is_like, is_much in seen if is_like or is_much]
+    possible = [number for number, is_like, is_much in seen if is_like is not False or is_much]
+    found = [Occurrences(len(numbers), place(numbers[0])) if numbers else None for numbers in (certain, possible)]
+    evidence = replace(evidence, inner=found[0], possible=found[1])
+    for number in suspects[:_COMPARED_RECORDS].tolist():
+        is_like = look(int(first[number]), int(lines[number]))
         if is_like is not False:
-            evidence = evidence.merge(JoinedRows(0, 1, between, 0, found))
+            evidence = evidence.merge(JoinedRows(0, 1, int(lines[number] - 1) * (width - 1), 0, place(number)))
         if is_like:
-            replace(evidence, several=1, least=0, first=found).notices()
+            replace(evidence, several=1, least=0, first=place(number)).notices()
     return evidence
 
 

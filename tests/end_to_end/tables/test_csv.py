@@ -126,19 +126,6 @@ def test_quotes_that_take_in_rows(jobs: Jobs, text: str, flags: str, lines: str,
     assert 0 < len(accepted.examples()) < count
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "n,text\n" + "".join(f'{n},"Hello, you\nfoo, bar"\n' for n in range(20)),
-        "title,text\n" + "".join(f'song {n},"la, la\nla\n\nla, la, la"\n' for n in range(20)) + 'x,"a\nb, c"\n',
-    ],
-)
-def test_fields_of_several_lines(jobs: Jobs, text: str) -> None:
-    examples = jobs.build("csv", files={"a.csv": text}).examples()
-    assert len(examples) == (21 if "title" in text else 20)
-    assert any(b"\n" in value for value in examples[0].values() if isinstance(value, bytes))
-
-
 def accented(command: str) -> bytes:
     row = {"csv": "{},{}\n", "text": "{} {}\n"}[command]
     rows = [row.format(n, {100: "José", 700: "Zoë’s café", 701: "10 £"}.get(n, f"name{n}")) for n in range(1000)]

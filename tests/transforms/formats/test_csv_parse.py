@@ -1,12 +1,14 @@
 """A CSV text read forwards, its head, and pieces of whole records as columns of text."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from shardmill.errors import UserError
+from shardmill.transforms.findings import JoinedRows
 from shardmill.transforms.formats import csv_parse
 from shardmill.transforms.formats.conventions import Dialect
 
@@ -47,12 +49,6 @@ def test_lines_that_end_in_cr_are_not_held_back() -> None:
     assert max(len(data) for data, _ in csv_parse.read_ranges(io.BytesIO(b"\r" * 1000), DIALECT, 10, 0)) <= 11
 
 
-def test_a_piece_that_is_too_long() -> None:
-    csv_parse.check_length(csv_parse.MAX_PIECE, 1, "a.csv")
-    with pytest.raises(UserError, match=r"^a.csv, line 7: 2,147,418,113 bytes cannot be parsed at once"):
-        csv_parse.check_length(csv_parse.MAX_PIECE + 1, 7, "a.csv")
-
-
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 def test_blank_lines_are_one_piece_however_many_there_are(monkeypatch: pytest.MonkeyPatch, newline: bytes) -> None:
     monkeypatch.setattr("shardmill.transforms.formats.format.MAX_LINES", 10)
@@ -74,6 +70,43 @@ def test_without_lines_it_is_the_same_but_for_the_lines(text: bytes) -> None:
     assert one.columns == other.columns
     assert (one.rows, other.rows) == (2, 2)
     assert other.rejects == []
+
+
+def joined_rows(rows: list[str], delimiter: str = ",", width: int = 2) -> list[str]:
+    table = replace(TABLE, columns=tuple("abcde"[:width]), dialect=Dialect(delimiter.encode()))
+    piece = csv_parse.CsvPiece("\n".join(rows).encode(), 2)
+    return csv_parse.parse_piece(piece, table, ["a"], False).findings.find(JoinedRows).notices()
+
+
+@pytest.mark.parametrize("key", ["", "w"])
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("width", [2, 3, 5])
+@pytest.mark.parametrize("delimiter", "\t,;|")
+def test_whole_rows_within_quotes_have_a_notice(delimiter: str, width: int, number: int, key: str) -> None:
+    rows, rest = [delimiter.join([f"{key}{n}", *[f"x{n}"] * (width - 1)]) for n in range(300)], delimiter * (width - 1)
+    joined = [f'"a\n{rows[n]}\nb"{rest}' for n in range(number)]
+    honest = [f'"{text}"{rest}' for text in ("one\ntwo", f"one\n{rest}{delimiter}\ntwo")]
+    are = "1 record has" if number == 1 else f"{number} records have"
+    words = f"{are} lines within quotes that have the {width} fields of a row, the first in a.csv, lines 302 to 304; "
+    (notice,) = joined_rows([*rows, *joined, *honest], delimiter, width)
+    assert (notice.startswith(words), joined_rows(rows + honest, delimiter, width)) == (True, [])
+
+
+@pytest.mark.parametrize("key", ["{}", "song {}"])
+def test_texts_of_several_lines_are_no_rows(key: str) -> None:
+    rows = [f"{key.format(n)},x{n}" for n in range(300)]
+    texts = [
+        "Hello, you\nfoo, bar",
+        "la\nla\nla, la",
+        "oh\n\nno, no\noh",
+        "la\nla, la\n,la",
+        "a\nb, c",
+    ]  # one may be a row
+    assert joined_rows([*rows, *(f'{n if key == "{}" else key},"{texts[n % 5]}"' for n in range(300))]) == []
+    if key == "{}":  # the first column tells that these are none, and that one more is
+        rows += [f'{n},"la\nla, la\nla"' for n in range(40)]
+        assert joined_rows(rows) == []
+        assert joined_rows([*rows, '"a\n7,x7\nb",c'])[0].startswith("1 record has lines within quotes")
 
 
 @pytest.mark.parametrize("with_lines", [True, False])
