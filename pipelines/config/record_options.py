@@ -144,7 +144,7 @@ class TableReadOptions(Options, ABC):
     thousands: str = newer_input_flag(
         "",
         "Mark between groups of three digits: a comma, point, space, apostrophe or '_'",
-        choices=("", ",", ".", " ", "\u00a0", "\u202f", "'", "_"),
+        choices=("", ",", ".", " ", "\u00a0", "\u202f", "'", "\u2019", "_"),
         metavar="CHAR",
         default_words="none",
     )

@@ -272,6 +272,7 @@ def _has_large(numbers: npt.NDArray[np.float64]) -> bool:
 
 _NUMBER_START = np.isin(np.arange(256), np.frombuffer("0123456789+-. \tnNiI(−".encode(), np.uint8))
 _CODE = r"[+-]?0[0-9]+(?:\.[0-9]*)?|\+[0-9]+"  # such as 007, and telephone numbers
+_SHOWN_BYTES = 400  # of a value in a notice, before it is shortened
 _ODD_ROWS = 1000  # whose distinct values mostly show that they are too many
 
 
@@ -302,7 +303,7 @@ def find_odd_texts(
                 kind: (source, int(lines_of[row]), shorten(as_text(texts[row].as_py()[:_SHOWN_BYTES])))
                 for kind, row in rows.items()
             }
-            spelled = _find_spelling(name, texts)
+            spelled = _find_spelling(name, texts, style or NumberStyle())
             remarks = {spelled[0]: Occurrences(spelled[1], (source, int(lines_of[spelled[2]])))} if spelled else {}
             has_lists = is_list(batch[name].type)
             found[name] = replace(odd, firsts=firsts, remarks=remarks, dates=dates, has_lists=has_lists)
@@ -345,9 +346,6 @@ def _find_odd_values(column: pa.Array) -> tuple[OddValues, dict[str, int]]:
     counts = len(odd), int(is_spaced.sum()), int(is_code.sum()), dtype == "float32"
     found = OddValues(*counts, distinct=named, present=len(rows), signed=int(is_signed.sum()))
     return found, {kind: int(places[0]) for kind, places in kinds.items() if len(places)}
-
-
-_SHOWN_BYTES = 400
 
 
 def _flags(booleans: pa.Array) -> Flags:
@@ -574,9 +572,7 @@ def without_leading_zeros(texts: pa.Array) -> pa.Array:
 
 
 def _value_text(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else repr(value).encode()
+    return value if isinstance(value, bytes) else as_text(value).encode()
 
 
 def _binary(texts: pa.Array) -> pa.LargeBinaryArray:
@@ -636,6 +632,7 @@ def _canonical_spelling(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 # Digits in groups as in 1,234,567 or, in India, 12,34,567
 _GROUPED = "(?:[0-9]{{1,3}}(?:{0}[0-9]{{2,3}})*{0}[0-9]{{3}}|[0-9]+)"
 _SPACE = "[ \u00a0\u2009\u202f]"  # between groups, of which most programs write one that breaks no line
+_APOSTROPHE = "['\u2019]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -652,7 +649,8 @@ class NumberStyle:
 
     def rewrite(self, column: pa.Array) -> tuple[pa.Array, bool]:
         """Return the texts with plain numbers in place of those of this style, and True if all were such numbers."""
-        group, mark = _SPACE if self.thousands.isspace() else re.escape(self.thousands), re.escape(self.decimal)
+        groups, mark = [_SPACE, _APOSTROPHE, re.escape(self.thousands)], re.escape(self.decimal)
+        group = next(each for each in groups if re.fullmatch(each, self.thousands))
         whole = _GROUPED.format(group) if self.thousands else "[0-9]+"
         number = rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
         texts = lead_with_minus(column).view(pa.string())
@@ -717,14 +715,14 @@ _ITEMS = r" *{number}(?:{separator}{number})+ *"
 _LIST = rf"\s*(?:{_ITEMS}|\[{_ITEMS}\]|\({_ITEMS}\))\s*"
 _STORED = "values of column {!r} are {}, stored as texts\n{}"
 _CURRENCY = "(?:[$£€¥]|CHF|EUR|GBP|USD)"
-_MONEY = rf"[+-]?{_CURRENCY}? ?[+-]?[0-9][0-9.,' ]*(?:[%‰]|CR|DR|{_CURRENCY})?"
+_MONEY = rf"[+-]?{_CURRENCY}? ?[+-]?[0-9](?:[0-9., ]|{_APOSTROPHE})*(?:[%‰]|CR|DR|{_CURRENCY})?"
 # What texts may be in place of numbers: a pattern, a part that one of them must have, what they are, and the remedy
 _SPELLINGS = [
     *(
         (rf"[+-]?{_GROUPED.format(group)}(?:{mark}[0-9]*)?", part, f"numbers {what}", f"{flags} makes numbers of them")
         for group, mark, part, what, flags in (
             (",", r"\.", ",", "with commas", "--thousands ,"),
-            ("'", r"\.", "'", "with apostrophes", '--thousands "\'"'),
+            (_APOSTROPHE, r"\.", _APOSTROPHE, "with apostrophes", '--thousands "\'"'),
             ("_", r"\.", "_", "with underscores", "--thousands _"),
             ("^", ",", ",", "with a decimal comma", "--decimal ,"),
             (r"\.", ",", ",", "with a decimal comma and points", "--decimal , --thousands ."),
@@ -732,7 +730,7 @@ _SPELLINGS = [
             (_SPACE, ",", "[\u00a0\u2009\u202f]", "with a decimal comma and spaces", "--decimal , --thousands ' '"),
         )
     ),
-    (_MONEY, "[^-0-9.,' +]", "numbers with a sign such as $ or %", "numbers have none"),
+    (_MONEY, "[^-0-9.,'\u2019 +]", "numbers with a sign such as $ or %", "numbers have none"),
     *(
         (_LIST.format(number=f"(?:{_FLOAT})", separator=pattern), "", "lists of numbers", separator)
         for pattern, separator in ((r" *, *", ","), (r" *; *", ";"), (r"[ \n]+", " "), (r"\|", "|"))
@@ -741,7 +739,7 @@ _SPELLINGS = [
 _SAMPLE = 1000  # values that are looked at first
 
 
-def _find_spelling(name: str, texts: pa.Array) -> tuple[str, int, int] | None:
+def _find_spelling(name: str, texts: pa.Array, given: NumberStyle) -> tuple[str, int, int] | None:
     """Return a remark on a column of text of which most are numbers, or all lists, as another program writes them.
 
     With it go the number of these texts, and the row of the first. None if there are fewer.
@@ -757,11 +755,9 @@ def _find_spelling(name: str, texts: pa.Array) -> tuple[str, int, int] | None:
         if _matches(plain_head if least < 1 else head, pattern).true_count < least * len(head):
             continue
         fits = pc.fill_null(_matches(spelled := plain if least < 1 else texts, pattern), False)
-        count = fits.true_count
-        if count <= most or count < least * len(present):
-            continue
-        if not part or pc.any(pc.match_substring_regex(spelled.filter(fits), part)).as_py():
-            most, found = count, (what, remedy, int(_flags(fits).argmax()))
+        is_most = most < fits.true_count >= least * len(present)
+        if is_most and (not part or pc.any(pc.match_substring_regex(spelled.filter(fits), part)).as_py()):
+            most, found = fits.true_count, (what, remedy, int(_flags(fits).argmax()))
     if found is None:
         return None
     what, remedy, first = found
@@ -769,4 +765,10 @@ def _find_spelling(name: str, texts: pa.Array) -> tuple[str, int, int] | None:
         is_grouped = remedy == " " and pc.all(_matches(present, rf"[+-]?{_GROUPED.format(_SPACE)}")).as_py()
         grouped = "--thousands ' ' makes numbers of them, and " if is_grouped else ""
         remedy = f"{grouped}--list_separator {f'{name}={remedy}'!r} makes lists of them"
+    for flag, other, mark in (
+        ("--decimal", "--thousands", given.thousands),
+        ("--thousands", "--decimal", given.decimal),
+    ):
+        if remedy.startswith(f"{flag} {mark} makes"):
+            remedy = f"give {flag} {mark} and leave out {other}"
     return _STORED.format(name, what, remedy), most, first

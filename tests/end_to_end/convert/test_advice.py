@@ -257,12 +257,14 @@ PAIRED = "file_name,super\n" + "".join(f"in/{n}.png,in/{n}_super.png\n" for n in
 CASES: list[tuple[Any, ...]] = [
     ("csv", _csv("1,000", "-2,500.5"), "numbers with commas…--thousands ,", [1000, -2500.5]),
     ("csv", _csv("1,000", "(1,500)"), "numbers with commas…--thousands ,", [1000, -1500]),
-    ("csv", _csv("1'000", "22'500"), 'with apostrophes…--thousands "\'"', [1000, 22500]),
+    ("csv", _csv("1\u2019000", "22'500"), 'with apostrophes…--thousands "\'"', [1000, 22500]),
     ("csv", _csv("1_000", "22_500"), "with underscores…--thousands _", [1000, 22500]),
     ("csv", _csv("(7)", "12", "5-"), "2 of them negative, as '(7)'", [-7, 12, -5]),
     ("csv --types x=int64", _csv("(7)", "5-"), "2 numbers with a plus, a minus behind", ["(7)", "5-"]),
     ("csv", _csv("+4915112", "7"), "1 number with a plus…'+4915112'; --types x=bytes", ["+4915112", "7"]),
     ("csv", _csv("1,5", "22,25"), "numbers with a decimal comma", [1.5, 22.25]),
+    ("csv --thousands ,", _csv("1,5", "22,25"), "give --decimal , and leave out --thousands", [1.5, 22.25]),
+    ("csv --decimal ,", _csv("1,000.5", "2"), "give --thousands , and leave out --decimal", [1000.5, 2]),
     ("csv", _csv("1.000,5-", "7"), "a decimal comma and points…--decimal , --thousands .", [-1000.5, 7]),
     ("csv", _csv("1\u202f000,5", "2\xa0000"), "comma and spaces…--decimal , --thousands ' '", [1000.5, 2000]),
     ("csv", _csv("1\u00a0000", "22\u202f500"), "numbers with spaces", [1000, 22500]),
@@ -499,7 +501,7 @@ def find_remedies(sentence: str) -> list[list[tuple[str, str | None]]]:
             continue  # a mention
         between = sentence[start : found.start()]
         prefix = [*remedies[-1]] if between == " and names: " else [] if ", if " in between else prefix
-        if between not in (" ", " in place of ", " (and ", " and names: "):
+        if between not in (" ", " and leave out ", " in place of ", " (and ", " and names: "):
             remedies.append([*prefix])
         remedies[-1].append((flag, given))
     return remedies

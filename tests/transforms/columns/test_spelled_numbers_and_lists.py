@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shardmill.transforms.columns import text
 from shardmill.transforms.columns.types import ColumnType
 
-STYLES = [(".", ","), (".", "'"), (",", "."), (",", " "), (",", "")]
+STYLES = [(".", ","), (".", "'"), (".", "\u2019"), (",", "."), (",", " "), (",", "")]
 NUMBERS = st.one_of(st.integers(-(10**12), 10**12), st.decimals(-(10**9), 10**9, places=3))
 
 
