@@ -68,12 +68,14 @@ def read_schema(value: Any) -> GivenSchema:
 
 def _parse_separators(value: Any) -> dict[str, str]:
     pairs: list[tuple[str, str]] = []
-    for item in items_of(value):
+    for item in items_of(value) if isinstance(value, (str, dict, list, tuple)) else [str(value)]:
         is_pair = not isinstance(item, str) or all(item.rpartition("="))
         pairs += split_pairs([item], "label=TEXT") if is_pair else [("", item)]
     found = dict(pairs)
-    if not all(found.values()) or len(pairs) > max(1, len(found.keys() - {""})):
-        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';', or tags=; for each label")
+    if not all(found.values()):
+        raise OptionValueError(f"{value!r}: expected a separator of classes, such as ';' or ' '")
+    if len(pairs) > max(1, len(found.keys() - {""})):
+        raise OptionValueError("give one separator for all labels, such as ';', or one for each, such as tags=;")
     return found
 
 

@@ -54,6 +54,8 @@ class Name(str):
 
 def read_name(text: Any) -> Any:
     """Read the only name of a flag, which may be in quotes as in a list: `a,b` or `"a,b"`."""
+    if not isinstance(text, str):
+        raise OptionValueError(f"{text!r} is not a text")
     found = None if isinstance(text, Name) else re.fullmatch('"((?:[^"]|"")*)"', text)
     return Name(found[1].replace('""', '"')) if found else text
 

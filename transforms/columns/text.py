@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -538,7 +538,7 @@ def key_texts(column: pa.Array) -> pa.LargeBinaryArray:
     column = decode_array(column)
     kind = column.type
     if is_list(kind):
-        return _list_key_texts(column)
+        return join_items(column, key_texts)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return _binary(column.cast(pa.string()))
     if pa.types.is_floating(kind):
@@ -563,7 +563,7 @@ def key_texts_of_values(values: Sequence[Any]) -> pa.LargeBinaryArray:
         except (OverflowError, pa.ArrowInvalid):
             pass  # an integer of more than 64 bits
     spelled = [None if value is None else [_value_text(item) for item in leaf_values(value)] for value in values]
-    return _list_key_texts(pa.array(spelled, pa.large_list(pa.large_binary())))
+    return join_items(pa.array(spelled, pa.large_list(pa.large_binary())), key_texts)
 
 
 def without_leading_zeros(texts: pa.Array) -> pa.Array:
@@ -579,9 +579,12 @@ def _binary(texts: pa.Array) -> pa.LargeBinaryArray:
     return texts.cast(pa.large_binary())
 
 
-def _list_key_texts(column: pa.Array) -> pa.LargeBinaryArray:
+def join_items(column: pa.Array, read: Callable[[pa.Array], pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
+    """Return the texts that `read` makes of values, those of a list joined by commas; null for missing lists."""
+    if not is_list(column.type):
+        return read(column)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    items = pc.fill_null(key_texts(column.flatten()), b"")
+    items = pc.fill_null(read(column.flatten()), b"")
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))), pa.int64())
     joined = pc.binary_join(pa.LargeListArray.from_arrays(offsets, items), pa.scalar(b",", pa.large_binary()))
     return pc.if_else(pc.is_valid(column), joined, pa.scalar(None, pa.large_binary()))
@@ -765,10 +768,7 @@ def _find_spelling(name: str, texts: pa.Array, given: NumberStyle) -> tuple[str,
         is_grouped = remedy == " " and pc.all(_matches(present, rf"[+-]?{_GROUPED.format(_SPACE)}")).as_py()
         grouped = "--thousands ' ' makes numbers of them, and " if is_grouped else ""
         remedy = f"{grouped}--list_separator {f'{name}={remedy}'!r} makes lists of them"
-    for flag, other, mark in (
-        ("--decimal", "--thousands", given.thousands),
-        ("--thousands", "--decimal", given.decimal),
-    ):
-        if remedy.startswith(f"{flag} {mark} makes"):
-            remedy = f"give {flag} {mark} and leave out {other}"
+    for flag, other, mark in [("decimal", "thousands", given.thousands), ("thousands", "decimal", given.decimal)]:
+        if remedy.startswith(f"--{flag} {mark} makes"):
+            remedy = f"give --{flag} {mark} and leave out --{other}"
     return _STORED.format(name, what, remedy), most, first

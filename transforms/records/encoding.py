@@ -15,11 +15,11 @@ from shardmill.data.features import NO_RENAMES, Renames
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns import example_decoding
-from shardmill.transforms.columns.arrow import Separated, as_text, data_of, offsets_of, split_texts
+from shardmill.transforms.columns.arrow import Separated, as_text, data_of, is_list, offsets_of, split_texts
 from shardmill.transforms.columns.conversion import find_rounded_texts
 from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payload_hashes
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
-from shardmill.transforms.columns.text import canonical_texts, key_texts, misfit_reason, parse_values
+from shardmill.transforms.columns.text import canonical_texts, join_items, key_texts, misfit_reason, parse_values
 from shardmill.transforms.encodings import to_nfc
 from shardmill.transforms.features.rows import ENCODE_STAGE, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
@@ -39,15 +39,14 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 
 
 def keys_as_stored(keys: pa.Array, features: pa.RecordBatch, name: str, layout: TableLayout) -> pa.Array:
-    """Return the keys by which records are the same: those that are stored as texts or classes are these texts in NFC.
-
-    `keys` are the `key_texts` of column `name`, which are one for 1.1 and 1.10. All arrays are large_binary.
-    """
-    texts = features[name] if name in features.schema.names else keys
-    if name in layout.class_names and pa.types.is_integer(texts.type):
-        texts = pa.array(layout.class_names[name].names).take(texts).cast(pa.large_binary())
-    texts = to_nfc(texts) if pa.types.is_large_binary(texts.type) else keys
-    return pc.if_else(pc.equal(canonical_texts(texts), keys), texts, keys)  # times of other units are one
+    """Return the texts or classes of column `name` in NFC; where none are stored, its `keys`, one for 1.1 and 1.10."""
+    stored = features[name] if name in features.schema.names else pa.nulls(0)
+    if name in layout.class_names and pa.types.is_integer(stored.type):
+        stored = pa.array(layout.class_names[name].names).take(stored).cast(pa.large_binary())
+    if not pa.types.is_large_binary(stored.type.value_type if is_list(stored.type) else stored.type):
+        return keys
+    texts, canonical = (join_items(stored, read) for read in (to_nfc, lambda items: canonical_texts(to_nfc(items))))
+    return pc.if_else(pc.equal(canonical, keys), texts, keys)  # times of other units are one
 
 
 def input_order_keys(file: FileRef, lines: np.ndarray) -> np.ndarray:

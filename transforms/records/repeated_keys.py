@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,9 +64,8 @@ class KeyWriter:
         self._pending: list[pa.RecordBatch] = []
         self._sections: list[Section] = []
 
-    def add(self, encoded: EncodedRows, rows: PreparedRows, layout: TableLayout, key: str | None) -> None:
+    def add(self, encoded: EncodedRows, rows: PreparedRows, layout: TableLayout, key: str) -> None:
         """Add the keys of `rows`, which are in column `key`; a record without a key is like no other."""
-        assert key is not None
         keys = keys_as_stored(encoded.helpers[key], encoded.features, key, layout)
         parts = [self._bases[file.name] | lines.astype(np.uint64) for file, lines in rows.sources]
         columns = {"key": keys, "position": pa.array(np.concatenate(parts))}
@@ -184,9 +184,8 @@ def find_repeated_keys(sections: Iterable[Section], temporary: str | None = None
             if example is None or pair < example[0]:
                 example = pair, sections[owners[row]], int(contents.positions[row])
             if temporary is not None:
-                kept_names = pa.array(names).take(pa.array(files[kept]))
-                columns = [pa.array(contents.positions[later].astype(np.uint64)), kept_names, pa.array(lines[kept])]
-                _write_later(found, temporary, sections, owners[later], columns)
+                columns = contents.positions[later].astype(np.uint64), files[kept], lines[kept]
+                _write_later(found, temporary, sections, owners[later], columns, names)
     if example is not None:
         found.first = (*example[0], _read_key(*example[1:]))
     return found
@@ -214,19 +213,20 @@ def _read_key(section: Section, position: int) -> str:
 
 
 def _write_later(
-    found: RepeatedKeys, temporary: str, sections: Sequence[Section], owners: np.ndarray, columns: Sequence[pa.Array]
+    found: RepeatedKeys, temporary: str, sections: Sequence[Section], owners: np.ndarray, columns: Any, names: list[str]
 ) -> None:
     """Write the records that have an earlier one's key, task by task, and note where those of each task are."""
     tasks = sorted({sections[owner].split for owner in np.unique(owners).tolist()})
     number_of = {name: number for number, name in enumerate(tasks)}
-    of_section = np.array([number_of.get(section.split, -1) for section in sections])
-    code = of_section[owners]
+    code = np.array([number_of.get(section.split, -1) for section in sections])[owners]
     order = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[order], np.arange(len(tasks) + 1)).tolist()
     path, offset, parts = storage.join(storage.join(temporary, _FOLDER), f"later-{uuid.uuid4().hex}"), 0, []
     for task, start, stop in zip(tasks, bounds, bounds[1:]):
-        later, file, line = (column.take(pa.array(order[start:stop])) for column in columns)
-        data = _to_ipc(pa.RecordBatch.from_arrays([later, file.dictionary_encode(), line], schema=_LATER))
+        later, files, lines = (column[order[start:stop]] for column in columns)
+        used, ranks = np.unique(files, return_inverse=True)
+        kept = pa.DictionaryArray.from_arrays(ranks.astype(np.int32), pa.array([names[rank] for rank in used]))
+        data = _to_ipc(pa.RecordBatch.from_arrays([pa.array(later), kept, pa.array(lines)], schema=_LATER))
         found.later.setdefault(task, []).append((path, offset, len(data)))
         parts.append(data)
         offset += len(data)

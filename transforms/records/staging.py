@@ -289,7 +289,7 @@ def stage_task(
             encoded = staging.encoder.encode(rows.batch, layout)
             rows = rows.with_content_ties(encoded)
             if counts_keys:
-                keys.add(encoded, rows, layout, staging.options.key)
+                keys.add(encoded, rows, layout, staging.options.key or "")
             records, content_hashes = assign_keys(rows, encoded, layout, staging.options, strata)
             if len(content_hashes):
                 contents.add(content_hashes, records.groups)
@@ -358,7 +358,7 @@ def read_keys_of_task(staging: Staging, task: Task, layout: TableLayout, tempora
     with memory_budget().take(_STAGING_COPIES * staging.block_size):
         for rows in _prepare_rows(staging, task, layout, StagedFindings(), None):
             encoded = staging.encoder.encode(rows.batch, layout)
-            keys.add(encoded, rows.with_content_ties(encoded), layout, staging.options.key)
+            keys.add(encoded, rows.with_content_ties(encoded), layout, staging.options.key or "")
         return keys.close()
 
 

@@ -70,6 +70,12 @@ def test_keys_are_compared_as_they_are_stored(jobs: Jobs) -> None:
         built = jobs.build(f"{line} {flags}")
         assert sorted(built.table.column("x")) == ([0, 1, 2, 3, 4] if flags else [0, 2, 3])
         assert [", as numbers (--types id=bytes compares texts); the" in said for said in _shared(built)] == [not flags]
+    jobs.write({"l.jsonl": '{"id":["1.1","x"],"n":0}\n{"id":["1.10","x"],"n":1}\n{"id":["1.1","x"],"n":2}\n'})
+    line = "--key id --max_reject_fraction 0.9 --on_duplicate_key reject --overwrite"
+    assert sorted(jobs.build(f"jsonl --input in/l.jsonl --output l {line}").table.column("n")) == [0, 1]
+    base = jobs.build("csv --input in/a.csv --types id=bytes --output base")
+    resharded = jobs.build(f"reshard --input {base.directory} --output again {line}")
+    assert sorted(resharded.table.column("x")) == [0, 1, 2, 3, 4]
 
 
 def test_without_repeated_keys_nothing_changes(jobs: Jobs) -> None:

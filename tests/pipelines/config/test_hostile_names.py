@@ -69,6 +69,8 @@ def test_one_name(flag: str, name: str) -> None:
     read = OPTIONS[flag].parse(quote_item(name))
     assert OPTIONS[flag].parse(read) == read == name
     assert OPTIONS[flag].parse("a,b") == "a,b"
+    with pytest.raises(UserError, match=f"^--{flag}: 5 is not a text$"):
+        OPTIONS[flag].parse(5)
 
 
 @pytest.mark.parametrize("flag", PAIRS)
@@ -84,8 +86,9 @@ def test_other_flags_with_names() -> None:
     several = OPTIONS["label_separator"].parse(('"a=b"=;', "c=,"))
     assert OPTIONS["label_separator"].parse(several) == several == {"a=b": ";", "c": ","}
     for wrong in ((";", "c=,"), ("c=;", "c=,"), (";", ",")):
-        with pytest.raises(UserError, match="expected a separator of classes, such as ';', or tags=; for each label"):
+        with pytest.raises(UserError, match="give one separator for all labels, such as ';', or one for each, such as"):
             OPTIONS["label_separator"].parse(wrong)
+    assert OPTIONS["label_separator"].parse(5) == {"": "5"}
     assert OPTIONS["rename"].parse("v=x,x=v") == (("v", "x"), ("x", "v"))
     assert OPTIONS["rename"].parse(('"c=d"=e',)) == (("c=d", "e"),)
     assert split_pairs('"a,b"=x.txt,"c=d"="y,z.txt"', "", is_listed=True) == [("a,b", "x.txt"), ("c=d", "y,z.txt")]

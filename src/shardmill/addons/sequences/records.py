@@ -102,20 +102,21 @@ _SIGN = np.uint64(1 << 63)
 _NUMBER = r"\A[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?\z"
 
 
-def order_keys(column: pa.Array, style: NumberStyle) -> tuple[np.ndarray, np.ndarray]:
-    """Return integers that sort like numbers, uint64 (rows,), and flags of the rows without order, bool (rows,).
+def order_keys(column: pa.Array, style: NumberStyle) -> tuple[np.ndarray, np.ndarray, Moments | None]:
+    """Return integers that sort like numbers, uint64 (rows,), flags of the rows without order, bool (rows,), and times.
 
     Values are int64, float64, or texts of numbers as `style` spells them, or of times: `order_texts` sorts texts.
     """
     none = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_int64(column.type):
-        return column.fill_null(0).to_numpy().view(np.uint64) ^ _SIGN, none
+        return column.fill_null(0).to_numpy().view(np.uint64) ^ _SIGN, none, None
     if pa.types.is_floating(column.type):
         floats = column.cast(pa.float64()).fill_null(0).to_numpy() + 0.0  # of both zeros one
         bits = floats.view(np.uint64)
-        return np.where(bits & _SIGN, ~bits, bits ^ _SIGN), none | np.isnan(floats)
-    _, is_number, _, is_time = _read_order(column, style)
-    return np.zeros(len(column), np.uint64), ~(is_number | is_time)
+        return np.where(bits & _SIGN, ~bits, bits ^ _SIGN), none | np.isnan(floats), None
+    _, is_number = _read_numbers(column, style)
+    moments = parse_moments(pc.if_else(is_number, None, column))  # numbers take it long
+    return np.zeros(len(column), np.uint64), ~(is_number | moments.is_time & ~moments.is_finer), moments
 
 
 def order_texts(texts: pa.LargeBinaryArray, ids: np.ndarray, style: NumberStyle) -> list[np.ndarray]:
@@ -124,15 +125,16 @@ def order_texts(texts: pa.LargeBinaryArray, ids: np.ndarray, style: NumberStyle)
     The texts of an id are numbers if all can be, such as 2024 and 20240131, and else times. If neither is so, numbers
     sort before times, which are flagged. `ids` are integers from 0 on.
     """
-    plain, is_number, moments, is_time = _read_order(texts, style)
-    all_numbers, all_times = (np.bincount(ids, ~flags)[ids] == 0 for flags in (is_number, is_time))
+    plain, is_number = _read_numbers(texts, style)
+    all_numbers = np.bincount(ids, ~is_number)[ids] == 0
+    moments = parse_moments(pc.if_else(all_numbers, None, texts))
+    all_times = np.bincount(ids, ~moments.is_time | moments.is_finer)[ids] == 0
     numbers = [Decimal(text.decode()) for text in plain.filter(pa.array(all_numbers)).to_pylist()]
-    seconds = np.where(is_time, moments.seconds, np.iinfo(np.int64).min)
+    seconds = np.where(moments.is_time, moments.seconds, np.iinfo(np.int64).min)
     seconds[all_numbers] = np.unique(np.array(numbers, object), return_inverse=True)[1]
     return [seconds, np.where(all_numbers, 0, moments.nanoseconds), ~(is_number | all_times)]
 
 
-def _read_order(texts: pa.Array, style: NumberStyle) -> tuple[pa.Array, np.ndarray, Moments, np.ndarray]:
-    plain, moments = style.rewrite(texts.cast(pa.binary()))[0], parse_moments(texts)
-    is_number = pc.match_substring_regex(plain, _NUMBER).fill_null(False).to_numpy(zero_copy_only=False)
-    return plain, is_number, moments, moments.is_time & ~moments.is_finer
+def _read_numbers(texts: pa.Array, style: NumberStyle) -> tuple[pa.Array, np.ndarray]:
+    plain = style.rewrite(texts.cast(pa.binary()))[0]
+    return plain, pc.match_substring_regex(plain, _NUMBER).fill_null(False).to_numpy(zero_copy_only=False)

@@ -29,7 +29,7 @@ from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import CONTENT_SEED, keys_as_stored
 from shardmill.transforms.shards.balance import ShardCount, shard_count
 from shardmill.transforms.shards.divisions import Division, divide_by_keys
-from shardmill.transforms.times import EXAMPLE, parse_moments
+from shardmill.transforms.times import EXAMPLE
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.records import RecordsConfig
@@ -72,9 +72,8 @@ class Sequences(RowAddOn):
         assert options.sequence_by is not None
         assert options.order_by is not None
         order = "files and lines" if config.has_files else "content"
-        numbers, by_bytes = text.NumberStyle(config.decimal, config.thousands), config.balance == "bytes"
-        names = options.sequence_by, options.order_by
-        return cls(*names, numbers, config.row_identifiers, config.renames, by_bytes, order)
+        how, by_bytes = text.NumberStyle(config.decimal, config.thousands), config.balance == "bytes"
+        return cls(options.sequence_by, options.order_by, how, config.row_identifiers, config.renames, by_bytes, order)
 
     @property
     def assembly(self) -> "Sequences":
@@ -132,10 +131,9 @@ class Sequences(RowAddOn):
             )
             rows.counters.append(partial(find_rounded_texts, time, texts, values))
             times = text.parse_exact_floats(texts)
-        order, timeless = order_keys(times, self.numbers)
-        if pa.types.is_large_binary(times.type):
-            moments = parse_moments(times)
-            zones = moments.is_time, moments.has_zone
+        order, timeless, moments = order_keys(times, self.numbers)
+        if moments is not None:
+            zones = moments.is_time, moments.is_time & moments.has_zone
             rows.counters.append(lambda good: MixedZones(time, *(int((good & flags).sum()) for flags in zones)))
         rows.reject(timeless, lambda row: f"{no_time}: {as_text(times[row].as_py())!r} is {_EXPECTED_TIME}")
         for feature in layout.features:
