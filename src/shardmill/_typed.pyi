@@ -88,7 +88,7 @@ class _ImagesOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "\u2019", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
@@ -158,7 +158,7 @@ class _ArraysOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "\u2019", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
@@ -215,7 +215,7 @@ class _AudioOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "\u2019", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
@@ -265,7 +265,7 @@ class _CsvOptions(_Options, total=False):
     missing: _Value
     escape: _Value
     decimal: Literal[".", ","]
-    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "_"]
+    thousands: Literal[",", ".", " ", "\u00a0", "\u202f", "'", "\u2019", "_"]
     list_separator: _Value
     fill: _Value
     types: _Value
