@@ -768,7 +768,7 @@ def _find_spelling(name: str, texts: pa.Array, given: NumberStyle) -> tuple[str,
         is_grouped = remedy == " " and pc.all(_matches(present, rf"[+-]?{_GROUPED.format(_SPACE)}")).as_py()
         grouped = "--thousands ' ' makes numbers of them, and " if is_grouped else ""
         remedy = f"{grouped}--list_separator {f'{name}={remedy}'!r} makes lists of them"
-    for flag, other, mark in [("decimal", "thousands", given.thousands), ("thousands", "decimal", given.decimal)]:
-        if remedy.startswith(f"--{flag} {mark} makes"):
-            remedy = f"give --{flag} {mark} and leave out --{other}"
+    for one, two, mark in (("--decimal", "--thousands", given.thousands), ("--thousands", "--decimal", given.decimal)):
+        if remedy.startswith(f"{one} {mark} makes"):
+            remedy = f"give {one} {mark} and leave out {two}"
     return _STORED.format(name, what, remedy), most, first
