@@ -108,7 +108,7 @@ def test_equal_times_are_equal_however_they_are_spelled() -> None:
 
 
 def test_the_texts_of_an_id_are_numbers_or_times() -> None:
-    """What can be both follows the others, of the same id alone."""
+    """A text that can be a number or a date, such as 2024, is read as the other texts of its id are."""
     assert _ranks("2024|999|2024|2023-12-31", ids="aabb") == [1, 0, 3, 2]
     assert _ranks("2024|999|2024-01-01|20240102", ids="aaab")[2] == -1
 
