@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 from shardmill.errors import UserError
+from shardmill.flag_values import MISSING as MISSING
 from shardmill.flag_values import assign, quote
 from shardmill.text import describe_place, listed, plural, shorten
 
@@ -300,8 +301,6 @@ def joined_class_notices(names: Sequence[str], label: str = "") -> list[str]:
     return []
 
 
-# The texts that mean a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
-MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
 _MAX_LISTED_COLUMNS = 20  # columns that a sentence lists
 
 
@@ -432,7 +431,7 @@ class OddTexts(Finding):
 
     def notices(self, flags: Any, rows: int) -> Iterable[str]:
         for name, odd in sorted(self.columns.items()):
-            if flags.schema is not None or name in (*flags.types, *flags.image, *flags.flagged):
+            if flags.schema is not None or name in (*dict(flags.types), *flags.image, *flags.flagged):
                 continue
             others = odd.present - sum(found.number for found in odd.remarks.values())
             most = 1 if odd.numbers >= MOST_NUMBERS * odd.present else MOST_NUMBERS  # these have better advice

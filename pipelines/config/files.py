@@ -4,16 +4,16 @@ import posixpath
 import re
 from abc import ABC
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, split_names
 from shardmill.pipelines.config.job import JobConfig, input_flag
-from shardmill.pipelines.config.record_options import DEFAULT_BLOCK_SIZE, TableReadOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, is_name_pattern
 from shardmill.transforms.options.declare import flag, name_flag, newer_flag, newer_name_flag, options_of
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import NO, ReuseOptions, named_files, parse_manifests, parse_path
+from shardmill.transforms.options.table_options import TableReadOptions
 
 if TYPE_CHECKING:
     from shardmill.transforms.execution.running import Threads
@@ -111,7 +111,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """Return the options that the layout is made with."""
         from shardmill.transforms.layout.options import FileLayoutOptions
 
-        return self.subset(FileLayoutOptions, pattern=self.input or "", has_companions=bool(self.added.flag))
+        return self.subset(FileLayoutOptions, has_companions=bool(self.added.flag))
 
     @property
     def line_resolver(self) -> "LineResolver | None":
@@ -370,27 +370,10 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         )
 
     @property
-    def layout_options(self) -> "FileLayoutOptions":
-        objects = self.objects_column
-        return replace(
-            super().layout_options,
-            is_annotated=bool(self.annotation_flag) or objects is not None,
-            in_manifest=objects is not None,
-            has_class_ids=objects is not None and objects.has_class_ids and not objects.names,
-            separators={"label": self._label_separator} if self._label_separator else {},
-            has_name_rules=bool(self.label_pattern or self.split_lists),
-            imagefolder=self.imagefolder or "",
-        )
-
-    @property
-    def _label_separator(self) -> str:
-        return next(iter((self.label_separator or {}).values()), "")
-
-    @property
     def split_source(self) -> str:
         """Return a description of where files get their splits."""
-        if self.split_lists:
-            return "--split_lists"
+        if self.annotation_flag or self.split_lists:
+            return "the annotations" if self.annotation_flag else "--split_lists"
         if self.label_pattern:
             return "the input's split folders"
         by_file = any(split for split, _ in self.manifest)
@@ -426,23 +409,10 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
     @property
     def manifest_names(self) -> "ManifestNames":
         """Return how the manifest names files and labels."""
-        from shardmill.transforms.formats.csv import CsvFormat
-        from shardmill.transforms.formats.json_lines import JsonLinesFormat
-        from shardmill.transforms.formats.parquet import ParquetFormat
         from shardmill.transforms.inputs.manifest_table import ManifestNames
         from shardmill.transforms.layout.options import TableOptions
 
-        return self.subset(
-            ManifestNames,
-            file=next(iter(self.file_columns), ""),
-            root=self.file_root.rstrip("/") or self.file_root,
-            separator=self._label_separator,
-            keys=tuple(filter(None, (self.group_by, self.stratify_by))),
-            csv=replace(CsvFormat.of(self), strip=True, remarks_spaces=True),
-            json_lines=JsonLinesFormat(DEFAULT_BLOCK_SIZE, self.fill, self.nesting, encoding=self.text_encoding),
-            parquet=ParquetFormat(self.fill, self.nesting),
-            flags=self.subset(TableOptions, types=dict(cast("Any", self.types)), has_timestamps=False),
-        )
+        return self.subset(ManifestNames, flags=self.subset(TableOptions, has_timestamps=False))
 
     @property
     def source(self) -> str:

@@ -271,7 +271,7 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
         if found is None:
             return None
         names = found.names
-        if found.has_class_ids and not names:
+        if found.has_unnamed_ids:
             names = tuple(self.classes.class_names() or ())
         return replace(found, names=names, image_id=self.object_names.image_id)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from shardmill.data.features import LANGUAGES_KEY, Features, features_of_kind
 from shardmill.errors import UserError
@@ -19,7 +19,6 @@ from shardmill.transforms.options.image_options import BoxOptions, LabelOptions,
 from shardmill.transforms.options.job_options import CONTENT, SplitOptions, parse_path
 
 if TYPE_CHECKING:
-    from shardmill.transforms.columns.types import ScalarType
     from shardmill.transforms.execution.running import Threads
     from shardmill.transforms.findings import Findings
     from shardmill.transforms.formats.format import RecordFormat
@@ -319,10 +318,8 @@ class RecordsConfig(RecordOptions):
                 for name in options.by_column
             },
             column_changes=tuple(add_on.change_columns for add_on in self.row_add_ons),
-            types=cast("dict[str, ScalarType]", dict(self.types)),
             missing=self.missing if self.spec.name == "csv" else (),
             row_name_column=self.spec.row_name_column,
-            separators={name or self.label_columns[0]: text for name, text in (self.label_separator or {}).items()},
             label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
             key=self.record_key[1],
             key_flag=self.record_key[0],

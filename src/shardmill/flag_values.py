@@ -7,6 +7,9 @@ from typing import Any
 
 from shardmill.text import to_printable
 
+# The texts that mean a missing value, unless others are given: what databases, spreadsheets, R and pandas write.
+MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
+
 
 class OptionValueError(ValueError):
     """An invalid value of an option; the message follows the option's name."""

@@ -38,19 +38,20 @@ class Nesting:
     """
 
     flatten: bool = False  # make columns of the fields of objects
-    json: tuple[str, ...] = ()  # columns, or fields with `flatten`, that are stored as JSON text
+    json_columns: tuple[str, ...] = ()  # columns, or fields with `flatten`, that are stored as JSON text
     drop: tuple[str, ...] = ()  # columns that are left out, and so remain as they are
     fill: tuple[tuple[str, str], ...] = ()  # (column, text) of fill values
 
     @property
     def is_used(self) -> bool:
         """True if some value may change."""
-        return self.flatten or bool(self.json)
+        return self.flatten or bool(self.json_columns)
 
     def flatten_object(self, row: Json) -> FlatObject:
         """Return the columns of a parsed JSON object."""
         if not self.flatten:
-            return FlatObject({name: _json_or_none(row[name]) if name in self.json else row[name] for name in row})
+            as_json = self.json_columns
+            return FlatObject({name: _json_or_none(row[name]) if name in as_json else row[name] for name in row})
         values: Json = {}
         lengths: dict[str, int] = {}
         for name, value in row.items():
@@ -60,7 +61,7 @@ class Nesting:
     def _add_value(self, name: str, value: Any, values: Json, lengths: dict[str, int]) -> None:
         if value is None:
             return
-        if name in self.json:
+        if name in self.json_columns:
             self._put(name, to_json(value), values)
         elif name in self.drop:
             self._put(name, value, values)
@@ -82,7 +83,7 @@ class Nesting:
             self._put(name, value, values)
 
     def _add_item(self, name: str, value: Any, fields: Json) -> None:
-        if isinstance(value, list) or name in self.json or name in self.drop:
+        if isinstance(value, list) or name in self.json_columns or name in self.drop:
             self._put(name, _json_or_none(value), fields)
         elif isinstance(value, dict):
             for key, item in value.items():
@@ -107,7 +108,7 @@ class Nesting:
 
     def flatten_array(self, name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
         """Yield the columns of an Arrow column: name, values, and True if it is one of several parallel lists."""
-        if name in self.json:
+        if name in self.json_columns:
             yield name, json_array(array), False
             return
         decoded = decode_array(array) if self.flatten and name not in self.drop else array
@@ -126,7 +127,7 @@ class Nesting:
     def _flatten_items(self, name: str, items: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         """Yield the columns of a field of structs that are in lists, without nulls where that is possible."""
         decoded = decode_array(items)
-        if name in self.json or name in self.drop or is_list(decoded.type) or pa.types.is_map(decoded.type):
+        if name in self.json_columns or name in self.drop or is_list(decoded.type) or pa.types.is_map(decoded.type):
             yield name, self._fill_items(name, json_array(items))
         elif pa.types.is_struct(decoded.type):
             for key, values in _fields(decoded):
@@ -153,9 +154,9 @@ class Nesting:
         others = [name for name, is_flattenable in columns.items() if not is_flattenable]
         choices = []
         if len(others) < len(columns) and not self.flatten:
-            also = f" --json_columns {quote(*self.json, *others)}" if others else ""
+            also = f" --json_columns {quote(*self.json_columns, *others)}" if others else ""
             choices.append(f"--flatten{also} makes columns of the fields of objects")
-        choices.append(f"--json_columns {quote(*self.json, *columns)} stores JSON text")
+        choices.append(f"--json_columns {quote(*self.json_columns, *columns)} stores JSON text")
         which = "the column" if len(columns) == 1 else "the columns"
         choices.append(f"--drop {quote(*self.drop, *columns)} leaves {which} out")
         return ", ".join(choices[:-1]) + f", and {choices[-1]}"

@@ -294,7 +294,7 @@ def _with_texts(batch: pa.RecordBatch, schema: Any) -> pa.RecordBatch:
 def _flatten_types(fields: Mapping[str, FlatColumnType], nesting: Nesting) -> dict[str, FlatColumnType]:
     flat = nesting.flatten_types({name: field.kind for name, field in fields.items() if field.kind != _NO_TYPE})
     others = {name: field for name, field in fields.items() if field.kind == _NO_TYPE}
-    others |= {name: FlatColumnType(name, _TEXT) for name in others if name in nesting.json}
+    others |= {name: FlatColumnType(name, _TEXT) for name in others if name in nesting.json_columns}
     described = {
         name: replace(column, description=fields[name].description) if name in fields else column
         for name, column in (flat | others).items()

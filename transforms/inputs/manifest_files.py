@@ -206,6 +206,11 @@ class ObjectsColumn:
         return cls(tuple(members.items()), bool(declared.has_class_ids), names)
 
     @property
+    def has_unnamed_ids(self) -> bool:
+        """True if classes are ids without names."""
+        return self.has_class_ids and not self.names
+
+    @property
     def members(self) -> tuple[annotations.ObjectField, ...]:
         """Fields of Object that the column provides."""
         return tuple(member for member, _ in self.keys)

@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
+from shardmill.flag_values import split_names
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns import types as column_types
 from shardmill.transforms.columns.arrow import as_text, convert_batch, split_text, to_batch
 from shardmill.transforms.columns.example_bytes import payload_hashes
 from shardmill.transforms.columns.example_encoding import encode_framed
+from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.csv import CsvFormat
@@ -30,6 +32,7 @@ from shardmill.transforms.inputs import found_files, summary
 from shardmill.transforms.inputs.annotations import is_integer
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
 from shardmill.transforms.inputs.manifest_files import DIGEST, SIZE_COLUMNS, ManifestFile, ObjectsColumn, number_line
+from shardmill.transforms.options.table_options import TableReadOptions
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 
@@ -39,26 +42,18 @@ _BLOCK_BYTES = 4 << 20  # of a manifest, read at once
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestNames:
-    """Names of a manifest's columns, and the rules for its file names."""
+class ManifestNames(TableReadOptions):
+    """Names of a manifest's columns, the rules for its file names, and the options that it is read with."""
 
-    file: str = ""  # column of file names; "" for file_name or image_uri
+    file_column: str = ""  # columns of file names, the main one first; "" for file_name or image_uri
     label_column: str = "label"
     file_suffix: str = ""  # appended to file names that lack it
-    root: str = ""  # folder of the files, relative to the manifest's folder
-    separator: str = ""  # between the classes in a label; "" for one class
+    file_root: str = ""  # folder of the files, relative to the manifest's folder
     companions: tuple[found_files.Companion, ...] = ()  # columns that name further files of an example
     objects_column: ObjectsColumn | None = None  # column of the objects in each image; None without one
     split_column: str = "split"
-    drop: tuple[str, ...] = ()  # further columns to leave out
-    only: tuple[str, ...] = ()  # further columns to keep; () for all
-    types: tuple[tuple[str, str], ...] = ()  # data types of further columns; those of others are inferred
-    keys: tuple[str, ...] = ()  # columns that group or stratify files
-    group_by: str | None = None  # the one of them that groups
-    # The formats that read the manifests
-    csv: CsvFormat = field(default_factory=lambda: CsvFormat(strip=True))
-    json_lines: JsonLinesFormat = field(default_factory=lambda: JsonLinesFormat(_BLOCK_BYTES))
-    parquet: ParquetFormat = field(default_factory=ParquetFormat)
+    group_by: str | None = None  # column that groups files
+    stratify_by: str | None = None  # column that stratifies them
     flags: Any = None  # the layout's TableOptions, of a floor above this one, that notices about rows depend on
 
     def keeps(self, column: str) -> bool:
@@ -69,10 +64,12 @@ class ManifestNames:
         """Return the format that reads the manifest at `path`, by its name."""
         kind = manifest_format(path)
         if kind == "csv":
-            return self.csv
-        found = self.json_lines if kind == "jsonl" else self.parquet
+            return replace(CsvFormat.of(self), strip=True, remarks_spaces=True)
         objects = () if self.objects_column is None else (formats.OBJECTS,)
-        return replace(found, nesting=replace(found.nesting, json=(*found.nesting.json, *objects), drop=self.drop))
+        nesting = self.subset(Nesting, json_columns=(*self.json_columns, *objects))
+        if kind == "parquet":
+            return ParquetFormat(self.fill, nesting)
+        return JsonLinesFormat(_BLOCK_BYTES, self.fill, nesting, encoding=self.text_encoding)
 
     @property
     def role_columns(self) -> tuple[str, ...]:
@@ -82,12 +79,13 @@ class ManifestNames:
     @property
     def file_columns(self) -> tuple[str, ...]:
         """Columns that may name the file."""
-        return (self.file,) if self.file else FILE_COLUMNS
+        return split_names(self.file_column)[:1] if self.file_column else FILE_COLUMNS
 
     def path(self, name: str) -> str:
         """Return a file name with the suffix and root of this manifest."""
         suffixed = name if name.lower().endswith(self.file_suffix.lower()) else f"{name}{self.file_suffix}"
-        return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
+        root = self.file_root.rstrip("/") or self.file_root
+        return suffixed if not root or name.startswith("/") or "://" in name else storage.join(root, suffixed)
 
     def reserved_names(self, feature_names: Collection[str]) -> tuple[str, ...]:
         """Return the names that no further column may have; image sides are allowed with a column of objects."""
@@ -191,7 +189,7 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
 def _suggest_file_columns(columns: Sequence[str], path: str, names: ManifestNames) -> str:
     """Return the flag for the columns of files, as the end of a sentence: those whose first row has a file that exists,
     or else those whose names say it."""
-    if names.file:
+    if names.file_column:
         return ""
     read, row, folder = names.format_of(path), dict[str, Any](), manifest_folder(path)
     for block in islice((item for item in _find_blocks(path, names) if isinstance(item, BlockRef)), 1):
@@ -217,8 +215,7 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
     declared: column_types.DeclaredObjects | None = None
     names: tuple[str, ...] = ()
     if manifest_format(path) == "parquet":
-        found = _find_in_parquet(path)
-        if found is not None:
+        if (found := _find_in_parquet(path)) is not None:
             (declared,) = found.objects
             names = next(iter(found.class_names), ())
     elif manifest_format(path) == "jsonl":
@@ -370,7 +367,7 @@ def infer_columns(
 def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) -> list[str]:
     if not header:
         raise UserError(f"--manifest {path} is empty; expected a header with column {' or '.join(names.file_columns)}")
-    spelled = replace(names.csv, strip=False).header(FileRef(path, path, storage.size(path)))
+    spelled = replace(CsvFormat.of(names), strip=False).header(FileRef(path, path, storage.size(path)))
     spaced = [name for name in spelled if name != name.strip(" \t")]
     what = "names of columns with spaces around them, which are left out"
     return [_describe(what, len(spaced), spaced[0])] if spaced else []
@@ -383,9 +380,8 @@ def _compares_sizes(reserved: Collection[str], names: ManifestNames) -> bool:
 def _settle(column: column_types.ColumnType, asked: str | None) -> column_types.ColumnType:
     settled = column.settle()
     dtype: Any = settled.dtype if asked is None else asked
-    return replace(
-        settled, dtype=dtype, spelling=column_types.Spelling(0)
-    )  # so that the layout does not settle it again
+    spelling = column_types.Spelling(0)  # so that the layout does not settle it again
+    return replace(settled, dtype=dtype, spelling=spelling)
 
 
 def _without_backslashes(name: str, folder: str, names: ManifestNames, findings: ManifestFindings) -> str:
@@ -462,7 +458,8 @@ class ManifestReader:
 
     def _read_rows(self, path: str) -> Iterator[Rows]:
         read = self.names.format_of(path)
-        keys = [formats.KeyColumn(name) for name in self.names.keys if name in self.columns.kept]
+        named = (self.names.group_by, self.names.stratify_by)
+        keys = [formats.KeyColumn(name) for name in named if name and name in self.columns.kept]
         with _reading(path):
             for block in _find_blocks(path, self.names):
                 if isinstance(block, BlockRef):
@@ -488,7 +485,7 @@ class ManifestReader:
             try:
                 identity, uri = found_files.resolve_name(names.path(name), folder, self.allow_outside)
                 companions = [self._find_companion(item, texts[item.column][row], folder) for item in names.companions]
-                label = _parse_label(texts[names.label_column][row], names.separator)
+                label = _parse_label(texts[names.label_column][row], names.class_separator)
             except ValueError as error:
                 rejects.append(Reject(name, line, "index", str(error)))
                 continue

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from glob import escape
+from typing import Any
 
 from shardmill.data.features import Feature, Features, features_of_kind
 from shardmill.data.kinds import kind_of
@@ -77,7 +78,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--image": options.image,
         **options.columns_by_flag,
-        "--types": options.types,
+        "--types": dict(options.types),
         "--drop": options.drop,
         "--json_columns": options.json_columns,
         "--only": options.only,
@@ -206,9 +207,8 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
 
 def is_declared_number(options: TableOptions, column: str) -> bool:
     """Return True if --schema or --types declares the column as numbers."""
-    if options.types.get(column) in ("int64", "float32"):
-        return True
-    return any(feature.name == column and _holds_numbers(feature) for feature in options.schema or ())
+    has_type = dict(options.types).get(column) in ("int64", "float32")
+    return has_type or any(feature.name == column and _holds_numbers(feature) for feature in options.schema or ())
 
 
 def _holds_numbers(feature: Feature) -> bool:
@@ -242,12 +242,13 @@ def _selected_columns(known: Iterable[str], options: TableOptions) -> list[str]:
 
 def _columns_from_data(known: Sequence[str], inferred: Inferred, options: TableOptions) -> Columns:
     types: dict[str, ColumnType] = {}
+    declared: dict[str, Any] = dict(options.types)
     notices = []
     for name in _selected_columns(known, options):
         column = inferred.types.get(name)
         if column is not None:
             column = column.settle()
-            types[name] = replace(column, dtype=options.types.get(name, column.dtype))
+            types[name] = replace(column, dtype=declared.get(name, column.dtype))
         if inferred.rows and (column is None or not column.present):
             notices.append(
                 f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"
@@ -272,7 +273,7 @@ def _columns_from_schema(known: Sequence[str], header: Sequence[str], options: T
                 f" {suggest_column(feature.name, known)}"
             )
     types = {feature.name: _column_type(feature) for feature in features}
-    for name, dtype in options.types.items():
+    for name, dtype in options.types:
         if name in types and name not in options.label_columns and types[name].dtype != dtype:
             raise UserError(
                 f"--types {assign(name, dtype)}: {options.schema_name} says that it holds {types[name].dtype}; change"

@@ -13,6 +13,7 @@ from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
 from shardmill.transforms.formats.conventions import COMMANDS, describe_foreign_format
 from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.listing import NO_SUFFIX, find_names, is_glob, is_unknown_file, list_input
+from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, InputSummary
 from shardmill.transforms.inputs.unused_annotations import describe_companions, describe_unused_files
 from shardmill.transforms.layout.options import (
@@ -141,7 +142,7 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     _check_not_empty(summary, options)
     _check_not_too_many(summary, options)
     missing = missing_notices(summary, options)
-    if options.pattern and not options.is_annotated and not is_glob(options.pattern):
+    if options.input and not options.is_annotated and not is_glob(options.input):
         _check_other_files(summary, options)
     manifest = bool(summary.labels)
     deepest = max(map(len, folder_roles.parse_paths(summary.folders)), default=0)
@@ -150,9 +151,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     )
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
-        split_source = "the annotations" if options.is_annotated and not options.in_manifest else options.split_source
         is_listed = manifest or bool(summary.splits)
-        check_no_split_flags(options.split, split_source if is_listed else "the input's split folders")
+        check_no_split_flags(options.split, options.split_source if is_listed else "the input's split folders")
     labels = _names(summary.labels, summary, folders.label)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
@@ -168,12 +168,12 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         )
     objects = None
     if options.is_annotated and (summary.objects or summary.class_lists or not labels):
-        tables, has_class_ids = summary.class_lists, options.has_class_ids
+        tables, column = summary.class_lists, options.objects_column
         if not summary.objects and not tables and summary.reasons:
             ((reason, _),) = summary.reasons.most_common(1)
             are = plural(summary.rejected, "record is rejected", "records are rejected")
             raise UserError(f"{options.source}: no image has an object that can be read; {are}, such as for: {reason}")
-        objects = resolve_object_classes(summary.objects, tables, options.classes, options.source, has_class_ids)
+        objects = resolve_object_classes(summary.objects, tables, options.classes, options.source, column)
     if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(
             f"{options.classes.error_prefix}, but {options.source} has no labels: no class folders and no column"
@@ -189,7 +189,8 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     )
     if has_input_splits:
         spelled = _names(summary.splits if folders.split is None else (), summary, folders.split)
-        is_listed = options.is_annotated or (bool(summary.labels) and not options.has_name_rules)
+        is_by_name = bool(options.label_pattern or options.split_lists)
+        is_listed = options.is_annotated or (bool(summary.labels) and not is_by_name)
         where = lister_name(options) if is_listed else "their folders"
         names = order_splits(spelled, f"in {options.source}")
         splits = Splits(names, None, tuple(folder_roles.split_notices(spelled, where)))
@@ -252,7 +253,7 @@ def resolve_object_classes(
     tables: Mapping[tuple[str, ...], tuple[int, str]],
     options: LabelOptions,
     source: str,
-    has_class_ids: bool,
+    column: ObjectsColumn | None,
 ) -> ClassNames:
     """Return the class table of objects: the one in the annotations, or the sorted names of the classes found.
 
@@ -272,7 +273,7 @@ def resolve_object_classes(
         return ClassNames(ordered[0][0], ordered[0][1][1])
     if not found:
         raise UserError(f"{source}: there is no object in any image, and so no class; give a file that has objects")
-    if has_class_ids:
+    if column is not None and column.has_unnamed_ids:
         return ClassNames(tuple(map(str, range(max(map(int, found)) + 1))), source)
     return resolve_classes(found, options)
 

@@ -67,11 +67,10 @@ def find_objects(
         keys, declared_names or (given_names if keys.has_class_ids and given_names else ()), options.source
     )
     column = _limit_to_schema(column, options)
-    numbered = column.has_class_ids and not column.names
     found = _found_classes(column, inferred, options)
     tables = {declared_names: (1, f"the metadata of {options.source}")} if declared_names else {}
     label_options = LabelOptions() if given_names is None else replace(options.classes, labels=given_names)
-    classes = resolve_object_classes(found, tables, label_options, options.source, numbered)
+    classes = resolve_object_classes(found, tables, label_options, options.source, column)
     schema_classes = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
     if len(classes) < schema_classes:
         raise UserError(
@@ -79,7 +78,7 @@ def find_objects(
             f" has {len(classes):,}; give their names with --labels_file, the"
             f" {file_names.labels_file(LABEL.replace('/', '-'))} that is next to the schema"
         )
-    notices = [] if not numbered else [unnamed_classes_notice(len(classes))]
+    notices = [unnamed_classes_notice(len(classes))] if column.has_unnamed_ids else []
     integers = {item.name for item in features if item.dtype == "int64" and item.kind == "tensor" and not item.shape}
     size_columns = SIZE_COLUMNS if integers.issuperset(SIZE_COLUMNS) else ()
     return RowObjects(column, _image(images), size_columns, classes, options.boxes, tuple(notices))

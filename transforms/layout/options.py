@@ -18,7 +18,7 @@ from shardmill.flag_values import assign, quote
 from shardmill.metadata.labels import CATEGORY, ClassNames, resolve_class_names
 from shardmill.text import listed, plural
 from shardmill.transforms.columns.nested import Nesting
-from shardmill.transforms.columns.types import ScalarType, ValuesOf
+from shardmill.transforms.columns.types import ValuesOf
 from shardmill.transforms.findings import NO_CLASS, LabelLists, joined_class_notices
 from shardmill.transforms.formats.conventions import describe_foreign_format
 from shardmill.transforms.inputs.folders import (
@@ -38,9 +38,11 @@ from shardmill.transforms.inputs.folders import (
     quote_names,
 )
 from shardmill.transforms.inputs.listing import NO_MATCH, OF_DATA_SET
+from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 from shardmill.transforms.inputs.summary import DECOMPOSED, InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import DEFAULT_REJECT_FRACTION, FOLDER, SplitOptions, Stack, allow_rejects
+from shardmill.transforms.options.table_options import TableReadOptions
 from shardmill.transforms.stores import storage
 
 
@@ -55,19 +57,23 @@ class FileLayoutOptions:
     kind: FileKind = IMAGES  # of the files
     folders: FolderRoles | None = None  # folder roles of --folders; None to guess them
     root: str = ""  # folder that names are relative to
-    pattern: str = ""  # folder or glob of the files; "" if something else lists them
+    input: str | None = None  # folder or glob of the files; None if something else lists them
     has_companions: bool = False  # True if an add-on gives each image a companion
-    is_annotated: bool = False  # True if objects in images are annotated
-    imagefolder: str = ""  # folder whose metadata files are the manifest, or ""
-    in_manifest: bool = False  # True if the annotations are in a manifest
-    has_class_ids: bool = False  # True if object classes are ids without names
-    # separator of classes in a manifest's label, by "label"; empty for one class
-    separators: Mapping[str, str] = field(default_factory=dict)
+    annotation_flag: str = ""  # flag of what annotates the images; "" for none
+    objects_column: ObjectsColumn | None = None  # column of a manifest with objects in images; None without one
+    imagefolder: str | None = None  # folder whose metadata files are the manifest
+    class_separator: str = ""  # separator of classes in a manifest's label; "" for one class
     file_column: str = ""  # manifest column of file names; "" for file_name
     input_notices: tuple[str, ...] = ()  # notices about how the input was found
-    has_name_rules: bool = False  # True if labels or splits are found by the names of files
+    label_pattern: str = ""  # regular expression by which names of files give labels; "" for none
+    split_lists: tuple[tuple[str, str], ...] = ()  # files that list the files of splits
     on_duplicate_key: str = "allow"  # action for several rows of a manifest about one file
     split_source: str = "the manifest's column 'split'"  # description of where a manifest's rows get their splits
+
+    @property
+    def is_annotated(self) -> bool:
+        """True if objects in images are annotated."""
+        return bool(self.annotation_flag) or self.objects_column is not None
 
     @property
     def are_files_drawn(self) -> bool:
@@ -80,21 +86,16 @@ OBJECTS = "objects"  # the sequence of what is in images, and the column that it
 
 
 @dataclass(frozen=True, slots=True)
-class TableOptions:
+class TableOptions(TableReadOptions):
     """User options about the columns, labels and splits of a table."""
 
     source: str  # name of the input in messages
     # features of --schema, None if not given; objects as one column, see split_object_features
     schema: Features | None = None
     objects: Features = ()  # features of objects in images in --schema
-    drop: tuple[str, ...] = ()  # columns to leave out
     on_other_columns: str = ""  # --on_other_columns; "" if the command has no such flag
-    json_columns: tuple[str, ...] = ()  # columns of --json_columns
     nesting: Nesting | None = None  # how nested values are stored; None if no flag about them exists
-    only: tuple[str, ...] = ()  # columns to keep; () for all
-    fill: tuple[tuple[str, str], ...] = ()  # (column, text) in place of missing values
     label_columns: tuple[str, ...] = ()
-    separators: Mapping[str, str] = field(default_factory=dict)  # separator of classes in a label, by column
     key: str | None = None  # column that identifies a record; need not be a feature
     # assignment of records to splits; its columns need not be features
     split: SplitOptions = field(default_factory=SplitOptions)
@@ -113,15 +114,18 @@ class TableOptions:
     key_flag: str = "--key"  # flag that names the key
     columns_by_flag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns of flags of add-ons
     column_changes: tuple[Callable[..., Any], ...] = ()  # of add-ons: see RowAddOn.change_columns
-    types: Mapping[str, ScalarType] = field(default_factory=dict)  # columns of --types with their types
     stack: tuple[Stack, ...] = ()  # columns that become one feature
     column_order: tuple[str, ...] = ()  # columns of rows without a header, if they have an order
     keeps_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
-    missing: tuple[str, ...] = ()  # texts that mean a missing value in CSV; () for other formats
-    encoding: str | None = None  # of --encoding
+    missing: tuple[str, ...] = field(default=(), kw_only=True)  # texts that mean a missing value; () except for CSV
     has_timestamps: bool = True  # True if there is a flag --timestamp
     languages: tuple[str, ...] = ()  # names of parallel texts; () for lines of one text
+
+    @property
+    def separators(self) -> dict[str, str]:
+        """The separator of classes in a label, by column."""
+        return {name or self.label_columns[0]: text for name, text in (self.label_separator or {}).items()}
 
     @property
     def flagged(self) -> tuple[str, ...]:
@@ -298,13 +302,14 @@ def file_notices(
     objects: ClassNames | None,
 ) -> list[str]:
     """Return the notices about an input of files, its folders and its classes."""
-    has_separator_flag = not options.pattern and options.is_annotated == options.in_manifest
+    has_separator_flag = options.input is None and not options.annotation_flag
     is_split_by_flag = has_separator_flag and not summary.label_lists["lists"]
     frozen = options.classes.class_names()
+    is_unnamed = options.objects_column is not None and options.objects_column.has_unnamed_ids
     return [
         *sorted(summary.notices),
         *(["there is no object in any image"] if objects is not None and not summary.objects else []),
-        *([unnamed_classes_notice(len(objects))] if objects is not None and options.has_class_ids else []),
+        *([unnamed_classes_notice(len(objects))] if objects is not None and is_unnamed else []),
         *skipped_notices(summary),
         *ignored_value_notices(summary.ignored_properties),
         *(
@@ -372,7 +377,7 @@ def missing_notices(summary: InputSummary, options: FileLayoutOptions) -> list[s
 
 def lister_name(options: FileLayoutOptions) -> str:
     """Return the name of what lists the files, for messages."""
-    return "the annotations" if options.is_annotated and not options.in_manifest else "the manifest"
+    return "the annotations" if options.annotation_flag else "the manifest"
 
 
 def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
@@ -393,10 +398,9 @@ def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> li
 def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
     if not summary.label_lists["lists"]:
         return []
+    separators = {"label": options.class_separator} if options.class_separator else {}
     list_counts = {("label", kind): number for kind, number in summary.label_lists.items()}
-    return list(
-        LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, dict(options.separators)).notices()
-    )
+    return list(LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, separators).notices())
 
 
 _MOST_LEVELS = 5  # of folders that suggestions look at

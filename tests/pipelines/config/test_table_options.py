@@ -11,10 +11,10 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.pipelines.config.images import ImagesConfig
-from shardmill.pipelines.config.record_options import TableReadOptions
 from shardmill.transforms.inputs.found_files import columns_of
 from shardmill.transforms.inputs.manifest_table import ManifestFindings, ManifestReader, infer_columns
 from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.options.table_options import TableReadOptions
 
 # By option: its value, the name and content of a manifest, and the columns that are read with it
 CASES: dict[str, tuple[Any, str, str, dict[str, list[Any]]]] = {

@@ -201,7 +201,7 @@ def test_a_notice_says_where_a_split_has_another_name() -> None:
 
     assert layout(tree("Val/cat", "train/dog")).notices == (notice.format("their folders"),)
     assert layout(manifest(["a", "a"], ["Val", "train"])).notices == (notice.format("the manifest"),)
-    by_names = layout(manifest(["a", "a"], ["Val", "train"]), has_name_rules=True)
+    by_names = layout(manifest(["a", "a"], ["Val", "train"]), label_pattern="(?P<label>.*)")
     assert by_names.notices == (notice.format("their folders"),)
 
 

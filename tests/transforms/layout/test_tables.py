@@ -140,11 +140,11 @@ def test_a_label_of_several_classes() -> None:
     made = layout(lists, summary=FILES, label_columns=("tags",))
     assert made.types["tags"] == ColumnType("bytes", -1, 0)
     texts = Inferred(TYPES, 10, {"city": frozenset({"a;b", "c"})})
-    parted = layout(texts, label_columns=("city",), separators={"city": ";"})
+    parted = layout(texts, label_columns=("city",), label_separator={"city": ";"})
     assert parted.types["city"] == ColumnType("bytes", None, 0)
     for labelled, options in (
         (lists, {"summary": FILES, "label_columns": ("tags",), "stratify_by": "tags"}),
-        (texts, {"label_columns": ("city",), "separators": {"city": ";"}, "stratify_by": "city"}),
+        (texts, {"label_columns": ("city",), "label_separator": {"city": ";"}, "stratify_by": "city"}),
     ):
         with pytest.raises(UserError, match="rows have any number of its values"):
             layout(labelled, **options)

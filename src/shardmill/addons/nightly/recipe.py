@@ -17,12 +17,12 @@ from shardmill.flag_values import OptionValueError
 from shardmill.metadata import file_names
 from shardmill.pipelines.config.flags import BuildOutputOptions
 from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.yaml_nodes import Document, Node, read_documents
 from shardmill.pipelines.jobs.kind import Kind
 from shardmill.pipelines.jobs.registry import KINDS
 from shardmill.text import did_you_mean, mask_urls, to_printable
 from shardmill.transforms.options.declare import Option, Options, expected_words, flag, options_of
 from shardmill.transforms.options.job_options import CheckOptions, parse_check_names, parse_constraints
-from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import file_error, writing_error
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError
+from shardmill.pipelines.config.yaml_nodes import Node
 from shardmill.text import did_you_mean
 from shardmill.transforms.options.declare import Option, Options, expected_words, options_of
-from shardmill.transforms.options.yaml_nodes import Node
 
 Section = TypeVar("Section", bound=Options)
 _FLAG = re.compile(r"--(\w+)")

@@ -15,9 +15,9 @@ from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError
 from shardmill.metadata import file_names
 from shardmill.metadata.tfds_metadata import TransformedOutput, TransformFile
+from shardmill.pipelines.config.yaml_nodes import Document, Node, read_documents
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.options.declare import expected_words
-from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 from shardmill.transforms.stores import storage
 
 _TRANSFORM_DOCUMENT = Document("a transform", "features and their transforms, such as `age: z_score`")
