@@ -25,7 +25,8 @@ from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOr
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
 from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.findings import merged
-from shardmill.transforms.inputs.sources import IndexedFiles, ListFiles, ReadManifest
+from shardmill.transforms.inputs.findings import IndexedFiles
+from shardmill.transforms.inputs.sources import ListFiles, ReadManifest
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.files import Layout, make_layout
 from shardmill.transforms.layout.options import FileLayoutOptions

@@ -22,7 +22,6 @@ from shardmill.transforms.layout.options import TableOptions, skipped_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.records import staging
-from shardmill.transforms.records.images import add_object_features
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.workers.elements import get_single
@@ -57,7 +56,10 @@ def check_files(summary: InputSummary, config: RecordsConfig) -> None:
 def _make_route_layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     check_files(summary, config)
     layout = config.make_layout(summary, inferred, config.table_options, config.line_numbers)
-    layout = add_object_features(layout)
+    if layout.objects is not None:
+        from shardmill.transforms.records.images import add_object_features
+
+        layout = add_object_features(layout, layout.objects)
     for add_on in config.row_add_ons if layout.features else ():
         layout = add_on.change_layout(layout, config.source)
     if layout.features:

@@ -15,6 +15,7 @@ from shardmill.data.features import features_of_kind, translated_features
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.file_names import shards_glob
 from shardmill.metadata.manifest import Manifest, SplitEntry
+from shardmill.metadata.tfds_metadata import TFDS_CANNOT
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.quality.difference import describe_changes
 from shardmill.quality.profile import Profile
@@ -23,7 +24,6 @@ from shardmill.quality.stats_values import Distinct, Number, Numbers
 from shardmill.reading.dataset import Dataset, choose_columns, has_tensorflow_files, open_dataset, supervised_pair
 from shardmill.reading.plain_examples import find_incomplete, suggest_defaults
 from shardmill.text import plural, to_printable
-from shardmill.transforms.files.encoding import TFDS_CANNOT
 from shardmill.transforms.options.job_options import NO, RECORD
 from shardmill.transforms.shards.sources import FileIndex, read_index
 from shardmill.transforms.stores import storage

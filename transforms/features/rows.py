@@ -23,6 +23,7 @@ from shardmill.transforms.shards.sources import ShardInfo, ShardSource
 from shardmill.transforms.statistics.tables import TableStats
 
 ENCODE_STAGE = "encode"
+PICTURES = "\0pictures:"  # how the column of a batch begins that holds the metadata of images of a column
 Flags = npt.NDArray[np.bool_]
 
 

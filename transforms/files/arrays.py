@@ -20,9 +20,10 @@ from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import format_shape
 from shardmill.transforms.files import encoding
 from shardmill.transforms.files.encoding import Encoded, FileEncoder, LabelledStats, ManifestColumns, file_features
+from shardmill.transforms.files.image_features import nodata_notices
 from shardmill.transforms.files.image_geometry import ImageError
 from shardmill.transforms.files.image_headers import describe_foreign
-from shardmill.transforms.files.tiff import is_tiff, nodata_notices, read_tiff
+from shardmill.transforms.files.tiff import is_tiff, read_tiff
 from shardmill.transforms.files.tiff import read_array as read_tiff_array
 from shardmill.transforms.findings import Occurrences, merged, merged_by
 from shardmill.transforms.inputs.summary import InputSummary

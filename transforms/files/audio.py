@@ -15,6 +15,7 @@ from shardmill.data import example
 from shardmill.data.features import NO_RENAMES, Feature, Features, Renames
 from shardmill.data.media import UnsupportedWavError, WavError, WavHeader, decode_samples, read_header
 from shardmill.installed import install_hint
+from shardmill.metadata.tfds_metadata import TFDS_CANNOT
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.files import encoding as file_encoding
@@ -224,9 +225,7 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
     encodings = ", ".join(sorted(stats.encodings))
     if len(stats.channels) > 1 or len(stats.encodings) > 1 or "float32" in stats.encodings or stats.odd["pcm16"]:
         why = f"the files are {encodings}, of {' or '.join(map(str, sorted(stats.channels)))} channels"
-        notices.append(
-            f"{file_encoding.TFDS_CANNOT} the audio as one feature, for {why}; it gives each file's bytes; {REMEDY}"
-        )
+        notices.append(f"{TFDS_CANNOT} the audio as one feature, for {why}; it gives each file's bytes; {REMEDY}")
     return notices
 
 

@@ -394,9 +394,6 @@ def describe_refusal(error: Exception) -> str:
     return f"cannot be read: {error_text(error)}" if isinstance(error, OSError) else str(error)
 
 
-TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
-
-
 def file_features(
     layout: Layout, rows: int, value: Feature, size_names: Sequence[str] = (), annotation_features: Features = ()
 ) -> Features:

@@ -2,22 +2,25 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.data.features import OBJECT_DETECTION_KEYS
+from shardmill.metadata.tfds_metadata import TFDS_CANNOT
 from shardmill.text import plural
-from shardmill.transforms.files.encoding import TFDS_CANNOT
-from shardmill.transforms.files.image_objects import ObjectNames
-from shardmill.transforms.files.tiff import nodata_notices
+from shardmill.transforms.findings import Occurrences
 from shardmill.transforms.formats.conventions import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_16_bit_png
-from shardmill.transforms.statistics.files import ImageProperties
+
+if TYPE_CHECKING:
+    from shardmill.transforms.files.image_objects import ObjectNames
+    from shardmill.transforms.statistics.files import ImageProperties
 
 _DARK = 1 << 14  # a highest value of 16 bits that is a quarter of white, or less
 
 
-def naming_notices(names: ObjectNames) -> list[str]:
+def naming_notices(names: "ObjectNames") -> list[str]:
     """Return a notice of what TFDS cannot read under a naming scheme of objects."""
     if not names.is_detection_api:
         return []
@@ -53,7 +56,7 @@ def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
     ]
 
 
-def property_notices(found: ImageProperties, reencoded: bool) -> list[str]:
+def property_notices(found: "ImageProperties", reencoded: bool) -> list[str]:
     """Return notices of properties of images that readers ignore, or that re-encoding does not keep."""
     notices = deep_notices(found.deep, reencoded)
     if reencoded and 0 < found.highest.maximum <= _DARK:
@@ -80,6 +83,15 @@ def property_notices(found: ImageProperties, reencoded: bool) -> list[str]:
         images = plural(found.more_bands, "TIFF has", "TIFFs have")
         notices.append(f"{images} more bands than --image_bands names, which are left out")
     return notices + nodata_notices(found.nodata)
+
+
+def nodata_notices(found: Mapping[str, Occurrences]) -> list[str]:
+    """Return a notice for each value that tags call no data, given the files whose tag has it."""
+    return [
+        f"{plural(number, 'TIFF has', 'TIFFs have')} the tag GDAL_NODATA {value}, the first {name!r}: pixels of that"
+        " value are no data, and are stored as others are"
+        for value, (number, name) in sorted(found.items())
+    ]
 
 
 def animation_notices(formats: Counter[str]) -> list[str]:

@@ -27,10 +27,10 @@ from shardmill.transforms.files.arrays import (
     make_typed_layout,
 )
 from shardmill.transforms.files.encoding import Encoded
+from shardmill.transforms.inputs.findings import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, FileKind
 from shardmill.transforms.inputs.found_files import FOUND, REVISION, hash_revision
 from shardmill.transforms.inputs.listing import Skipped, find_exclusion, find_names, input_root, list_input, list_singly
-from shardmill.transforms.inputs.sources import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
 from shardmill.transforms.layout.options import FileLayoutOptions
 from shardmill.transforms.stores import storage

@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,7 @@ import numpy as np
 from PIL import TiffImagePlugin
 
 from shardmill.installed import install_hint
-from shardmill.text import plural
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError
-from shardmill.transforms.findings import Occurrences
 from shardmill.transforms.stores.protocol import error_text
 
 _STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # classic and BigTIFF
@@ -114,15 +111,6 @@ def _describe(page: Any) -> dict[str, Any]:
         "orientation": page.get(_ORIENTATION, UPRIGHT),
         "nodata": "".join(re.findall(r"[^\s,\0]+", str(page.get(_NODATA, "")))[:1]),
     }
-
-
-def nodata_notices(found: Mapping[str, Occurrences]) -> list[str]:
-    """Return a notice for each value that tags call no data, given the files whose tag has it."""
-    return [
-        f"{plural(number, 'TIFF has', 'TIFFs have')} the tag GDAL_NODATA {value}, the first {name!r}: pixels of that"
-        " value are no data, and are stored as others are"
-        for value, (number, name) in sorted(found.items())
-    ]
 
 
 def read_array(data: bytes, first_page: bool = False) -> np.ndarray:

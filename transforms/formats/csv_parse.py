@@ -308,7 +308,8 @@ def parse_piece(piece: CsvPiece, table: Table, wanted: Sequence[str], with_lines
         )
     fine = is_utf8(piece.text)
     encodings = Undecodable(has_utf8=fine and not piece.text.isascii())
-    if fine and not with_lines and not is_malformed(piece.text, table.dialect) and not _has_comments(piece, table):
+    commented = table.comment and re.search(rb"(?:\A|[\r\n])" + re.escape(table.comment), piece.text)
+    if fine and not with_lines and not commented and not is_malformed(piece.text, table.dialect):
         with contextlib.suppress(pa.ArrowInvalid):  # some record has too few fields, or too many
             parsed = Parsed(*_parse(piece.text, table, wanted), findings=Findings.of(encodings))
             if _may_take_in_rows(piece.text, table) and count_lines(piece.text) > parsed.rows:
@@ -430,10 +431,6 @@ def _check_quotes(piece: CsvPiece, records: Records, kept: Flags, table: Table) 
         if is_like:
             replace(evidence, several=1, least=0, first=place(number)).notices()
     return evidence
-
-
-def _has_comments(piece: CsvPiece, table: Table) -> bool:
-    return table.comment != b"" and re.search(rb"(?:\A|[\r\n])" + re.escape(table.comment), piece.text) is not None
 
 
 MARKS_OF_NAME = 8  # spaces and quotes around each name of a repeated header, at most

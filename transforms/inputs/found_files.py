@@ -358,9 +358,8 @@ def count_missing(rejects: Sequence[Reject], companions: Sequence[Companion]) ->
     names = {NO_SUCH_FILE: [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]}
     for item in companions:
         prefix = f"{item.display_name}: {NO_SUCH_FILE}: "
-        names[item.display_name] = [
-            reject.reason.removeprefix(prefix) for reject in rejects if reject.reason.startswith(prefix)
-        ]
+        reasons = [reject.reason for reject in rejects if reject.reason.startswith(prefix)]
+        names[item.display_name] = [reason.removeprefix(prefix) for reason in reasons]
     return {kind: (len(missing), min(missing)) for kind, missing in names.items() if missing}
 
 

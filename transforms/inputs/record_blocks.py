@@ -19,9 +19,9 @@ from shardmill.transforms.execution.running import ONE_A_CORE, ThreadedFlatMap, 
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.inputs import summary as summaries
+from shardmill.transforms.inputs.findings import REJECTS, SUMMARIES, FoundInput, combine_outputs
 from shardmill.transforms.inputs.folders import FileKind, FolderRoles
 from shardmill.transforms.inputs.listing import RecordFiles, Skipped, assign_key_shares
-from shardmill.transforms.inputs.sources import REJECTS, SUMMARIES, FoundInput, combine_outputs
 from shardmill.transforms.options.job_options import reject_flag
 from shardmill.transforms.stores.protocol import error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed

@@ -6,101 +6,39 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsSingleton
 
-import shardmill.transforms.workers.elements  # noqa: F401
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import BATCH_ROWS, concatenate, convert_batch, split_large_batch, to_batches
-from shardmill.transforms.inputs import found_files, manifest_files, manifest_table
-from shardmill.transforms.inputs.annotations import (
-    ANNOTATED,
-    IMAGE_ID,
-    OBJECTS,
-    AnnotatedImage,
-    AnnotatedImages,
-    AnnotationFileSource,
-    AnnotationSource,
-    ListedImage,
-    build_object_lists,
-)
+from shardmill.transforms.inputs import annotations, found_files, manifest_files, manifest_table
+from shardmill.transforms.inputs.findings import FoundInput, IndexedFiles, combine_outputs, with_findings
 from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, NameRules
-from shardmill.transforms.inputs.listing import FoundFiles, ListingItem, Skipped, list_input, list_singly
+from shardmill.transforms.inputs.listing import FoundFiles, ListingItem, list_input, list_singly
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, InputSummary, summarize_batch
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.protocol import FileStat, changed_error, error_text
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.streams import combined_identity, file_identity
-from shardmill.transforms.workers.elements import MergeFn, Spread
-from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
+from shardmill.transforms.workers.elements import Spread
 
 NO_COMPANIONS = found_files.AddedCompanions()
-REJECTS, SUMMARIES = "rejects", "summaries"
 _SAMPLED_OF_FOLDER = 1_000  # names that are compared with each other, at most
 _THREADS = 32  # of look-ups and reads, each of which is a request to an object store of tens of milliseconds
 
 
-class IndexedFiles(NamedTuple):
-    """The input's files: batches of found files, rejects, and one summary of all."""
-
-    files: beam.PCollection[pa.RecordBatch]
-    rejects: beam.PCollection[RejectsPart]
-    summary: beam.PCollection[InputSummary]
-
-
-class FoundInput:
-    """Collects the rejects and the summary of one step that finds input files."""
-
-    def __init__(self, temporary: str | None, rejects: Iterable[Reject] = (), **counts: Any) -> None:
-        """Begin with known rejects, and with fields of the summary."""
-        self.summary = InputSummary(**counts)
-        self._writer = RejectsWriter(temporary)
-        self.reject(*rejects)
-
-    def reject(self, *rejects: Reject) -> None:
-        """Add rejects, and count their records."""
-        self._writer.add(rejects)
-        reasons = Counter(item.reason for item in rejects)
-        self.summary.merge(InputSummary(rejected=sum(item.counted_records for item in rejects), reasons=reasons))
-
-    def leave_out(self, item: Skipped | Reject) -> None:
-        """Add a reject, or count something that is not part of the input."""
-        if isinstance(item, Reject):
-            self.reject(item)
-        else:
-            self.summary.merge(InputSummary(skipped={item.kind: (1, item.name)}))
-
-    def find_companion(
-        self, finder: found_files.CompanionFinder, name: str, position: int | None
-    ) -> found_files.FoundCompanion | None:
-        """Return an image's companion; reject the image and return None if it has none."""
-        companion = finder.find(name, position)
-        if isinstance(companion, str):
-            self.reject(Reject(name, position, "index", companion))
-            return None
-        return companion
-
-    def outputs(self) -> Iterator[TaggedOutput]:
-        """Yield the rejects and the summary, tagged."""
-        yield from (TaggedOutput(REJECTS, part) for part in self._writer.close())
-        yield TaggedOutput(SUMMARIES, self.summary)
-
-
-def combine_outputs(*steps: Any) -> tuple[Any, Any]:
-    """Return the rejects of all steps, and one summary of all."""
-    rejects, summaries = ([step[tag] for step in steps] for tag in (REJECTS, SUMMARIES))
-    if len(steps) > 1:
-        rejects, summaries = [rejects | "AllRejects" >> beam.Flatten()], [summaries | "AllSummaries" >> beam.Flatten()]
-    merging = beam.CombineGlobally(MergeFn(InputSummary))
-    return rejects[0], summaries[0] | "Summarize" >> merging.without_defaults()  # a listing has at least one
-
-
-def with_findings(transform: Any, main: str, element_type: Any = pa.RecordBatch) -> Any:
-    """Return a ParDo with typed main outputs, and with rejects and summaries as further outputs."""
-    return transform.with_output_types(element_type).with_outputs(REJECTS, SUMMARIES, main=main)
+def find_companion(
+    found: FoundInput, finder: found_files.CompanionFinder, name: str, position: int | None
+) -> found_files.FoundCompanion | None:
+    """Return an image's companion; reject the image and return None if it has none."""
+    companion = finder.find(name, position)
+    if isinstance(companion, str):
+        found.reject(Reject(name, position, "index", companion))
+        return None
+    return companion
 
 
 @dataclass(eq=False)
@@ -111,9 +49,8 @@ class ReadManifest(beam.PTransform):
     root: str  # common folder that all names become relative to
     allow_outside: bool  # True if files may be elsewhere
     reserved: tuple[str, ...] = manifest_table.RESERVED  # names that no further column may have
-    names: manifest_table.ManifestNames = field(
-        default_factory=manifest_table.ManifestNames
-    )  # column and file names of the manifests
+    # column and file names of the manifests
+    names: manifest_table.ManifestNames = field(default_factory=manifest_table.ManifestNames)
     identities: bool = False  # True to record file identities, for the detection of changes
     is_first_kept: bool = False  # True to reject all rows of a file but the first
     temporary: str | None = None  # temporary directory of the job; None in a dry run
@@ -256,7 +193,7 @@ class _MeasureRowsFn(_MeasureFn):
 
 
 _FILES_A_BATCH = 256  # of annotations, read by one worker at once
-_IMAGE_COLUMNS = pa.schema(list(ANNOTATED)[:-1])  # of an image, without its objects
+_IMAGE_COLUMNS = pa.schema(list(annotations.ANNOTATED)[:-1])  # of an image, without its objects
 # An image whose annotation is yet to be read, and its companion
 _LISTED = pa.schema({"image": pa.string(), "annotation": pa.string(), "place": pa.int64(), "split": pa.string()})
 _PENDING = pa.schema(
@@ -268,7 +205,7 @@ _PENDING = pa.schema(
 class ReadAnnotations(beam.PTransform):
     """Find every annotated image: root -> IndexedFiles, with the objects of each image."""
 
-    source: AnnotationSource
+    source: annotations.AnnotationSource
     allow_outside: bool = False  # True if images may be outside the source's root
     identities: bool = False  # True to record file identities, for the detection of changes
     image_id: str = ""  # text feature to hold each image's id; "" for IMAGE_ID, where images have one
@@ -311,15 +248,15 @@ def _list_annotated(
     found = FoundInput(temporary)
     finder = None if further.open is None else further.open(identities, True)
     for item in source.list_images():
-        if isinstance(item, AnnotatedImages):
+        if isinstance(item, annotations.AnnotatedImages):
             of_images: list[found_files.FoundCompanion | None] | None = None
             if further.of_objects:
                 of_images = [found_files.hold_companion(image.shapes) for image in item.images]
             elif finder is not None:
-                of_images = [found.find_companion(finder, image.name, image.position) for image in item.images]
+                of_images = [find_companion(found, finder, image.name, image.position) for image in item.images]
             yield from _annotated_batches(item, source.root, allow_outside, image_id, found, of_images)
-        elif isinstance(item, ListedImage):
-            companion = (None,) * 4 if finder is None else found.find_companion(finder, item.image, item.position)
+        elif isinstance(item, annotations.ListedImage):
+            companion = (None,) * 4 if finder is None else find_companion(found, finder, item.image, item.position)
             if companion is not None:
                 pending.append((*item, *companion))
         elif isinstance(item, InputSummary):
@@ -335,7 +272,7 @@ def _list_annotated(
 
 
 def _annotated_batches(
-    files: AnnotatedImages,
+    files: annotations.AnnotatedImages,
     root: str,
     allow_outside: bool,
     image_id: str,
@@ -367,52 +304,53 @@ def _annotated_batches(
     if rows:
         objects = files.objects if len(kept_rows) == len(files.objects) else files.objects.take(pa.array(kept_rows))
         image_batch = convert_batch(list(zip(*rows, strict=True)), _IMAGE_COLUMNS)
-        batch = pa.RecordBatch.from_arrays([*image_batch.columns, objects], schema=ANNOTATED)
+        batch = pa.RecordBatch.from_arrays([*image_batch.columns, objects], schema=annotations.ANNOTATED)
         if further is not None:
             batch = batch.append_column(found_files.COMPANIONS, pa.array(companions, found_files.COMPANIONS.type))
             batch = batch.append_column(found_files.REVISION, pa.array(revisions, found_files.REVISION.type))
         if image_id or any(image.id is not None for image in files.images):
             kind = pa.large_binary() if image_id else pa.int64()
-            batch = found_files.with_columns(batch, {image_id or IMAGE_ID: pa.array(ids, kind)})
+            batch = found_files.with_columns(batch, {image_id or annotations.IMAGE_ID: pa.array(ids, kind)})
         yield from split_large_batch(batch)
 
 
 @dataclass(eq=False)
 class _ReadFn(beam.DoFn):
-    source: AnnotationSource
+    source: annotations.AnnotationSource
     allow_outside: bool
     image_id: str
     temporary: str | None
 
     def setup(self) -> None:
-        self._prepared_source: AnnotationFileSource | None = None
+        self._prepared_source: annotations.AnnotationFileSource | None = None
         self._pool = ThreadPoolExecutor(_THREADS, "shardmill-annotations")
 
     def teardown(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        if OBJECTS.names[-1] in batch.schema.names:
+        if annotations.OBJECTS.names[-1] in batch.schema.names:
             yield batch
             return
         if self._prepared_source is None:
-            assert isinstance(self.source, AnnotationFileSource), "only such a source lists what is read here"
+            # only such a source lists what is read here
+            assert isinstance(self.source, annotations.AnnotationFileSource)
             self._prepared_source = self.source.prepare()
         columns = [column.to_pylist() for column in batch.columns]
-        listed = [ListedImage(*row) for row in zip(*columns[: len(_LISTED)], strict=True)]
+        listed = [annotations.ListedImage(*row) for row in zip(*columns[: len(_LISTED)], strict=True)]
         map_ = map if storage.is_local(self.source.root) else self._pool.map
         read = list(map_(self._read, listed))
-        images = [item for item in read if isinstance(item, AnnotatedImage)]
+        images = [item for item in read if isinstance(item, annotations.AnnotatedImage)]
         ignored = Counter(name for image in images for name in image.ignored_properties)
         rejects = [item for item in read if isinstance(item, Reject)]
         found = FoundInput(self.temporary, rejects, ignored_properties=ignored)
         rows = zip(read, zip(*columns[len(_LISTED) :], strict=True), strict=True)
-        further = [row for item, row in rows if isinstance(item, AnnotatedImage)] if columns[-4][0] else None
-        files = AnnotatedImages(images, build_object_lists([image.objects for image in images]))
+        further = [row for item, row in rows if not isinstance(item, Reject)] if columns[-4][0] else None
+        files = annotations.AnnotatedImages(images, annotations.build_object_lists([image.objects for image in images]))
         yield from _annotated_batches(files, self.source.root, self.allow_outside, self.image_id, found, further)
         yield from found.outputs()
 
-    def _read(self, listed_image: ListedImage) -> AnnotatedImage | Reject:
+    def _read(self, listed_image: annotations.ListedImage) -> annotations.AnnotatedImage | Reject:
         path = storage.join(self.source.root, listed_image.annotation)
         try:
             assert self._prepared_source is not None
@@ -498,7 +436,7 @@ def index_listing(
                 return None
         if finder is None:
             return name, size, None, label, split, None, identity, revision
-        if (companion := found.find_companion(finder, name, None)) is None:
+        if (companion := find_companion(found, finder, name, None)) is None:
             return None
         path, its_size, its_identity, its_revision = companion
         identity = combined_identity(identity, [(path, its_identity)]) if identities else None

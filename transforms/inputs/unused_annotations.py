@@ -127,10 +127,8 @@ def _describe_table(root: str, name: str, kind: folder_roles.FileKind, sample: I
     counts = Counter(column for row in rows for column, cell in enumerate(row) if find_file(cell) is not None)
     if not counts:
         classes = {row[0].strip() for row in rows if len(row) == 1}
-        is_list = bool(classes) and classes <= {
-            part for file in files for name in files[file] for part in name.split("/")
-        }
-        return f"--labels_file {shlex.quote(path)}" if is_list else None
+        parts = {part for names in files.values() for name in names for part in name.split("/")}
+        return f"--labels_file {shlex.quote(path)}" if classes and classes <= parts else None
     if len(rows[0]) < 2 and find_file(rows[0][0]) is not None and folder_roles.has_split_word(name):
         return f"--split_lists {shlex.quote(path)}"
     column = max(counts, key=lambda each: (counts[each], -each))
@@ -170,13 +168,11 @@ def _are_run_lengths(cell: str) -> bool:
 
 
 # Words by which a folder or a file says that it holds masks, labels or annotations of the images next to it
-_MASK_WORDS = frozenset(
-    (
-        *("mask", "masks", "matte", "mattes", "trimap", "trimaps", "gt", "truth", "groundtruth", "anno", "annos"),
-        *("seg", "segs", "segm", "segmentation", "segmentations", "semantic", "instance", "instances"),
-        *("label", "labels", "labelid", "labelids", "labeltrainids", "annotation", "annotations"),
-    )
-)
+_MASK_WORDS = {
+    *("mask", "masks", "matte", "mattes", "trimap", "trimaps", "gt", "truth", "groundtruth", "anno", "annos"),
+    *("seg", "segs", "segm", "segmentation", "segmentations", "semantic", "instance", "instances"),
+    *("label", "labels", "labelid", "labelids", "labeltrainids", "annotation", "annotations"),
+}
 _MANY = 20  # files of a folder: more than the parts of one example
 _SHARE = 0.9  # of a folder's files that must be named after those of another
 _CUT = re.compile(r"[-_. (]|(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)")  # between the words of a name
@@ -259,9 +255,8 @@ def _describe_folders(
     no_classes = folder_roles.SPLITS if folder_roles.are_all_splits(inside) else folder_roles.NO_ROLES
     given += [] if found == no_classes else [f"--folders {no_classes}"]
     rest = {name: number for name, number in folders.items() if mask not in name.split("/")}
-    exclude = f"--exclude {shlex.quote(mask)}" + (
-        "" if folder_roles.find_roles(rest) else f" --folders {folder_roles.NO_ROLES}"
-    )
+    exclude = f"--exclude {shlex.quote(mask)}"
+    exclude += "" if folder_roles.find_roles(rest) else f" --folders {folder_roles.NO_ROLES}"
     table = _name_table("of both", (image, mask))
     if usual:
         return f"{problem}; give {' '.join(given)}; or, if they are no masks, {table}; or, to leave them out, {exclude}"

@@ -1,12 +1,11 @@
-"""Labels, classes and splits of file inputs."""
+"""Labels, classes and columns of file inputs."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from shardmill.errors import UserError
-from shardmill.metadata import file_names
 from shardmill.metadata.labels import ClassNames
 from shardmill.text import plural
 from shardmill.transforms.columns.types import MAX_VALUES, ColumnType
@@ -16,10 +15,9 @@ from shardmill.transforms.inputs.listing import NO_SUFFIX, find_names, is_glob, 
 from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 from shardmill.transforms.inputs.summary import MOST_SAMPLED, InputSummary
 from shardmill.transforms.inputs.unused_annotations import describe_companions, describe_unused_files
+from shardmill.transforms.layout import splits as layout_splits
 from shardmill.transforms.layout.options import (
     FileLayoutOptions,
-    TableOptions,
-    describe_folders,
     file_notices,
     lister_name,
     missing_notices,
@@ -27,97 +25,8 @@ from shardmill.transforms.layout.options import (
     skipped_notices,
 )
 from shardmill.transforms.options.image_options import LabelOptions
-from shardmill.transforms.options.job_options import CONTENT, FOLDER, Fractions, SplitOptions, reject_flag
+from shardmill.transforms.options.job_options import CONTENT, FOLDER, reject_flag
 from shardmill.transforms.stores import storage
-
-DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
-_USUAL = ("train", "validation", "test")
-
-
-@dataclass(frozen=True, slots=True)
-class Splits:
-    """The splits of a data set."""
-
-    names: tuple[str, ...]  # split names by id
-    fractions: tuple[Fraction, ...] | None  # of the splits; None if the input gives the splits
-    notices: tuple[str, ...] = ()  # messages for the end of the job
-
-
-def split_sort_key(split: str) -> tuple[int, str]:
-    """Return the sort key of a split: train, validation and test come first, in this order."""
-    return _USUAL.index(split) if split in _USUAL else len(_USUAL), split
-
-
-def order_splits(spelled: Iterable[str], where: str) -> tuple[str, ...]:
-    """Return the distinct splits that the input names, in order, with usual spellings unified; check the names."""
-    splits = tuple(sorted(set(map(folder_roles.normalize_split, spelled)), key=split_sort_key))
-    _check_names(splits, where)
-    return splits
-
-
-def splits_by_fraction(fractions: Fractions | None) -> Splits:
-    """Return the splits of --splits, or the default split for None; raise a UserError if a name is invalid."""
-    named_fractions = fractions or DEFAULT_SPLITS
-    names = tuple(name for name, _ in named_fractions)
-    _check_names(names, "of --splits")
-    return Splits(names, tuple(part for _, part in named_fractions))
-
-
-def splits_of_folders(folders: Iterable[str], roles: folder_roles.FolderRoles) -> Splits:
-    """Return the splits that `folders` name at the split's level; raise a UserError if a name is invalid."""
-    assert roles.split is not None
-    spelled = sorted({folder.split("/")[roles.split] for folder in folders})
-    shown = (
-        name if folder_roles.normalize_split(name) == name else f"{name} ({folder_roles.normalize_split(name)})"
-        for name in spelled
-    )
-    notice = f"the splits are those of the folders: {', '.join(shown)}"
-    return Splits(order_splits(spelled, "by its folder"), None, (notice,))
-
-
-def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | None) -> Splits:
-    """Return the splits of record files: those of --splits, or else of folders if these are named after splits."""
-    if fractions is not None:
-        return splits_by_fraction(fractions)
-    if (problem := folder_roles.describe_mixed_splits(summary.folders)) is not None:
-        raise UserError(f"{source}: {problem}; give --splits, or --input FOLDER, the folder of one split")
-    if folder_roles.are_all_splits(summary.folders):
-        return splits_of_folders(summary.folders, folder_roles.SPLITS)
-    return replace(splits_by_fraction(None), notices=split_name_notices(summary))
-
-
-def split_name_notices(summary: InputSummary) -> tuple[str, ...]:
-    """Return a notice if files are named after different splits but all of them are in one split."""
-    if len(summary.named_splits) < 2:
-        return ()
-    splits = sorted(summary.named_splits.items(), key=lambda item: split_sort_key(item[0]))
-    counts = ", ".join(f"{number:,} as {split}, such as {name!r}" for split, (number, name) in splits)
-    (only_split,) = splits_by_fraction(None).names
-    return (
-        f"files are called as splits are, and all examples are in {only_split}: {counts}; a file's split is its"
-        f" folder's: move them to {', '.join(f'{split}/' for split, _ in splits)}, or give --splits",
-    )
-
-
-def check_split_shards(splits: Sequence[str], counts: Iterable[tuple[str, int]]) -> None:
-    """Raise a UserError if a split named in --num_shards does not exist."""
-    for split, _ in counts:
-        if split not in splits:
-            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
-
-
-def check_no_split_flags(options: SplitOptions, source: str) -> None:
-    """Raise a UserError if --splits is given although `source` gives the splits."""
-    if options.splits is not None:
-        say = "say" if source.endswith("s") else "says"
-        raise UserError(f"--splits was given, but {source} {say} the split; drop the one or the other")
-
-
-def _check_names(splits: Iterable[str], where: str) -> None:
-    for split in splits:
-        if not file_names.is_split_name(split):
-            raise UserError(f"split {split!r} {where}: expected letters, digits and '_' only")
-
 
 _DICOM_HEAD = 132  # bytes, of which the last four are DICM: dicom.nema.org, part 10, 7.1
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
@@ -147,12 +56,15 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
     manifest = bool(summary.labels)
     deepest = max(map(len, folder_roles.parse_paths(summary.folders)), default=0)
     folders = (
-        folder_roles.NO_ROLES if manifest else resolve_folders(summary.folders, options, options.kind.plural, deepest)
+        folder_roles.NO_ROLES
+        if manifest
+        else layout_splits.resolve_folders(summary.folders, options, options.kind.plural, deepest)
     )
     has_input_splits = folders.split is not None or bool(summary.splits.keys() - {""})
     if has_input_splits:
         is_listed = manifest or bool(summary.splits)
-        check_no_split_flags(options.split, options.split_source if is_listed else "the input's split folders")
+        source = options.split_source if is_listed else "the input's split folders"
+        layout_splits.check_no_split_flags(options.split, source)
     labels = _names(summary.labels, summary, folders.label)
     if manifest and options.classes.labels is None:
         _check_classes(labels, options)
@@ -192,11 +104,11 @@ def make_layout(summary: InputSummary, options: FileLayoutOptions) -> Layout:
         is_by_name = bool(options.label_pattern or options.split_lists)
         is_listed = options.is_annotated or (bool(summary.labels) and not is_by_name)
         where = lister_name(options) if is_listed else "their folders"
-        names = order_splits(spelled, f"in {options.source}")
-        splits = Splits(names, None, tuple(folder_roles.split_notices(spelled, where)))
+        names = layout_splits.order_splits(spelled, f"in {options.source}")
+        splits = layout_splits.Splits(names, None, tuple(folder_roles.split_notices(spelled, where)))
     else:
-        splits = splits_by_fraction(options.split.splits)
-    check_split_shards(splits.names, options.split_shards)
+        splits = layout_splits.splits_by_fraction(options.split.splits)
+    layout_splits.check_split_shards(splits.names, options.split_shards)
     notices = (*notices, *splits.notices)
     lists = bool(summary.label_lists["lists"]) and class_names is not None
     return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects, lists)
@@ -302,24 +214,6 @@ def _describe_foreign(root: str, kind: str, name: str) -> str:
     command = COMMANDS.get(name.rpartition(".")[2].lower())
     described = describe_foreign_format(name + suffix).removeprefix("; ")
     return described or (f"`shardmill {command}` reads {kind}s" if command else "")
-
-
-def resolve_folders(
-    folders: Mapping[str, int], options: FileLayoutOptions | TableOptions, noun: str, depth: int | None
-) -> folder_roles.FolderRoles:
-    """Return the roles of the input's folders, by --folders or else by `find_roles`; raise a UserError if none fit.
-
-    `noun` names the files. A split or a class has to be among the first `depth` levels of folders; None for any level.
-    """
-    roles = options.folders or folder_roles.find_roles(folders)
-    if roles is None:
-        raise UserError(*describe_folders(options.source, folders, noun))
-    if depth is not None and depth < roles.depth and (roles.split, roles.label) != (None, None):
-        raise UserError(
-            f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {noun} lie in"
-            f" {depth or 'no'} folder{'' if depth == 1 else 's'}"
-        )
-    return roles
 
 
 def _check_other_files(summary: InputSummary, options: FileLayoutOptions) -> None:

@@ -20,8 +20,7 @@ from shardmill.transforms.columns.types import MAX_VALUES, ColumnType, Inferred,
 from shardmill.transforms.inputs.listing import input_root
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import Columns, check_same_classes, has_column, suggest_column
-from shardmill.transforms.layout.objects import declared_objects
-from shardmill.transforms.layout.options import TableOptions
+from shardmill.transforms.layout.options import TableOptions, declared_objects
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
 

@@ -22,10 +22,14 @@ from shardmill.transforms.inputs.manifest_files import SIZE_COLUMNS, ObjectsColu
 from shardmill.transforms.inputs.summary import REACHING, InputSummary
 from shardmill.transforms.layout.columns import check_same_classes
 from shardmill.transforms.layout.files import resolve_object_classes
-from shardmill.transforms.layout.options import TableOptions, is_objects_column, unnamed_classes_notice
+from shardmill.transforms.layout.options import (
+    OBJECT_LABEL,
+    TableOptions,
+    declared_objects,
+    is_objects_column,
+    unnamed_classes_notice,
+)
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions
-
-LABEL = "objects/label"  # the feature of their classes, and their name in --labels_file with other labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,6 @@ class RowObjects:
     classes: ClassNames  # class table of objects
     boxes: BoxOptions  # handling of invalid boxes
     notices: tuple[str, ...] = ()  # messages for the end of the job
-
-
-def declared_objects(inferred: Inferred) -> DeclaredColumn | None:
-    """Return the files' metadata about a column of objects in images; None without any."""
-    declared = inferred.declared.get(COLUMN)
-    return declared if declared is not None and declared.kind == "bbox" else None
 
 
 def find_objects(
@@ -62,7 +60,7 @@ def find_objects(
     check_same_classes(COLUMN, declared, options)
     keys = _keys(declared, options)
     labels, declared_names = options.classes.labels, next(iter(declared.class_names), ())
-    given_names = labels.get(LABEL) if isinstance(labels, Mapping) else None if options.label_columns else labels
+    given_names = labels.get(OBJECT_LABEL) if isinstance(labels, Mapping) else None if options.label_columns else labels
     column = ObjectsColumn.from_declaration(
         keys, declared_names or (given_names if keys.has_class_ids and given_names else ()), options.source
     )
@@ -71,12 +69,12 @@ def find_objects(
     tables = {declared_names: (1, f"the metadata of {options.source}")} if declared_names else {}
     label_options = LabelOptions() if given_names is None else replace(options.classes, labels=given_names)
     classes = resolve_object_classes(found, tables, label_options, options.source, column)
-    schema_classes = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
+    schema_classes = next((len(item.class_names) for item in options.objects if item.name == OBJECT_LABEL), 0)
     if len(classes) < schema_classes:
         raise UserError(
-            f"{options.schema_name} says that {LABEL!r} holds ids of {schema_classes:,} classes, and {options.source}"
-            f" has {len(classes):,}; give their names with --labels_file, the"
-            f" {file_names.labels_file(LABEL.replace('/', '-'))} that is next to the schema"
+            f"{options.schema_name} says that {OBJECT_LABEL!r} holds ids of {schema_classes:,} classes, and"
+            f" {options.source} has {len(classes):,}; give their names with --labels_file, the"
+            f" {file_names.labels_file(OBJECT_LABEL.replace('/', '-'))} that is next to the schema"
         )
     notices = [unnamed_classes_notice(len(classes))] if column.has_unnamed_ids else []
     integers = {item.name for item in features if item.dtype == "int64" and item.kind == "tensor" and not item.shape}

@@ -7,43 +7,31 @@ import shlex
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
 from shardmill.flag_values import assign, quote
 from shardmill.metadata.labels import CATEGORY, ClassNames, resolve_class_names
-from shardmill.text import listed, plural
+from shardmill.text import plural
 from shardmill.transforms.columns.nested import Nesting
-from shardmill.transforms.columns.types import ValuesOf
+from shardmill.transforms.columns.types import DeclaredColumn, Inferred, ValuesOf
 from shardmill.transforms.findings import NO_CLASS, LabelLists, joined_class_notices
 from shardmill.transforms.formats.conventions import describe_foreign_format
-from shardmill.transforms.inputs.folders import (
-    IMAGES,
-    NO_ROLES,
-    FileKind,
-    FolderRoles,
-    Paths,
-    are_splits,
-    count_wrappers,
-    find_roles_of_paths,
-    folder_notices,
-    has_split_word,
-    names_at,
-    normalize_split,
-    parse_paths,
-    quote_names,
-)
+from shardmill.transforms.formats.format import OBJECTS
+from shardmill.transforms.inputs.folders import IMAGES, FileKind, FolderRoles, folder_notices, quote_names
 from shardmill.transforms.inputs.listing import NO_MATCH, OF_DATA_SET
-from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 from shardmill.transforms.inputs.summary import DECOMPOSED, InputSummary
 from shardmill.transforms.options.image_options import BoxOptions, LabelOptions, PictureOptions
 from shardmill.transforms.options.job_options import DEFAULT_REJECT_FRACTION, FOLDER, SplitOptions, Stack, allow_rejects
 from shardmill.transforms.options.table_options import TableReadOptions
 from shardmill.transforms.stores import storage
+
+if TYPE_CHECKING:
+    from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +48,7 @@ class FileLayoutOptions:
     input: str | None = None  # folder or glob of the files; None if something else lists them
     has_companions: bool = False  # True if an add-on gives each image a companion
     annotation_flag: str = ""  # flag of what annotates the images; "" for none
-    objects_column: ObjectsColumn | None = None  # column of a manifest with objects in images; None without one
+    objects_column: "ObjectsColumn | None" = None  # column of a manifest with objects in images; None without one
     imagefolder: str | None = None  # folder whose metadata files are the manifest
     class_separator: str = ""  # separator of classes in a manifest's label; "" for one class
     file_column: str = ""  # manifest column of file names; "" for file_name
@@ -82,7 +70,7 @@ class FileLayoutOptions:
         return split.splits is not None and len(split.splits) > 1 and split.group_by is None
 
 
-OBJECTS = "objects"  # the sequence of what is in images, and the column that it is made of
+OBJECT_LABEL = f"{OBJECTS}/label"  # the feature of classes of objects, and its name in --labels_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +188,12 @@ def split_object_features(features: Features) -> tuple[Features, Features]:
 def is_objects_column(feature: Feature) -> bool:
     """Return True if a feature of rows is the column of objects in images, see split_object_features."""
     return feature.name == OBJECTS and feature.kind == "bbox" and not feature.shape
+
+
+def declared_objects(inferred: Inferred) -> DeclaredColumn | None:
+    """Return the files' metadata about a column of objects in images; None without any."""
+    declared = inferred.declared.get(OBJECTS)
+    return declared if declared is not None and declared.kind == "bbox" else None
 
 
 def partition_notices(summary: InputSummary, options: TableOptions) -> list[str]:
@@ -401,104 +395,3 @@ def _label_list_notices(summary: InputSummary, options: FileLayoutOptions) -> li
     separators = {"label": options.class_separator} if options.class_separator else {}
     list_counts = {("label", kind): number for kind, number in summary.label_lists.items()}
     return list(LabelLists({**list_counts, ("label", NO_CLASS): summary.labels[""]}, separators).notices())
-
-
-_MOST_LEVELS = 5  # of folders that suggestions look at
-_MOST_EXCLUDED = 3  # folders that a suggestion leaves out
-_MOST_SIBLINGS = 8  # folders of which a suggestion may leave out one
-_SUGGESTED = 4  # readings that a message names
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    rank: float  # the higher, the more plausible
-    roles: FolderRoles
-    excluded: tuple[str, ...]
-    splits: int
-    classes: int
-
-    def __str__(self) -> str:
-        flags = [f"--folders {self.roles}", *(f"--exclude {shlex.quote(name)}" for name in self.excluded)]
-        found = [
-            *([plural(self.splits, "split")] if self.splits else []),
-            plural(self.classes, "class", "classes") if self.classes else "no classes",
-        ]
-        return f"{' '.join(flags)}: {', '.join(found)}"
-
-
-def describe_folders(source: str, folders: Mapping[str, int], noun: str) -> list[str]:
-    """Return a sentence about folders without clear roles, a line of each level, and one of each reading.
-
-    `noun` names the files, such as images. The plausible reading is the first.
-    """
-    paths = parse_paths(folders)
-    deepest = max(map(len, paths))
-    depths = Counter[int]()
-    for path, number in paths.items():
-        depths[len(path)] += number
-    levels = [f"level 0: {noun}: {depths[0]:,}"] if depths[0] else []
-    for level in range(1, deepest + 1):
-        names = names_at(paths, level - 1)
-        found = f"{plural(len(names), 'folder')}, {listed(list(map(repr, names)), 3)}"
-        levels.append(f"level {level}: {found}; {noun}: {depths[level]:,}")
-    readings = list(map(str, suggested := _suggest_readings(paths)))
-    classes = [each.roles for each in suggested if each.roles.split is None and each.roles.label is not None]
-    outermost = min(classes, key=lambda roles: roles.depth, default=NO_ROLES)
-    if classes and (inner := range(outermost.depth, min(depths))):
-        level = max(inner, key=lambda level: len(names_at(paths, level)))
-        readings.append(f"--folders {replace(outermost, group=level)} with --splits: a group is in one split")
-    problem = "the roles of its folders are not clear; give flags as below, or --input one of the folders, or a glob"
-    return [f"{source}: {problem}", *levels, *readings]
-
-
-def _suggest_readings(paths: Paths) -> list[_Reading]:
-    outer, deepest = count_wrappers(paths), max(map(len, paths))
-    levels = range(outer, min(deepest, _MOST_LEVELS))
-    found = [
-        _rank_reading(paths, roles, sorted(path for path in paths if len(path) < roles.depth))
-        for split in (None, *levels)
-        for label in (None, *levels)
-        if (roles := FolderRoles(split, label)) == NO_ROLES or split != label
-    ]
-    siblings = {path[: outer + 1] for path in paths if len(path) > outer}
-    for sibling in siblings if 2 < len(siblings) <= _MOST_SIBLINGS else ():
-        rest = {path: number for path, number in paths.items() if path[: outer + 1] != sibling}
-        known = find_roles_of_paths(rest)
-        if known is not None and known != NO_ROLES:
-            found.append(_rank_reading(paths, known, [sibling]))
-    best = sorted((reading for reading in found if reading is not None), key=lambda reading: -reading.rank)
-    unique = list({(reading.roles, reading.excluded): reading for reading in best}.values())
-    everything = [reading for reading in unique if reading.roles == NO_ROLES]
-    return [*(reading for reading in unique if reading.roles != NO_ROLES)][: _SUGGESTED - 1] + everything
-
-
-def _rank_reading(paths: Paths, roles: FolderRoles, excluded: Sequence[tuple[str, ...]]) -> _Reading | None:
-    kept = {path: number for path, number in paths.items() if not any(path[: len(one)] == one for one in excluded)}
-    are_one_name = any(len(one) == 1 and any(one[0] in path for path in kept) for one in excluded)
-    if not kept or () in excluded or len(excluded) > _MOST_EXCLUDED or are_one_name:
-        return None
-    rank = 8 * sum(kept.values()) / sum(paths.values())
-    outer = count_wrappers(paths)
-    splits = classes = list[str]()
-    if roles.split is not None:
-        splits = names_at(kept, roles.split)
-        rank += 3 if are_splits(splits) else 5 * sum(map(has_split_word, splits)) / len(splits) - 3
-    if roles.label is not None:
-        classes = names_at(kept, roles.label)
-        rank += 1 if len(classes) > 1 else -2
-        rank += 2 * _are_repeated(kept, roles.label)
-        rank -= 3 * (roles.split != roles.label + 1 and _are_repeated(kept, roles.label + 1))
-        rank += roles.label == outer
-        rank -= 5 * any(roles.label and path[roles.label] == path[roles.label - 1] for path in kept)
-    elif sum(not has_split_word(name) for name in names_at(kept, max(map(len, kept)) - 1)) > 1:
-        rank -= 2  # they look like classes
-    for level in range(outer, max(map(len, kept))):
-        names = names_at(kept, level)
-        if level != roles.split and (level < roles.depth or roles.split is None):
-            rank -= (6 if level == roles.label else 2) * sum(map(has_split_word, names)) / len(names)
-    return _Reading(rank, roles, tuple(map("/".join, excluded)), len(set(map(normalize_split, splits))), len(classes))
-
-
-def _are_repeated(paths: Paths, level: int) -> bool:
-    parents = Counter(name for *_, name in {path[: level + 1] for path in paths if len(path) > level})
-    return 0 < len(parents) <= 2 * sum(number > 1 for number in parents.values())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from shardmill.data.features import DType, Feature, Features
 from shardmill.data.kinds import kind_of
@@ -18,30 +19,18 @@ from shardmill.text import plural
 from shardmill.transforms.columns.arrow import Separated
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.findings import JoinedRows, Remarks, Undecodable, joined_class_notices
-from shardmill.transforms.formats.format import KeyColumn
-from shardmill.transforms.inputs.folders import (
-    SPLITS,
-    FolderRoles,
-    folder_notices,
-    names_at,
-    normalize_split,
-    parse_paths,
-)
+from shardmill.transforms.formats.format import OBJECTS, KeyColumn
+from shardmill.transforms.inputs import folders as folder_roles
 from shardmill.transforms.inputs.summary import InputCounts, InputSummary
 from shardmill.transforms.layout import columns as layout_columns
-from shardmill.transforms.layout import files as layout_files
 from shardmill.transforms.layout import labels as layout_labels
-from shardmill.transforms.layout.objects import LABEL, RowObjects, find_objects
-from shardmill.transforms.layout.options import (
-    OBJECTS,
-    TableOptions,
-    class_notices,
-    partition_notices,
-    peculiarity_notices,
-    resolve_classes,
-    skipped_notices,
-)
+from shardmill.transforms.layout import options as layout_options
+from shardmill.transforms.layout import splits as layout_splits
+from shardmill.transforms.layout.options import OBJECT_LABEL, TableOptions, class_notices
 from shardmill.transforms.options.image_options import PictureOptions
+
+if TYPE_CHECKING:
+    from shardmill.transforms.layout.objects import RowObjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ class TableLayout:
     label_separators: Mapping[str, Separated] = field(default_factory=dict)
     # required kinds of features of existing records; others are rejected
     kinds: Mapping[str, DType] = field(default_factory=dict)
-    folders: FolderRoles = SPLITS  # roles of the files' folders
+    folders: folder_roles.FolderRoles = folder_roles.SPLITS  # roles of the files' folders
     keys: tuple[KeyColumn, ...] = ()  # columns read as keys, groups and strata; need not be features
     schema_name: str = "--schema"  # name of the features' schema in rejects
     target: str | None = None  # label that other features are compared with; None for the first of `labels`
@@ -68,13 +57,13 @@ class TableLayout:
     input_counts: InputCounts = field(default_factory=InputCounts)
     images: tuple[str, ...] = ()  # columns of images; each is checked, and rows without one are rejected
     pictures: PictureOptions = field(default_factory=PictureOptions)  # how images are checked
-    objects: RowObjects | None = None  # objects in an image column; None without
+    objects: "RowObjects | None" = None  # objects in an image column; None without
     row_name_column: str = ""  # column that names a row in rejects, next to its number; "" for none
 
     @property
     def row_labels(self) -> tuple[str, ...]:
         """Labels other than those of objects in images."""
-        return tuple(name for name in self.labels if self.objects is None or name != LABEL)
+        return tuple(name for name in self.labels if self.objects is None or name != OBJECT_LABEL)
 
 
 # How a route decides on its layout; whether an example of a line has its number concerns lines alone.
@@ -85,21 +74,21 @@ def make_line_layout(
     summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool
 ) -> TableLayout:
     """Decide the layout of lines of text; their label is the file's folder, if every file is in one."""
-    notices = [*skipped_notices(summary), *peculiarity_notices(summary)]
-    paths = parse_paths(summary.folders)
-    roles = layout_files.resolve_folders(summary.folders, options, options.plural, min(map(len, paths), default=None))
+    notices = [*layout_options.skipped_notices(summary), *layout_options.peculiarity_notices(summary)]
+    paths = folder_roles.parse_paths(summary.folders)
+    roles = layout_splits.resolve_folders(summary.folders, options, options.plural, min(map(len, paths), default=None))
     if roles.split is None:
-        splits = layout_files.splits_by_fraction(options.split.splits)
+        splits = layout_splits.splits_by_fraction(options.split.splits)
     else:
-        layout_files.check_no_split_flags(options.split, "the input's split folders")
-        splits = layout_files.splits_of_folders(summary.folders, roles)
-    layout_files.check_split_shards(splits.names, options.split_shards)
+        layout_splits.check_no_split_flags(options.split, "the input's split folders")
+        splits = layout_splits.splits_of_folders(summary.folders, roles)
+    layout_splits.check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
-    classes = [] if roles.label is None else names_at(paths, roles.label)
-    notices += folder_notices(summary.folders, roles, options.folders is None)
+    classes = [] if roles.label is None else folder_roles.names_at(paths, roles.label)
+    notices += folder_roles.folder_notices(summary.folders, roles, options.folders is None)
     if roles.split is None and options.split.splits is None:
-        notices += layout_files.split_name_notices(summary)
-    class_names = resolve_classes(classes, options.classes) if classes else None
+        notices += layout_splits.split_name_notices(summary)
+    class_names = layout_options.resolve_classes(classes, options.classes) if classes else None
     if class_names is not None:
         notices += class_notices("label", class_names, options.classes.class_names(), 0)
     elif options.classes.labels is not None:
@@ -121,24 +110,27 @@ def make_line_layout(
     )
 
 
-def _record_splits(summary: InputSummary, options: TableOptions) -> layout_files.Splits:
+def _record_splits(summary: InputSummary, options: TableOptions) -> layout_splits.Splits:
     if options.keeps_splits:
-        names = {folder: normalize_split(folder) for folder in (key.split("/")[0] for key in sorted(summary.folders))}
+        names = {
+            folder: folder_roles.normalize_split(folder)
+            for folder in (key.split("/")[0] for key in sorted(summary.folders))
+        }
         renamed = tuple(f"split {given!r} is called {name!r}" for given, name in names.items() if given != name)
-        return replace(layout_files.splits_of_folders(summary.folders, SPLITS), notices=renamed)
-    return layout_files.splits_of_tables(summary, options.source, options.split.splits)
+        return replace(layout_splits.splits_of_folders(summary.folders, folder_roles.SPLITS), notices=renamed)
+    return layout_splits.splits_of_tables(summary, options.source, options.split.splits)
 
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
     """Decide the layout of existing records; only their splits and labels are open."""
     known = [feature.name for feature in options.schema or () if feature.class_names and all(feature.class_names)]
     notices = [
-        *skipped_notices(summary),
+        *layout_options.skipped_notices(summary),
         *(layout_labels.ignored_schema_notices(summary, options.records) if options.schema is None else ()),
         *(() if known else layout_labels.label_map_notices(options)),
     ]
     splits = _record_splits(summary, options)
-    layout_files.check_split_shards(splits.names, options.split_shards)
+    layout_splits.check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     roles = [feature.name for feature in options.schema or () if feature.role == "label"]
     for feature in options.schema or ():
@@ -203,10 +195,14 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     marked = layout_columns.mark_columns(labelled, inferred, options)
     columns = marked.columns
     splits = _record_splits(summary, options)
-    layout_files.check_split_shards(splits.names, options.split_shards)
+    layout_splits.check_split_shards(splits.names, options.split_shards)
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
     named = [name for name in scalars if name in (*class_names, *marked.classes)]
-    objects = find_objects(inferred, columns.features, marked.images, options)
+    objects = None
+    if OBJECTS in columns.types or options.boxes.first_given_flag:
+        from shardmill.transforms.layout.objects import find_objects
+
+        objects = find_objects(inferred, columns.features, marked.images, options)
     # a column `content` need not exist
     helpers = [name for name in options.helper_columns if not header or name in header]
     return TableLayout(
@@ -217,9 +213,9 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         splits=splits.names,
         fractions=splits.fractions,
         notices=(
-            *skipped_notices(summary),
-            *peculiarity_notices(summary),
-            *partition_notices(summary, options),
+            *layout_options.skipped_notices(summary),
+            *layout_options.peculiarity_notices(summary),
+            *layout_options.partition_notices(summary, options),
             *row_notices,
             *differing_type_notices(inferred, columns.features),
             *columns.notices,

@@ -21,11 +21,10 @@ from shardmill.transforms.columns.example_bytes import FOOTER_BYTES, frame, payl
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES, encode_framed, entry_sizes, example_sizes
 from shardmill.transforms.columns.text import canonical_texts, join_items, key_texts, misfit_reason, parse_values
 from shardmill.transforms.encodings import to_nfc
-from shardmill.transforms.features.rows import ENCODE_STAGE, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
+from shardmill.transforms.features.rows import ENCODE_STAGE, PICTURES, Assembly, EncodedRows, Flags, RowAddOn, RowBatch
 from shardmill.transforms.findings import NO_CLASS, REPEATED_CLASS, SEVERAL_CLASSES, Findings, LabelLists
 from shardmill.transforms.formats.format import IMAGE_COLUMN, IMAGE_OFFSET, FileRef, Rows, key_column_name, remark_empty
 from shardmill.transforms.layout.tables import TableLayout
-from shardmill.transforms.records.images import check_images, pictures_column, place_objects
 from shardmill.transforms.records.run_file import REFERENCE
 from shardmill.transforms.statistics.contents import hash_lines
 from shardmill.transforms.statistics.tables import TableStats
@@ -193,17 +192,10 @@ class TableEncoder:
         self._convert_labels(found, layout)
         for add_on in self.add_ons:
             add_on.prepare(found)
-        for name in layout.images:
-            checked = check_images(found.batch[name], layout.pictures)
-            found.reject(
-                checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}"
-            )
-            found.batch = found.batch.append_column(pictures_column(name), checked.pictures)
-        if layout.objects is not None:
-            placed = place_objects(found.batch, layout.objects)
-            found.reject(placed.bad, lambda row: placed.reasons[row])
-            found.batch = placed.batch
-            found.counters.append(placed.find_changes)
+        if layout.images:
+            from shardmill.transforms.records.images import check_rows
+
+            check_rows(found, layout)
         self._check_features(found, layout)
         good = found.is_good
         kept = found.batch if good.all() else found.batch.filter(pa.array(good))
@@ -259,7 +251,7 @@ class TableEncoder:
             requested = batch[IMAGE_COLUMN].to_numpy()
             places = {features.schema.get_field_index(name): requested == n for n, name in enumerate(layout.types)}
             references = _locate_values(framed, renamed, batch[IMAGE_OFFSET].to_numpy(), places)
-        pictures = {name: batch[pictures_column(name)] for name in layout.images}
+        pictures = {name: batch[f"{PICTURES}{name}"] for name in layout.images}
         return EncodedRows(framed, features, helpers, pictures=pictures, references=references)
 
 

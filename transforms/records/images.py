@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.transforms.columns.arrow import data_of, offsets_of
+from shardmill.transforms.features.rows import PICTURES, RowBatch
 from shardmill.transforms.files.image_codec import check_image
 from shardmill.transforms.files.image_features import box_notices
 from shardmill.transforms.files.image_geometry import UPRIGHT, ImageError, Picture
@@ -21,18 +22,13 @@ from shardmill.transforms.findings import Finding
 from shardmill.transforms.formats.format import OBJECTS as COLUMN
 from shardmill.transforms.inputs.annotations import Object, find_unknown_classes, plan_objects, read_planned_objects
 from shardmill.transforms.inputs.manifest_files import build_objects_batch, check_image_size
-from shardmill.transforms.layout.objects import LABEL, RowObjects
-from shardmill.transforms.layout.options import TableOptions, ignored_value_notices
+from shardmill.transforms.layout.objects import RowObjects
+from shardmill.transforms.layout.options import OBJECT_LABEL, TableOptions, ignored_value_notices
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.image_options import PictureOptions
 from shardmill.transforms.statistics.images import image_metadata_array
 
 NO_IMAGE = "no image"
-
-
-def pictures_column(name: str) -> str:
-    """Return the name of the batch column that holds the metadata of the images in column `name`."""
-    return f"\0pictures:{name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,11 +86,9 @@ class PlacedObjects:
         return ObjectChanges(boxes, dropped)
 
 
-def add_object_features(layout: TableLayout) -> TableLayout:
+def add_object_features(layout: TableLayout, row_objects: RowObjects) -> TableLayout:
     """Return the layout with the features of objects in place of their column; raise a UserError on equal names."""
-    if layout.objects is None:
-        return layout
-    object_columns = object_features(layout.objects.column.members, layout.objects.classes.names)
+    object_columns = object_features(row_objects.column.members, row_objects.classes.names)
     names = {feature.name for feature in layout.features}
     if taken := [feature.name for feature in object_columns if feature.name in names]:
         raise UserError(
@@ -103,7 +97,7 @@ def add_object_features(layout: TableLayout) -> TableLayout:
     features = [
         item for feature in layout.features for item in (object_columns if feature.name == COLUMN else (feature,))
     ]
-    return replace(layout, features=tuple(features), labels=(*layout.labels, LABEL))
+    return replace(layout, features=tuple(features), labels=(*layout.labels, OBJECT_LABEL))
 
 
 def place_objects(batch: pa.RecordBatch, row_objects: RowObjects) -> PlacedObjects:
@@ -130,7 +124,7 @@ def place_objects(batch: pa.RecordBatch, row_objects: RowObjects) -> PlacedObjec
     encoder = ObjectEncoder(row_objects.column.members, row_objects.boxes.on_bad_box, row_objects.boxes.boxes_seen)
     pictures = [
         _NO_PICTURE if seen is None else Picture(seen["width"], seen["height"], seen["orientation"])
-        for seen in batch[pictures_column(row_objects.image)].to_pylist()
+        for seen in batch[f"{PICTURES}{row_objects.image}"].to_pylist()
     ]
     features, placing = encoder.features(read_planned_objects(planned), pictures, None)
     for row, refusal in placing.errors.items():
@@ -140,6 +134,19 @@ def place_objects(batch: pa.RecordBatch, row_objects: RowObjects) -> PlacedObjec
     batch = batch.drop_columns([COLUMN])
     columns, names = [*batch.columns, *features.columns], [*batch.schema.names, *features.schema.names]
     return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), bad, reasons, placing.change_counts, ignored_keys)
+
+
+def check_rows(rows: RowBatch, layout: TableLayout) -> None:
+    """Reject rows without a good image or good objects; add metadata of images, and features of objects."""
+    for name in layout.images:
+        checked = check_images(rows.batch[name], layout.pictures)
+        rows.reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
+        rows.batch = rows.batch.append_column(f"{PICTURES}{name}", checked.pictures)
+    if layout.objects is not None:
+        placed = place_objects(rows.batch, layout.objects)
+        rows.reject(placed.bad, lambda row: placed.reasons[row])
+        rows.batch = placed.batch
+        rows.counters.append(placed.find_changes)
 
 
 def _parse_cell(text: bytes | None) -> Any:

@@ -32,8 +32,8 @@ from shardmill.transforms.formats.format import (
     split_rows,
     widen_block,
 )
+from shardmill.transforms.inputs.findings import REJECTS
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
-from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.records.encoding import PreparedRows, RecordEncoder, concatenate_rows, count_by_split
 from shardmill.transforms.records.keys import KeyOptions, assign_keys, key_by_stratum

@@ -14,6 +14,8 @@ from shardmill.data.kinds import kind_of
 from shardmill.metadata import file_names
 from shardmill.metadata.json_values import OPTIONAL, Json, JsonObject, Value, parse_fields, parse_file, write_fields
 
+TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
+
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:

@@ -11,7 +11,7 @@ import pytest
 
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.inputs import folders as folder_roles
-from shardmill.transforms.layout.options import describe_folders
+from shardmill.transforms.layout.splits import describe_folders
 from tests.support.archives import zipped
 from tests.support.command import Result, Run, check_mistake, image, write_files
 from tests.support.sounds import wav

@@ -27,9 +27,9 @@ from shardmill.transforms.execution.running import ThreadedFlatMap
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import RecordFormat
+from shardmill.transforms.inputs.findings import REJECTS, IndexedFiles
 from shardmill.transforms.inputs.folders import is_of_file
 from shardmill.transforms.inputs.record_blocks import IndexedBlocks
-from shardmill.transforms.inputs.sources import REJECTS, IndexedFiles
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import common_header
 from shardmill.transforms.layout.files import Layout

@@ -22,8 +22,8 @@ from shardmill.transforms.files.encoding import Encoded, FileEncoder, describe_r
 from shardmill.transforms.files.references import find_roles
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import FileRef, Rows, key_column_name
+from shardmill.transforms.inputs.findings import REJECTS
 from shardmill.transforms.inputs.found_files import columns_of
-from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.inputs.summary import decode_label_list
 from shardmill.transforms.layout.files import Layout
 from shardmill.transforms.layout.tables import TableLayout

@@ -34,8 +34,8 @@ from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from shardmill.transforms.formats.parquet import ParquetFormat
 from shardmill.transforms.formats.tar import TarFormat
 from shardmill.transforms.formats.tfrecords import RECORD, TFRecordFormat
+from shardmill.transforms.inputs.findings import REJECTS
 from shardmill.transforms.inputs.record_blocks import Task, total_bytes
-from shardmill.transforms.inputs.sources import REJECTS
 from shardmill.transforms.rows.formats import DictionariesFormat, SpooledFormat, name_rejects
 from shardmill.transforms.rows.values import RefusedRow, describe_row, image_columns, to_plain_rows
 from shardmill.transforms.workers.rejects import RejectsWriter
