@@ -131,6 +131,7 @@ TESTS = REPOSITORY / "tests"
 MOST_PRIVATE_PATCHES = 15
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
+MOST_LOADED = 135  # modules of the package, by a job over a table of three rows; it only falls
 MOST_LINES = 76_577  # it only falls
 
 
@@ -390,6 +391,17 @@ def test_all_else_imports_without_beam() -> None:
     done = import_blocked(sorted(pure - needs_beam() - set(WITH_TENSORFLOW) - {"shardmill.beam", "shardmill.torch"}))
 
     assert done.returncode == 0, done.stderr
+
+
+def test_a_job_over_rows_loads_few_modules(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n3,z\n")
+    job = ["csv", f"--input={tmp_path}/rows.csv", f"--output={tmp_path}", "--name=rows", "--quiet"]
+    script = f"import sys; from shardmill.pipelines import cli; print(cli.main({job}), *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=SOURCE, capture_output=True, text=True, timeout=60)
+    status, *names = done.stdout.split()
+    loaded = sorted(name for name in names if name in PATHS and PATHS[name].name != "__init__.py")
+
+    assert (status, len(loaded) <= MOST_LOADED) == ("0", True), f"{len(loaded)} modules: {loaded}\n{done.stderr}"
 
 
 def test_the_reader_imports_three_packages() -> None:

@@ -24,12 +24,11 @@ from shardmill.addons import registry
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError, handle_sigterm
 from shardmill.metadata import file_names
 from shardmill.metadata.versions import BuildRecord, failed_record_path, record_path
-from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import DataConfig, RecordsConfig
 from shardmill.pipelines.jobs import launch, outcome, runner
 from shardmill.pipelines.reports import log
-from shardmill.pipelines.reports.summary import changes_line, opened_profile, read_file_index, read_profile
+from shardmill.pipelines.reports.summary import opened_profile, read_file_index, read_profile
 from shardmill.quality.profile import Profile
 from shardmill.reading.dataset import open_dataset
 from shardmill.transforms.execution.pool import open_workers
@@ -45,9 +44,9 @@ from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
 from shardmill.transforms.stores.storage import run_concurrently
-from shardmill.transforms.stores.zip_archive import SCHEME
 
 if TYPE_CHECKING:
+    from shardmill.pipelines.config.files import FilesConfig
     from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.rows.sources import RowSource
 
@@ -86,7 +85,7 @@ def file_job(files: "Files") -> Job:
     return Job(files) if stream is None else record_job(files.config, files, stream.config_of_files(files.config))
 
 
-def record_job(config: RecordsConfig | FilesConfig, files: "Files | None" = None, rows: Any = None) -> Job:
+def record_job(config: "RecordsConfig | FilesConfig", files: "Files | None" = None, rows: Any = None) -> Job:
     """Return the job of `config` over records inside files; raises UserError if an add-on cannot change them.
 
     `rows` is the RecordsConfig of the records that an add-on makes of `files`, if one does.
@@ -216,7 +215,7 @@ def _check_suffix(config: JobConfig, path: str) -> None:
 def _check_archive(config: JobConfig, path: str) -> None:
     found = _ARCHIVE.search(path)
     is_folder = storage.is_local(path) and os.path.isdir(path)
-    if found is None or is_folder or config.kind.accepts(path) or path.startswith(SCHEME):
+    if found is None or is_folder or config.kind.accepts(path) or path.startswith("zip://"):
         return
     if config.takes_archives and found[1].lower() == "zip" and not is_glob(path):
         return  # a store has no such object, which its listing says
@@ -499,6 +498,11 @@ def _write_published_record(
         partial(_with_written_checks, config, record),
         partial(opened_profile, opened),
     )
+    since = ""
+    if profile is not None and previous_profile is not None:
+        from shardmill.quality.difference import describe_changes
+
+        since = describe_changes(profile, previous_profile)
     notices = as_written.notices or published.notices
     for notice in notices[len(published.notices) :]:  # also where all that is well is left out
         log.warn(notice)
@@ -507,7 +511,7 @@ def _write_published_record(
         splits=dict(published.splits),
         rejected=published.rejected,
         notices=notices,
-        since=changes_line(profile, previous_profile),
+        since=since,
         reused=None if index is None else index.reused,
         read=None if index is None else index.read,
         seconds=time.monotonic() - start_s,

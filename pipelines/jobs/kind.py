@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
-from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.config.records import FormatSpec, RecordsConfig
@@ -46,7 +45,6 @@ class Kind:
 
         if isinstance(config, RecordsConfig):
             return record_job(config)
-        assert isinstance(config, FilesConfig)
         assert self.route is not None
         return file_job(self.route(config))
 

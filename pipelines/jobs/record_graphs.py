@@ -11,7 +11,6 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
-from shardmill.pipelines.config.files import FilesConfig
 from shardmill.pipelines.config.job import Changed
 from shardmill.pipelines.config.records import RecordsConfig
 from shardmill.pipelines.jobs import record_features, skeleton
@@ -36,11 +35,11 @@ from shardmill.transforms.shards.cuts import DivideKeys, FindExampleCuts
 from shardmill.transforms.shards.divisions import Divisions, count_keys, divide_into_parts
 from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
-from shardmill.transforms.strata import cut_strata
 from shardmill.transforms.workers.elements import MergeFn, get_single
 from shardmill.transforms.workers.rejects import RejectsPart
 
 if TYPE_CHECKING:
+    from shardmill.pipelines.config.files import FilesConfig
     from shardmill.pipelines.jobs.file_graphs import Files
 
 _LOCK_SHARE = 0.26  # part of the core time of writing shards under Python's lock (bench_lock.py)
@@ -52,7 +51,7 @@ _SHOWN = 30  # features, by --dry_run
 class Records(skeleton.Skeleton):
     """The phases of a job over records inside files; or over those that an add-on makes of the files of a `route`."""
 
-    config: RecordsConfig | FilesConfig
+    config: "RecordsConfig | FilesConfig"
     route: "Files | None" = None
     rows: RecordsConfig | None = None  # of the records that an add-on makes of the files
     planned: skeleton.DryRun | None = None  # of a job whose analysis plans first
@@ -292,6 +291,8 @@ def _read_keys(
         )
         repeated = layout | "FindRepeated" >> find.with_output_types(RepeatedKeys)
     if config.stratify_by is not None:
+        from shardmill.transforms.strata import cut_strata
+
         keys = stage_runs.ReadKeys(stage_runs.key_task, staging, layout, temporary, config.read_threads, repeated)
         cut = cut_strata(config.split, read_keys, config.read_threads, has_key_examples=config.assembly is not None)
         strata = tasks | "KeyStrata" >> keys | "CutStrata" >> cut

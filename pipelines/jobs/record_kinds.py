@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.pipelines.config import records as record_configs
-from shardmill.pipelines.config.files import TextFilesConfig
 from shardmill.pipelines.config.flags import make_config
 from shardmill.pipelines.config.job import JobConfig
 from shardmill.pipelines.jobs.kind import RecordsKind
@@ -19,6 +18,7 @@ from shardmill.transforms.options.image_options import BoxOptions, PictureOption
 from shardmill.transforms.options.job_options import NO, ReuseOptions
 
 if TYPE_CHECKING:
+    from shardmill.pipelines.config.files import TextFilesConfig
     from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.formats.format import RecordFormat
 
@@ -160,10 +160,12 @@ class TextKind(NamedInputsKind):
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
+        from shardmill.pipelines.config.files import TextFilesConfig
+
         return make_config(TextFilesConfig, insert_options(options_of(TextFilesConfig), takes), rest)
 
 
-def text_route(config: TextFilesConfig) -> "Files":
+def text_route(config: "TextFilesConfig") -> "Files":
     """Return how text files are found and read."""
     from shardmill.pipelines.jobs.file_graphs import Files
     from shardmill.transforms.files.encoding import TextFileEncoder

@@ -36,7 +36,6 @@ from shardmill.pipelines.jobs.outcome import delete_folder, delete_stale_folders
 from shardmill.pipelines.jobs.worker import HOST
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import hold_shared
-from shardmill.transforms.stores.zip_archive import archive_path
 
 _ANSWER_TIMEOUT_S = 5  # waited for a job server that answers at all
 _BEAM_TIMEOUT_S = 300  # its default for --job_server_timeout, for which it waits without a word
@@ -170,8 +169,12 @@ def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
     manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
     inputs = [("--input", path) for path in config.inputs]
     for flag, path in (*inputs, *config.local_files, *manifests, ("--output", config.output)):
-        if path is not None and storage.is_local(archive_path(path)):
-            yield flag, archive_path(path)
+        if path is not None and path.startswith("zip://"):
+            from shardmill.transforms.stores.zip_archive import archive_path
+
+            path = archive_path(path)
+        if path is not None and storage.is_local(path):
+            yield flag, path
 
 
 def submission_message(result: Any, options: PipelineOptions) -> str | None:

@@ -27,8 +27,6 @@ from shardmill.quality.stats_file import SplitSummary
 from shardmill.reading.dataset import Dataset, decode_record
 from shardmill.text import to_printable
 from shardmill.transforms.columns.types import format_shape
-from shardmill.transforms.files.image_geometry import ImageError
-from shardmill.transforms.files.image_headers import read_header
 
 _TABLE_WIDTH = 120  # characters of a line: there are twelve cells in it
 _TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max")
@@ -132,6 +130,9 @@ def _describe_image(feature: Feature, value: Any) -> str | None:
     """Return format and size of an image; the code that reads headers belongs to the writers, not to its kind."""
     if feature.kind not in ("image", "mask") or not isinstance(value, bytes):
         return None
+    from shardmill.transforms.files.image_geometry import ImageError
+    from shardmill.transforms.files.image_headers import read_header
+
     try:
         header = read_header(value)
     except ImageError as error:

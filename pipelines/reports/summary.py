@@ -11,18 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from shardmill.data.features import features_of_kind, translated_features
+from shardmill.data.features import features_of_kind, find_incomplete, translated_features
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata.file_names import shards_glob
 from shardmill.metadata.manifest import Manifest, SplitEntry
 from shardmill.metadata.tfds_metadata import TFDS_CANNOT
 from shardmill.pipelines.config.job import JobConfig
-from shardmill.quality.difference import describe_changes
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import FeatureSummary
 from shardmill.quality.stats_values import Distinct, Number, Numbers
 from shardmill.reading.dataset import Dataset, choose_columns, has_tensorflow_files, open_dataset, supervised_pair
-from shardmill.reading.plain_examples import find_incomplete, suggest_defaults
 from shardmill.text import plural, to_printable
 from shardmill.transforms.options.job_options import NO, RECORD
 from shardmill.transforms.shards.sources import FileIndex, read_index
@@ -324,7 +322,11 @@ def _own_reader(dataset: Dataset, split: str) -> list[str]:
         incomplete = None
     if incomplete is None or len(incomplete) > _MAX_DEFAULTS:
         return ["  import shardmill", f"  examples = shardmill.examples({arguments})"]
-    defaults = f", defaults={suggest_defaults(incomplete)}" if incomplete else ""
+    defaults = ""
+    if incomplete:
+        from shardmill.reading.plain_examples import suggest_defaults
+
+        defaults = f", defaults={suggest_defaults(incomplete)}"
     pixels = next((f"  # {hint}" for hint in pixel_hints(dataset)), "")
     return ["  import shardmill", f"  dataset = shardmill.load({arguments}{defaults}){pixels}"]
 
@@ -362,8 +364,3 @@ def opened_profile(dataset: Dataset) -> Profile | None:
     with suppress(UserError, CorruptDataError, OSError):
         return Profile(dataset.manifest, dataset.stats())
     return None
-
-
-def changes_line(new: Profile | None, old: Profile | None) -> str:
-    """Return a line on what a version changes; "" without an earlier one, or if either cannot be read."""
-    return "" if new is None or old is None else describe_changes(new, old)

@@ -172,7 +172,10 @@ class AudioEncoder(file_encoding.FileEncoder):
 
     def entry_header(self, name: str, size: int) -> bytes:
         """Return the header of a list of floats if samples are stored."""
-        return example.floats_entry_header(name, size) if self.decode else super().entry_header(name, size)
+        # A packed list is on the wire what a list of one bytes is
+        return (
+            example.bytes_entry_header(name, size, example.FLOAT) if self.decode else super().entry_header(name, size)
+        )
 
     def count(self, files: Sequence[file_encoding.Encoded], labels: Counter[int], _: object) -> AudioStats:
         stats = AudioStats(labels=labels)

@@ -177,10 +177,6 @@ class FileEncoder(ABC):
         options = {name: str(getattr(self, name)) for name in names}
         return {"kind": type(self).__name__, **options}
 
-    def reasons_depend_on(self) -> dict[str, str]:
-        """Return further options that decide why a file is rejected."""
-        return {name: str(getattr(self, name)) for name in self.reason_options}
-
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
         """Encode a batch of planned files in order."""
         return self.encode_batch(self.prepare(batch), [None] * len(batch))[0]

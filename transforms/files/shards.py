@@ -296,7 +296,8 @@ class FileShards:
 
     @cached_property
     def _reason_options(self) -> str:
-        return json.dumps(self.encoder.reasons_depend_on(), sort_keys=True)
+        options = {name: str(getattr(self.encoder, name)) for name in self.encoder.reason_options}
+        return json.dumps(options, sort_keys=True)
 
     def _make_index_rows(self, batch: pa.RecordBatch, places: list[RecordPlace | None]) -> pa.RecordBatch:
         metadata = {"encoding": self._encoding, "refusing": self._reason_options}

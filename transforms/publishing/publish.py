@@ -13,7 +13,6 @@ from shardmill.metadata import file_names
 from shardmill.metadata.manifest import Manifest, crc32c_hex
 from shardmill.metadata.versions import BuildRecord, describe_comparison, resolve_version
 from shardmill.quality.checks import find_failures, run_checks
-from shardmill.quality.constraints import anomalies_pbtxt
 from shardmill.quality.limits import CheckResult
 from shardmill.quality.profile import Profile
 from shardmill.quality.stats_file import StatsFile
@@ -84,6 +83,8 @@ def check_before_publishing(
         return checked
     if checks.accepted is not None and {result.check for result in failed} <= set(checks.accepted.checks):
         return replace(checked, accepted=checks.accepted)
+    from shardmill.quality.constraints import anomalies_pbtxt
+
     anomalies = anomalies_pbtxt(results, None if baseline is None else baseline.manifest.features).encode()
     kept = keep_failed_version(shards, {**files, file_names.ANOMALIES: anomalies}, rejects, options, today, index)
     file_index = _keep_index(shards, files[file_names.MANIFEST], options) if checks.keep_failed else None
@@ -240,9 +241,11 @@ def publish(build: description.Build, features: Features, options: description.P
     more = _make_more_files(build, options)
     said = build.further_file_notices(more) if more and build.further_file_notices is not None else ()
     build = replace(build, notices=(*build.notices, *said))
-    from shardmill.transforms.publishing.shard_indexes import stage_index  # late: it imports Beam, which nights do not
+    index_list, index = dict[str, bytes](), list[Move]()
+    if any(shard.index is not None for shard in shards):
+        from shardmill.transforms.publishing.shard_indexes import stage_index  # late: nights do not import Beam
 
-    index_list, index = stage_index(shards, options, f"{options.temporary}/{_METADATA_FOLDER}")
+        index_list, index = stage_index(shards, options, f"{options.temporary}/{_METADATA_FOLDER}")
     manifest = description.make_manifest(build, features, options)
     checksums = {move.file: move.crc32c for move in index}
     files = description.make_metadata_files(

@@ -48,11 +48,9 @@ def stage_index(
     """Stage the index of shards that were written with one in `folder`, in the version's folder.
 
     Returns:
-        `index.json` by its name, and the moves of all other files of the index; both are empty without an index.
+        `index.json` by its name, and the moves of all other files of the index.
     """
     pieces = {str(shard.name): shard.index for shard in shards if shard.index is not None}
-    if not pieces:
-        return {}, []
     splits: dict[str, list[shard_index.IndexedShard]] = {}
     for shard in shards:
         assert shard.index is not None

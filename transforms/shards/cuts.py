@@ -15,7 +15,6 @@ from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Thre
 from shardmill.transforms.shards.divisions import (
     BinRanks,
     Divisions,
-    FoundKeys,
     Grouped,
     Histogram,
     LocatedBins,
@@ -81,13 +80,15 @@ class FindExampleCuts(beam.PTransform):
     ) -> beam.PCollection[Any]:
         """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
         repeated = repeated_ranks | "GatherKeys" >> beam.CombineGlobally(_merge_ranks).without_defaults()
+        count = self._make_par_do(partial(_refine, tie_histograms), AsSingleton(repeated))
         histograms = (
             found
-            | "HistogramOfTies" >> self._par_do_refined(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
+            | "HistogramOfTies" >> count.with_output_types(Any)
             | "MergeTies" >> beam.CombineGlobally(_merge_by_group).without_defaults()
         )
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
-        look = self._par_do_refined(lambda *read: _with_bin_keys(select_ties_in_bins(*read)), AsSingleton(located))
+        select = partial(_refine, lambda *read: [((False, bin_), keys) for bin_, keys in select_ties_in_bins(*read)])
+        look = self._make_par_do(select, AsSingleton(located))
         ties = found | "TiesInCutBins" >> look.with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
         # They are of ties, grouped by (group, key), and become those of groups by (key, tie)
@@ -96,9 +97,6 @@ class FindExampleCuts(beam.PTransform):
 
     def _make_par_do(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
-
-    def _par_do_refined(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
-        return self._make_par_do(partial(_refine, function), *side)
 
 
 @dataclass(eq=False)
@@ -142,7 +140,7 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedB
         return []
     grouped = group(keyed)
     counted = count_repeats(grouped, located)
-    found = _with_bin_keys(select_keys_in_bins(grouped, located))
+    found = [((False, number), keys) for number, keys in select_keys_in_bins(grouped, located)]
     if not counted:
         return found
     return [*found, *(((True, *name), arrays) for name, arrays in counted), _Refine(keyed)]
@@ -150,10 +148,6 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedB
 
 def _refine(function: Callable[..., Any], group: Callable[[Any], Grouped], item: Any, *side: Any) -> list[Any]:
     return list(function(group(item.keyed), *side)) if isinstance(item, _Refine) else []
-
-
-def _with_bin_keys(found: list[tuple[int, FoundKeys]]) -> list[Any]:
-    return [((False, number), keys) for number, keys in found]
 
 
 def _split_groups(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:

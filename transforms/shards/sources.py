@@ -4,14 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shardmill.data.shard_index import ShardIndex
 from shardmill.metadata import file_names
 from shardmill.metadata import manifest as seal
 from shardmill.metadata.file_names import ShardName
@@ -20,8 +19,11 @@ from shardmill.metadata.manifest import Reject
 from shardmill.text import plural
 from shardmill.transforms.statistics.contents import FileContents, Section
 from shardmill.transforms.statistics.files import SplitStats
-from shardmill.transforms.statistics.observations import ObservedShard
 from shardmill.transforms.stores import storage
+
+if TYPE_CHECKING:
+    from shardmill.data.shard_index import ShardIndex
+    from shardmill.transforms.statistics.observations import ObservedShard
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ class IndexPiece:
     bounds_crc32c: int  # of the numbers, see shardmill.data.shard_index
 
     @classmethod
-    def write(cls, path: str, index: ShardIndex) -> "IndexPiece":
+    def write(cls, path: str, index: "ShardIndex") -> "IndexPiece":
         """Write the text of `index` to the new file `path`."""
         text = index.to_text()
         storage.write_parts(path, [text])
@@ -163,7 +165,7 @@ class ShardInfo:
     stats: SplitStats | None = None  # statistics of its examples, if gathered during writing
     piece: ShardPiece | None = None  # index piece for the next build, if any
     section: Section | None = None  # contents of its examples, if gathered during writing
-    observed: ObservedShard | None = None  # observations of its images, by an add-on
+    observed: "ObservedShard | None" = None  # observations of its images, by an add-on
     input_records: int | None = None  # input records in its examples; None if one each
     notice_counts: Mapping[str, int] = field(default_factory=dict)  # counts for notices, by kind
     gathered: Any = None  # input of the analysis of all examples, if gathered in writing

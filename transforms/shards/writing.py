@@ -19,7 +19,6 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
 from shardmill.data.codecs import PLAIN_CODEC, Codec
-from shardmill.data.shard_index import TEXT_SUFFIX, IndexBuilder
 from shardmill.metadata import file_names
 from shardmill.metadata.file_names import ShardName, shard_prefix
 from shardmill.transforms.analysis import Analysis
@@ -30,7 +29,6 @@ from shardmill.transforms.shards.divisions import Divisions
 from shardmill.transforms.shards.sources import PIECE_SUFFIX, IndexPiece, PieceWriter, ShardInfo, ShardSource
 from shardmill.transforms.statistics.contents import ContentsWriter
 from shardmill.transforms.statistics.files import LocatedStats, SplitStats
-from shardmill.transforms.statistics.observations import ObservedShard
 from shardmill.transforms.stores import local, storage
 from shardmill.transforms.stores.clients import prepare_clients
 from shardmill.transforms.stores.patience import call_with_retries
@@ -245,7 +243,11 @@ class _ShardWriter:
         rejects, rejected = RejectsWriter(temporary), 0
         pieces, contents, observations = PieceWriter(), ContentsWriter(), list[tuple[int, Any]]()
         progress = find_reporter(self.progress_folder) if self.progress_folder else None
-        positions = IndexBuilder() if self.has_index else None
+        positions = None
+        if self.has_index:
+            from shardmill.data.shard_index import TEXT_SUFFIX, IndexBuilder
+
+            positions = IndexBuilder()
         gatherer = None if self.analysis is None else self.analysis.gatherer(temporary)
         try:
             for chunk in map_in_order(self.encoders, encode, tasks, self.window):
@@ -287,6 +289,8 @@ class _ShardWriter:
         section = contents.write(storage.join(temporary, _CONTENTS, f"{split}-{attempt}"), split)
         observed = index = None
         if observations:
+            from shardmill.transforms.statistics.observations import ObservedShard
+
             place = storage.join(temporary, _OBSERVED, f"{split}-{attempt}")
             observed = ObservedShard.write(observations, place, split, str(name))
         if positions is not None:

@@ -7,6 +7,7 @@ Beam's sink still writes the shards of gs:// and of other stores.
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -115,9 +116,8 @@ def set_options(options: "PipelineOptions | None") -> None:
     """Reach object stores with the credentials and endpoints of `options`, before a pipeline sets them."""
     from apache_beam.io.filesystems import FileSystems
 
-    from shardmill.transforms.stores.zip_archive import forget_archives
-
-    forget_archives()
+    if (archives := sys.modules.get("shardmill.transforms.stores.zip_archive")) is not None:  # some were read
+        archives.forget_archives()
     FileSystems.set_options(options)
     if options is not None:
         from shardmill.transforms.stores.patience import set_retries

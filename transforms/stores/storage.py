@@ -18,7 +18,6 @@ from shardmill.filesystem import LocalFiles
 from shardmill.metadata.file_names import TEMP_SUFFIX
 from shardmill.transforms.stores import local, protocol
 from shardmill.transforms.stores.clients import object_store, prepare_clients
-from shardmill.transforms.stores.prefetch import RangeReader, ReadAhead
 
 _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
 
@@ -44,6 +43,8 @@ def open_read(path: str, end: int | None = None, range_bytes: int = _RANGE_BYTES
     """
     if is_local(path):
         return open(path, "rb")
+    from shardmill.transforms.stores.prefetch import RangeReader, ReadAhead
+
     size_bytes = object_store(path).size(path) if end is None else end
     range_bytes = max(range_bytes, 1)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 FeatureValue = Sequence[bytes] | np.ndarray
 
-_BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
+BYTES, FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
 LIST_TAGS = {"bytes": 0x0A, "float32": 0x12, "int64": 0x1A}  # of those fields, by the dtype of their values
 _VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5  # wire types: protobuf.dev/programming-guides/encoding
 _FIXED_BYTES = {_FOUR_BYTES: 4, 1: 8}  # by wire type
@@ -36,7 +36,7 @@ def _delimited(field: int, payload: bytes) -> bytes:
 
 def encode_bytes_feature(values: Iterable[bytes]) -> bytes:
     """Return a serialized `Feature` with a bytes_list."""
-    return _delimited(_BYTES, b"".join(_delimited(1, value) for value in values))
+    return _delimited(BYTES, b"".join(_delimited(1, value) for value in values))
 
 
 def encode_int64_feature(values: Iterable[int]) -> bytes:
@@ -50,7 +50,7 @@ def encode_entry(name: str, feature: bytes) -> bytes:
     return _delimited(1, _key(name) + _delimited(2, feature))
 
 
-def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
+def bytes_entry_header(name: str, size: int, field: int = BYTES) -> bytes:
     """Return the bytes before the payload in an entry whose bytes_list holds one value of `size` bytes.
 
     `bytes_entry_header(name, len(value)) + value == entry(name, bytes_feature([value]))`, without copying `value`.
@@ -65,11 +65,6 @@ def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
     return b"".join(
         (b"\x0a", encode_varint(size), key, b"\x12", feature, _ONE_BYTE[field << 3 | 2], values, b"\x0a", value)
     )
-
-
-def floats_entry_header(name: str, size: int) -> bytes:
-    """Return the bytes before the payload in an entry whose float_list is `size` > 0 bytes of packed float32."""
-    return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
 
 
 @lru_cache(maxsize=4096)
@@ -159,17 +154,17 @@ def _decode_entry(item: memoryview, feature_names: Collection[str] | None) -> tu
     if feature_names is not None and name not in feature_names:
         return name, None
     for kind, payload in _delimited_fields(value):
-        if kind in (_BYTES, _FLOAT, _INT64):
+        if kind in (BYTES, FLOAT, _INT64):
             result = _decode_list(kind, payload)
     return name, result
 
 
 def _decode_list(kind: int, payload: memoryview) -> FeatureValue:
-    if kind == _BYTES:
+    if kind == BYTES:
         return [bytes(value) for field, value in _delimited_fields(payload) if field == 1]
-    wires = (_DELIMITED, _FOUR_BYTES if kind == _FLOAT else _VARINT)  # a packed list, or single numbers
+    wires = (_DELIMITED, _FOUR_BYTES if kind == FLOAT else _VARINT)  # a packed list, or single numbers
     packed = b"".join(bytes(value) for field, wire, value in fields_of(payload) if field == 1 and wire in wires)
-    return np.frombuffer(packed, dtype="<f4") if kind == _FLOAT else unpack_varints(packed)
+    return np.frombuffer(packed, dtype="<f4") if kind == FLOAT else unpack_varints(packed)
 
 
 def unpack_varints(packed: bytes | memoryview | np.ndarray) -> np.ndarray:

@@ -92,6 +92,11 @@ class Feature:
 Features = tuple[Feature, ...]
 
 
+def find_incomplete(features: Features) -> list[Feature]:
+    """Return the features that need a default: those that some examples lack, except lists of any length."""
+    return [feature for feature in features if not feature.required and None not in feature.shape]
+
+
 def find_feature(features: Iterable[Feature], name: str) -> Feature | None:
     """Return the feature that has `name` in the input or in shardmill, regardless of `--rename`; None if not found."""
     found = [feature for feature in features if name in (feature.original, feature.name)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import google_crc32c
 
@@ -39,8 +39,10 @@ from shardmill.metadata.versions import (
     resolve_version,
 )
 from shardmill.quality.stats_file import StatsFile
-from shardmill.reading.slices import ShardSlice
 from shardmill.text import html_table, listed, to_printable
+
+if TYPE_CHECKING:
+    from shardmill.reading.slices import ShardSlice
 
 _SHOWN = 60  # letters of what a file should not hold
 
@@ -529,7 +531,7 @@ def read_shard(dataset: Dataset, shard: ShardEntry, record: int = 0, offset: int
         raise replaced_shard_error(shard, raw.crc32c)
 
 
-def read_slice(dataset: Dataset, piece: ShardSlice, offset: int = 0) -> Iterator[RecordBlock]:
+def read_slice(dataset: Dataset, piece: "ShardSlice", offset: int = 0) -> Iterator[RecordBlock]:
     """Yield the serialized examples of a slice in blocks; raise the errors of `read_shard`.
 
     Reading begins with the slice if `offset` is the byte at which it begins, else with the shard. It ends with the

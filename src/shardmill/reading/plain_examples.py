@@ -13,7 +13,7 @@ import numpy as np
 from shardmill.data.example import LIST_TAGS, decode_example, encode_varint, read_varint, unpack_varints
 from shardmill.data.example_columns import ColumnReader, ExampleScanner, ReadColumns, ScannedBlock
 from shardmill.data.feature_kind import fixed_sizes
-from shardmill.data.features import DType, Feature, Features
+from shardmill.data.features import DType, Feature, Features, find_incomplete
 from shardmill.data.kinds import kind_of
 from shardmill.data.spans import Positions, RecordBlock
 from shardmill.errors import CorruptDataError, UserError
@@ -325,11 +325,6 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
             f"{', '.join(feature.name for feature in lacking)} {what}; give a value for missing ones, "
             f"defaults={suggest_defaults(lacking)} for instance, or choose others with features=[…]"
         )
-
-
-def find_incomplete(features: Features) -> list[Feature]:
-    """Return the features that need a default: those that some examples lack, except lists of any length."""
-    return [feature for feature in features if not feature.required and None not in feature.shape]
 
 
 def suggest_defaults(features: Sequence[Feature]) -> str:

@@ -296,10 +296,7 @@ def test_any_block_size_gives_the_rows(
 def _fits(line: bytes, types: Types) -> bool:
     try:
         row = json.loads(line)
-        return all(_is_finite(convert_value(row.get(name), column)) for name, column in types.items())
+        values = [convert_value(row.get(name), column) for name, column in types.items()]
+        return all(math.isfinite(value) for value in values if isinstance(value, float))
     except ValueError:
         return False
-
-
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)

@@ -79,15 +79,11 @@ def test_bundles() -> None:
     assert gathered([1, 2, 3], gather) == gathered([1, 2, 3], gather) == [(1, 2), (3,)]
 
 
-def most_of(limit: int) -> int:
-    return limit
-
-
 def test_side_inputs_say_the_limit_and_reach_what_is_made() -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as root:
         limit = root | "Limit" >> beam.Create([2])
         numbers = root | "Numbers" >> beam.Create([[1, 1, 1]]) | beam.FlatMap(lambda each: each)
-        made = numbers | beam.ParDo(GatherFn(as_tuple, int, most_of), AsSingleton(limit))
+        made = numbers | beam.ParDo(GatherFn(as_tuple, int, int), AsSingleton(limit))
         assert_that(made, equal_to([(1, 1, 2), (1, 2)]))
 
 

@@ -16,7 +16,6 @@ from shardmill.metadata.manifest import SplitEntry
 from shardmill.metadata.versions import BuildRecord, record_path
 from shardmill.pipelines.reports.summary import format_share
 from shardmill.quality.checks import run_checks
-from shardmill.quality.difference import describe_changes, find_differences
 from shardmill.quality.limits import LEAKAGE_THRESHOLD, CheckResult, worst_severity
 from shardmill.quality.profile import Profile, number_of_values
 from shardmill.quality.stats_file import FeatureSummary, StatsFile
@@ -202,6 +201,8 @@ def _describe_changes(sources: ReportSources) -> dict[str, Any]:
     new, old = sources.profile, sources.baseline
     if old is None:
         return {"against": None, "why": sources.no_baseline, "since": "", "differences": []}
+    from shardmill.quality.difference import describe_changes, find_differences
+
     found = find_differences(new, old)
     since = describe_changes(new, old, found)
     return {"against": old.version, "why": "", "since": since, "differences": list(map(asdict, found))}

@@ -133,7 +133,8 @@ class _PictureFinder:
                 found[index][split].append(record)
         shown = choose_evenly_spaced(sorted(found), CLASSES)
         number = OF_A_CLASS if self._label is not None else _OF_NO_CLASS
-        return tuple((self._find_class_name(index), tuple(self._pictures(found[index], number))) for index in shown)
+        names = {} if self._label is None else {index: name_class(index, self._label.class_names) for index in shown}
+        return tuple((names.get(index, ""), tuple(self._pictures(found[index], number))) for index in shown)
 
     def _pictures(self, by_split: Mapping[str, Sequence[bytes]], number: int) -> Iterator[Picture]:
         chosen = list(islice(take_in_turn([(split, each) for each in by_split[split]] for split in by_split), number))
@@ -225,9 +226,6 @@ class _PictureFinder:
         if not any(len(example.get(name, ())) for name in self._images):
             return None
         return to_picture(example, self._profile.manifest.features, self._filename, split=split)
-
-    def _find_class_name(self, index: int) -> str:
-        return "" if self._label is None else name_class(index, self._label.class_names)
 
 
 def name_class(index: int, names: Sequence[str]) -> str:

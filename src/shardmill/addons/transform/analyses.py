@@ -30,6 +30,7 @@ from shardmill.pipelines.jobs import record_features
 from shardmill.pipelines.jobs.skeleton import DryRun
 from shardmill.transforms.analysis import Analysis, StagedFiles
 from shardmill.transforms.layout.tables import TableLayout
+from shardmill.transforms.options.job_options import TRAINING
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.records.run_file import ENTRY, Run, read_keys_at, strip_frames
 from shardmill.transforms.records.staging import StagedFindings, StagedRuns
@@ -48,7 +49,7 @@ def make_analysis(options: "DeclaredOptions | TransformOptions", config: "JobCon
     """Return the analysis that options ask for in a job with `config`."""
     materializes = getattr(options, "materialize", False)
     shared: dict[str, Any] = {"replaces_examples": materializes, "lock_share": _LOCK_SHARE}
-    shared |= {"renames": config.renames, "splits": options.analyzed_splits}
+    shared |= {"renames": config.renames, "splits": options.analyze_splits or (TRAINING,)}
     if (module := getattr(options, "module_file", None)) is not None:
         return ModuleAnalysis(
             flag="--module_file",

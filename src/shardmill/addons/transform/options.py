@@ -102,11 +102,6 @@ class DeclaredOptions(AddOnOptions):
             if getattr(self, given) is not None and find_spec("tensorflow_transform") is None:
                 raise UserError(f"--{given} needs TensorFlow Transform; {install_hint('transform')}")
 
-    @property
-    def analyzed_splits(self) -> tuple[str, ...]:
-        """The splits whose examples give the constants."""
-        return self.analyze_splits or (TRAINING,)
-
     def check(self, config: "JobConfig") -> None:
         if not getattr(config, "manifest", True):
             raise UserError("--transform is about the columns of a --manifest; leave it out with --input")
