@@ -91,6 +91,12 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
+def invalid_byte(error: UnicodeDecodeError) -> str:
+    """Return the first byte that is not UTF-8, with the character that it is in cp1252."""
+    byte = error.object[error.start : error.start + 1]
+    return f"byte 0x{byte.hex()} ({byte.decode('cp1252', 'replace')} in cp1252)"
+
+
 class Stream(Protocol):
     """A source of bytes."""
 

@@ -169,6 +169,9 @@ class Findings(dict[type[Finding], Finding]):
         return [notice for finding in ordered for notice in finding.notices(flags, rows)]
 
 
+_UNLIKELY = frozenset("ÿ¤¦¨¬¯¶·¸×÷ˆ˜†‡\x81\x8d\x8f\x90\x9d")  # of cp1252, but hardly in any text
+
+
 @dataclass(frozen=True, slots=True)
 class Undecodable(Finding):
     """The rows that are not ASCII, by how they can be decoded, in files that are read as UTF-8."""
@@ -178,6 +181,15 @@ class Undecodable(Finding):
     cp1252: int = 0  # rows that are not, but could be cp1252, the encoding of Windows
     neither: int = 0  # other rows
     first: tuple[str, int, str] | None = None  # file, line and text of the first row that could be cp1252
+
+    @classmethod
+    def of_record(cls, record: bytes, name: str, line: int) -> Self:
+        """Return how a record of file `name` that is not UTF-8 can be decoded."""
+        text = record.decode("cp1252", "replace").strip()
+        has_utf8 = not record.decode(errors="ignore").isascii()
+        if has_utf8 or "\ufffd" in text or not _UNLIKELY.isdisjoint(text):
+            return cls(neither=1)
+        return cls(cp1252=1, first=(name, line, text))
 
     def notices(self, flags: Any, rows: int) -> Iterable[str]:
         """Raise a UserError if the rows that are not ASCII are probably cp1252, all of which would be rejects."""

@@ -24,9 +24,8 @@ from shardmill.transforms.columns.example_bytes import HEADER_BYTES, RecordFrame
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.columns.types import ColumnType
 from shardmill.transforms.files.references import LABELS
-from shardmill.transforms.findings import Mergeable
+from shardmill.transforms.findings import Mergeable, Undecodable
 from shardmill.transforms.formats.format import check_start
-from shardmill.transforms.formats.line_blocks import examine_bytes
 from shardmill.transforms.inputs import found_files
 from shardmill.transforms.inputs.manifest_files import line_in_manifest
 from shardmill.transforms.inputs.summary import InputSummary
@@ -454,7 +453,7 @@ class TextFileEncoder(FileEncoder):
             text = data.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             reason = f"byte {error.start} is not {self.encoding}: {error.reason}"
-            if self.encoding == "utf-8" and examine_bytes(data, path, 1).cp1252:
+            if self.encoding == "utf-8" and Undecodable.of_record(data, path, 1).cp1252:
                 around = data[max(error.start - _SHOWN, 0) : error.start + _SHOWN].decode("cp1252")
                 reason += f"; if all files are cp1252, --encoding cp1252 reads it as {around!r}"
             raise UserError(reason) from None

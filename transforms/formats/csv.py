@@ -340,11 +340,9 @@ class CsvFormat(formats.RecordFormat):
             for piece in csv_parse.read_pieces(
                 self._unescaped(_BlockStream(raw, block)), dialect, self.block_size, block.file.name, head
             ):
-                yield (
-                    csv_parse.CsvPiece(to_utf8(piece.text, self.encoding), piece.line)
-                    if isinstance(piece, csv_parse.CsvPiece)
-                    else piece
-                )
+                if isinstance(piece, csv_parse.CsvPiece):
+                    piece = csv_parse.CsvPiece(to_utf8(piece.text, self.encoding), piece.line)
+                yield piece
 
     def _dialect(self, name: str) -> Dialect:
         if len(self.delimiter.encode()) > 1:

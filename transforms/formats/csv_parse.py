@@ -16,7 +16,7 @@ from shardmill.data import spans
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Reject
 from shardmill.text import shorten
-from shardmill.transforms.encodings import BOM, Stream, is_utf8, remove_marks
+from shardmill.transforms.encodings import BOM, Stream, invalid_byte, is_utf8, remove_marks
 from shardmill.transforms.findings import Findings, JoinedRows, Occurrences, PassedOver, Remarks, Undecodable
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.conventions import Dialect
@@ -34,7 +34,6 @@ from shardmill.transforms.formats.csv_scan import (
     line_ends,
     scan_range,
 )
-from shardmill.transforms.formats.line_blocks import examine_bytes, invalid_byte
 from shardmill.transforms.stores.streams import TruncatedError
 
 _MAX_HEADER = 64 << 20  # bytes
@@ -650,7 +649,7 @@ def _find_undecodable(
             reasons[number] = (
                 f"{column}: {invalid_byte(error) if table.encoding == 'utf-8' else 'the text'} is not {table.encoding}"
             )
-            found = examine_bytes(text[start:stop], table.name, piece.line + int(records.lines[number]))
+            found = Undecodable.of_record(text[start:stop], table.name, piece.line + int(records.lines[number]))
             encodings = encodings.merge(found)
     return reasons, encodings if table.encoding == "utf-8" else Undecodable()
 
@@ -688,7 +687,7 @@ def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> 
             f"{where}: there is a NUL byte in the header; expected names of columns: is it text, in the encoding given?"
         )
     if not is_utf8(text):
-        found = examine_bytes(text, where, 0).first if encoding == "utf-8" else None
+        found = Undecodable.of_record(text, where, 0).first if encoding == "utf-8" else None
         shown = found and f"as cp1252, it is {shorten(found[2])!r}: if that is right, give --encoding cp1252"
         advice = f"{shown}, and otherwise" if shown else "give with --encoding"
         raise UserError(f"{where}: the header is not {encoding}; {advice} the encoding of the file")

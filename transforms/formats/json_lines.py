@@ -39,7 +39,7 @@ from shardmill.transforms.columns.types import (
     preview_value,
     value_type,
 )
-from shardmill.transforms.encodings import encoding_name
+from shardmill.transforms.encodings import encoding_name, invalid_byte
 from shardmill.transforms.findings import (
     Findings,
     IgnoredNames,
@@ -54,7 +54,7 @@ from shardmill.transforms.findings import (
 )
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.format import BOX, OBJECTS, STAGE, BlockRef, Keys, Rows
-from shardmill.transforms.formats.line_blocks import Piece, examine_bytes, invalid_byte
+from shardmill.transforms.formats.line_blocks import Piece
 from shardmill.transforms.formats.lines import LinesFormat
 
 _TEXT_TYPES = {str, bytes, NoneType}
@@ -522,7 +522,7 @@ def parse_lines(piece: Piece, name: str, fill: Mapping[str, int | float | str]) 
                 line.decode()
             except UnicodeDecodeError as undecodable:
                 reason = f"not JSON: {invalid_byte(undecodable)} is not utf-8"
-                encodings = encodings.merge(examine_bytes(line, name, piece.first_line + row))
+                encodings = encodings.merge(Undecodable.of_record(line, name, piece.first_line + row))
         else:
             if isinstance(value, dict):
                 rows.append(row)

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from shardmill.data import spans
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import slices
-from shardmill.transforms.encodings import BOM, encoding_name
-from shardmill.transforms.findings import Remarks, Undecodable
+from shardmill.transforms.encodings import BOM, encoding_name, invalid_byte
+from shardmill.transforms.findings import Remarks
 from shardmill.transforms.formats import format as formats
 from shardmill.transforms.formats.format import BlockRef
 from shardmill.transforms.stores import storage
@@ -236,24 +236,6 @@ def line_ranges(data: bytes) -> tuple[Positions, Positions]:
     if data.endswith(b"\r"):  # the end of a file, not of a line
         stops[-1] = len(data)
     return starts, stops
-
-
-_ODD = frozenset("ÿ¤¦¨¬¯¶·¸×÷ˆ˜†‡\x81\x8d\x8f\x90\x9d")  # of cp1252, but hardly in any text
-
-
-def examine_bytes(record: bytes, name: str, line: int) -> Undecodable:
-    """Return how a record of file `name` that is not UTF-8 can be decoded."""
-    text = record.decode("cp1252", "replace").strip()
-    has_utf8 = not record.decode(errors="ignore").isascii()
-    if has_utf8 or "\ufffd" in text or not _ODD.isdisjoint(text):
-        return Undecodable(neither=1)
-    return Undecodable(cp1252=1, first=(name, line, text))
-
-
-def invalid_byte(error: UnicodeDecodeError) -> str:
-    """Return the first byte that is not UTF-8, with the character that it is in cp1252."""
-    byte = error.object[error.start : error.start + 1]
-    return f"byte 0x{byte.hex()} ({byte.decode('cp1252', 'replace')} in cp1252)"
 
 
 def invalid_lines(data: bytes, starts: Positions, stops: Positions, encoding: str) -> Iterator[tuple[int, str]]:

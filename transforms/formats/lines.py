@@ -215,7 +215,7 @@ class _Lines:
             return Undecodable(has_utf8=True)
         bad = np.flatnonzero(self.is_invalid).tolist()
         lines = (self.data[self.starts[row] : self.stops[row]] for row in bad)
-        found = (line_blocks.examine_bytes(line, name, self.first_line + row) for row, line in zip(bad, lines))
+        found = (Undecodable.of_record(line, name, self.first_line + row) for row, line in zip(bad, lines))
         codes = np.frombuffer(self.data, np.uint8)
         high = np.unique(np.searchsorted(self.starts, np.flatnonzero(codes >= 0x80), "right") - 1)
         return reduce(Undecodable.merge, found, Undecodable(has_utf8=len(high) > len(bad)))

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +25,7 @@ from shardmill.transforms.columns.example_encoding import encode_framed
 from shardmill.transforms.columns.nested import Nesting
 from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats import format as formats
-from shardmill.transforms.formats.csv import CsvFormat
 from shardmill.transforms.formats.format import BOX, KEY_PREFIX, BlockRef, FileRef, RecordNotice, Rows
-from shardmill.transforms.formats.json_lines import JsonLinesFormat
-from shardmill.transforms.formats.parquet import OpenedParquet, ParquetFormat
 from shardmill.transforms.inputs import found_files, summary
 from shardmill.transforms.inputs.annotations import is_integer
 from shardmill.transforms.inputs.listing import report_unreadable_flag_file
@@ -63,13 +61,14 @@ class ManifestNames(TableReadOptions):
     def format_of(self, path: str) -> formats.RecordFormat:
         """Return the format that reads the manifest at `path`, by its name."""
         kind = manifest_format(path)
+        module: Any = import_module(f"shardmill.transforms.formats.{'json_lines' if kind == 'jsonl' else kind}")
         if kind == "csv":
-            return replace(CsvFormat.of(self), strip=True, remarks_spaces=True)
+            return replace(module.CsvFormat.of(self), strip=True, remarks_spaces=True)
         objects = () if self.objects_column is None else (formats.OBJECTS,)
         nesting = self.subset(Nesting, json_columns=(*self.json_columns, *objects))
         if kind == "parquet":
-            return ParquetFormat(self.fill, nesting)
-        return JsonLinesFormat(_BLOCK_BYTES, self.fill, nesting, encoding=self.text_encoding)
+            return module.ParquetFormat(self.fill, nesting)
+        return module.JsonLinesFormat(_BLOCK_BYTES, self.fill, nesting, encoding=self.text_encoding)
 
     @property
     def role_columns(self) -> tuple[str, ...]:
@@ -227,6 +226,8 @@ def find_objects_column(path: str) -> ObjectsColumn | None:
 
 
 def _find_in_parquet(path: str) -> column_types.DeclaredColumn | None:
+    from shardmill.transforms.formats.parquet import OpenedParquet
+
     try:
         with OpenedParquet(FileRef(path, path, storage.size(path))) as opened:
             return opened.declared.get(formats.OBJECTS)
@@ -367,7 +368,7 @@ def infer_columns(
 def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) -> list[str]:
     if not header:
         raise UserError(f"--manifest {path} is empty; expected a header with column {' or '.join(names.file_columns)}")
-    spelled = replace(CsvFormat.of(names), strip=False).header(FileRef(path, path, storage.size(path)))
+    spelled = replace(cast(Any, names.format_of(path)), strip=False).header(FileRef(path, path, storage.size(path)))
     spaced = [name for name in spelled if name != name.strip(" \t")]
     what = "names of columns with spaces around them, which are left out"
     return [_describe(what, len(spaced), spaced[0])] if spaced else []
